@@ -1,0 +1,37 @@
+"""Every error a user may catch; each message names the thing at fault and the remedy."""
+
+
+class FlowloomError(Exception):
+    """Base of every error that Flowloom raises on purpose."""
+
+
+class ModelError(FlowloomError):
+    """The model cannot be read: not ONNX, truncated, invalid, or its external data is missing."""
+
+
+class UnsupportedOperatorError(FlowloomError):
+    """At least one operator cannot be compiled; the message lists every one of them."""
+
+
+class ShapeError(FlowloomError):
+    """A tensor's name, shape or dtype does not fit the model."""
+
+
+class PipelineError(FlowloomError):
+    """A pass or an option is unknown, or a pass failed; the message names the pass."""
+
+
+class ScheduleError(FlowloomError):
+    """A schedule is invalid: two tasks touch the same bytes without an order between them."""
+
+
+class KernelError(FlowloomError):
+    """A kernel could not be generated or compiled; the message names the group and its nodes."""
+
+
+class DeviceError(FlowloomError):
+    """A device, a driver or an instruction set is missing, or a device call failed."""
+
+
+class ArtifactError(FlowloomError):
+    """A saved artifact is missing, truncated, edited, or was written by another format version."""

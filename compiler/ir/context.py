@@ -1,0 +1,21 @@
+"""An xDSL context that knows the project's dialects."""
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.parser import Parser
+
+from compiler.ir.dataflow import Dataflow
+from compiler.ir.taskflow import Taskflow
+
+
+def make_context() -> Context:
+    """A context with `builtin`, `dataflow` and `taskflow` loaded."""
+    context = Context()
+    for dialect in (Builtin, Dataflow, Taskflow):
+        context.load_dialect(dialect)
+    return context
+
+
+def parse_module(text: str, name: str = "<input>") -> ModuleOp:
+    """Parse a module from its text; raises xDSL's ParseError with a position."""
+    return Parser(make_context(), text, name).parse_module()

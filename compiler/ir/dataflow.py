@@ -1,0 +1,289 @@
+"""The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    NoneType,
+    StringAttr,
+    SymbolNameConstraint,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.utils import AbstractYieldOperation
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    lazy_traits_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+Tensor = TensorType[Attribute]
+Operand = Tensor | NoneType
+
+
+def verify_order(block: Block) -> None:
+    """Reject a use before its definition, which xDSL itself accepts."""
+    seen: set[SSAValue] = set(block.args)
+    for op in block.ops:
+        if any(operand not in seen for operand in op.operands):
+            raise VerifyException(f"'{op.name}' uses a value before its definition")
+        seen.update(op.results)
+
+
+@irdl_op_definition
+class GraphOp(IRDLOperation):
+    """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
+    launch order."""
+
+    name = "dataflow.graph"
+    sym_name = prop_def(SymbolNameConstraint())
+    opset = prop_def(IntegerAttr[I64])
+    input_names = prop_def(ArrayAttr[StringAttr])
+    output_names = prop_def(ArrayAttr[StringAttr])
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    assembly_format = (
+        "$sym_name `opset` $opset `inputs` $input_names `outputs` $output_names $body attr-dict"
+    )
+
+    def __init__(
+        self,
+        name: str,
+        opset: int,
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+        body: Region,
+    ):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "opset": IntegerAttr(opset, i64),
+                "input_names": ArrayAttr([StringAttr(n) for n in input_names]),
+                "output_names": ArrayAttr([StringAttr(n) for n in output_names]),
+            },
+            regions=[body],
+        )
+
+    @property
+    def groups(self) -> Iterator["GroupOp"]:
+        """The groups, in launch order."""
+        return (op for op in self.body.block.ops if isinstance(op, GroupOp))
+
+    @property
+    def results_yielded(self) -> Sequence[SSAValue]:
+        """The values of the model's outputs, in order."""
+        terminator = self.body.block.last_op
+        assert isinstance(terminator, YieldOp)
+        return terminator.arguments
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("a dataflow.graph ends with dataflow.yield")
+        if len(self.input_names) != len(block.args):
+            raise VerifyException("a dataflow.graph names each of its inputs")
+        if len(self.output_names) != len(self.results_yielded):
+            raise VerifyException("a dataflow.graph names each of its outputs")
+        verify_order(block)
+
+
+@irdl_op_definition
+class OperatorOp(IRDLOperation):
+    """An ONNX operator of the graph's opset; its attributes are ONNX's, its `node` the ONNX name.
+
+    A tensor attribute is a dense attribute, a list an array; an omitted operand is a
+    `dataflow.none`. Outside a group an operator is a view: it costs nothing and launches nothing.
+    """
+
+    name = "dataflow.op"
+    op_type = prop_def(StringAttr)
+    node = opt_prop_def(StringAttr)
+    inputs = var_operand_def(Operand)
+    outputs = var_result_def(Operand)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$op_type (`named` $node^)? `(` $inputs `)` attr-dict"
+        " `:` functional-type($inputs, $outputs)"
+    )
+
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Sequence[SSAValue | Operation],
+        outputs: Sequence[Attribute],
+        attributes: Mapping[str, Attribute] | None = None,
+        node: str = "",
+    ):
+        super().__init__(
+            properties={
+                "op_type": StringAttr(op_type),
+                "node": StringAttr(node) if node else None,
+            },
+            operands=[inputs],
+            result_types=[outputs],
+            attributes=dict(attributes or {}),
+        )
+
+    @property
+    def type_name(self) -> str:
+        """The ONNX operator type, such as `Conv`."""
+        return self.op_type.data
+
+    @property
+    def node_name(self) -> str:
+        """The name of the ONNX node that this operator came from, or the empty string."""
+        return self.node.data if self.node is not None else ""
+
+
+@irdl_op_definition
+class WeightOp(IRDLOperation):
+    """A tensor of the store beside the IR, by its key."""
+
+    name = "dataflow.weight"
+    key = prop_def(StringAttr)
+    output = result_def(Tensor)
+    traits = traits_def(Pure())
+    assembly_format = "$key attr-dict `:` type($output)"
+
+    def __init__(self, key: str, type: Attribute):
+        super().__init__(properties={"key": StringAttr(key)}, result_types=[type])
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A small tensor whose value kernels are specialised for: axes, shapes, pads, scalars."""
+
+    name = "dataflow.constant"
+    value = prop_def(DenseIntOrFPElementsAttr)
+    output = result_def(Tensor)
+    traits = traits_def(Pure())
+
+    def __init__(self, value: DenseIntOrFPElementsAttr):
+        super().__init__(properties={"value": value}, result_types=[value.get_type()])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "ConstantOp":
+        """Parse `dense<...> : tensor<...>`."""
+        attributes = parser.parse_optional_attr_dict()
+        value = parser.parse_attribute()
+        if not isinstance(value, DenseIntOrFPElementsAttr):
+            parser.raise_error("dataflow.constant needs a dense attribute")
+        op = cls(value)
+        op.attributes = attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        """Print `dense<...> : tensor<...>`."""
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+
+    def verify_(self) -> None:
+        if self.output.type != self.value.get_type():
+            raise VerifyException("a dataflow.constant has the type of its value")
+
+
+@irdl_op_definition
+class NoneOp(IRDLOperation):
+    """An optional operand that was left out."""
+
+    name = "dataflow.none"
+    output = result_def(NoneType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[NoneType()])
+
+
+@irdl_op_definition
+class GroupOp(IRDLOperation):
+    """Operators that become one kernel: one scheduling node.
+
+    `kernel` is the name of its signature: groups of one name share one kernel. `partition`,
+    `stream`, `cost` (ns), `workspaces` (bytes) and `packings` (one an input) are what passes
+    and the kernel builder decided.
+    """
+
+    name = "dataflow.group"
+    kernel = opt_prop_def(StringAttr)
+    partition = opt_prop_def(IntegerAttr[I64])
+    stream = opt_prop_def(IntegerAttr[I64])
+    cost = opt_prop_def(IntegerAttr[I64])
+    workspaces = opt_prop_def(ArrayAttr[IntegerAttr[I64]])
+    packings = opt_prop_def(ArrayAttr[StringAttr])
+    inputs = var_operand_def(Tensor)
+    outputs = var_result_def(Tensor)
+    body = region_def("single_block")
+    traits = lazy_traits_def(lambda: (HasParent(GraphOp), IsolatedFromAbove(), Pure()))
+    assembly_format = (
+        "($kernel^)? (`partition` $partition^)? (`stream` $stream^)? (`cost` $cost^)?"
+        " (`workspaces` $workspaces^)? (`packings` $packings^)?"
+        " `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body"
+    )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[Attribute],
+        body: Region,
+        kernel: str | None = None,
+    ):
+        super().__init__(
+            operands=[inputs],
+            result_types=[outputs],
+            regions=[body],
+            properties={"kernel": StringAttr(kernel) if kernel is not None else None},
+        )
+
+    @property
+    def operators(self) -> Iterator[OperatorOp]:
+        """The operators inside, in order."""
+        return (op for op in self.body.block.ops if isinstance(op, OperatorOp))
+
+    @property
+    def results_yielded(self) -> Sequence[SSAValue]:
+        """The inner values of the group's results, in order."""
+        terminator = self.body.block.last_op
+        assert isinstance(terminator, YieldOp)
+        return terminator.arguments
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("a dataflow.group ends with dataflow.yield")
+        if [a.type for a in block.args] != [v.type for v in self.inputs]:
+            raise VerifyException("a dataflow.group's arguments have the types of its inputs")
+        if [v.type for v in self.results_yielded] != [v.type for v in self.outputs]:
+            raise VerifyException("a dataflow.group yields the types of its results")
+        if any(isinstance(op, GroupOp | WeightOp) for op in block.ops):
+            raise VerifyException("a dataflow.group holds operators and constants only")
+        verify_order(block)
+
+
+@irdl_op_definition
+class YieldOp(AbstractYieldOperation[Attribute]):
+    """Return the results of a graph or a group."""
+
+    name = "dataflow.yield"
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp, GroupOp)))
+
+
+Dataflow = Dialect(
+    "dataflow", [GraphOp, OperatorOp, WeightOp, ConstantOp, NoneOp, GroupOp, YieldOp]
+)

@@ -1,0 +1,273 @@
+"""The `taskflow` dialect: kernel launches on streams, ordered by tokens, over views of memory."""
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolNameConstraint,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.ir.dataflow import verify_order
+from compiler.ir.types import nbytes_of
+
+Buffer = MemRefType[Attribute]
+
+
+@irdl_attr_definition
+class TokenType(ParametrizedAttribute, TypeAttribute):
+    """Completion of one task; a task that names it after `after` waits for it."""
+
+    name = "taskflow.token"
+
+
+@irdl_op_definition
+class GraphOp(IRDLOperation):
+    """A schedule: block arguments are the model's input buffers, then its output buffers.
+
+    Block order is launch order. While `unsynchronized`, tokens are not there yet and nothing
+    may run it; `insert-sync` takes the mark off.
+    """
+
+    name = "taskflow.graph"
+    sym_name = prop_def(SymbolNameConstraint())
+    unsynchronized = opt_prop_def(UnitAttr)
+    input_names = prop_def(ArrayAttr[StringAttr])
+    output_names = prop_def(ArrayAttr[StringAttr])
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+    assembly_format = (
+        "$sym_name (`unsynchronized` $unsynchronized^)? `inputs` $input_names"
+        " `outputs` $output_names $body attr-dict"
+    )
+
+    def __init__(
+        self, name: str, input_names: Sequence[str], output_names: Sequence[str], body: Region
+    ):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "unsynchronized": UnitAttr(),
+                "input_names": ArrayAttr([StringAttr(n) for n in input_names]),
+                "output_names": ArrayAttr([StringAttr(n) for n in output_names]),
+            },
+            regions=[body],
+        )
+
+    @property
+    def tasks(self) -> Iterator["TaskOp"]:
+        """The launches and subflows of the top level, in launch order."""
+        return (op for op in self.body.block.ops if isinstance(op, TaskOp))
+
+    @property
+    def launches(self) -> Iterator["LaunchOp"]:
+        """Every launch, those inside subflows included, in launch order."""
+        for task in self.tasks:
+            yield from task.launches
+
+    def verify_(self) -> None:
+        if len(self.body.block.args) != len(self.input_names) + len(self.output_names):
+            raise VerifyException("a taskflow.graph names each of its inputs and outputs")
+        if self.unsynchronized is not None and any(task.after for task in self.tasks):
+            raise VerifyException("an unsynchronized taskflow.graph has no tokens in use")
+        verify_order(self.body.block)
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """Memory for everything that lives within one run."""
+
+    name = "taskflow.arena"
+    result = result_def(Buffer)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, type: Attribute):
+        super().__init__(result_types=[type])
+
+
+@irdl_op_definition
+class WeightOp(IRDLOperation):
+    """A tensor of the store, laid out beforehand as `packing` says; no task writes it."""
+
+    name = "taskflow.weight"
+    key = prop_def(StringAttr)
+    packing = opt_prop_def(StringAttr)
+    result = result_def(Buffer)
+    traits = traits_def(Pure())
+    assembly_format = "$key (`packing` $packing^)? attr-dict `:` type($result)"
+
+    def __init__(self, key: str, packing: str, type: Attribute):
+        super().__init__(
+            properties={
+                "key": StringAttr(key),
+                "packing": StringAttr(packing) if packing else None,
+            },
+            result_types=[type],
+        )
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """A row-major tensor at a byte offset of an arena, an input or an output."""
+
+    name = "taskflow.view"
+    source = operand_def(Buffer)
+    offset = prop_def(IntegerAttr[I64])
+    result = result_def(Buffer)
+    traits = traits_def(Pure())
+    assembly_format = "$source `[` $offset `]` attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, offset: int, type: Attribute):
+        super().__init__(
+            operands=[source],
+            properties={"offset": IntegerAttr(offset, i64)},
+            result_types=[type],
+        )
+
+    def verify_(self) -> None:
+        end = self.offset.value.data + nbytes_of(self.result.type)
+        if self.offset.value.data < 0 or end > nbytes_of(self.source.type):
+            raise VerifyException(f"the view ends at byte {end}, outside its source")
+        if isinstance(self.source.owner, ViewOp):
+            raise VerifyException("a view's source is an allocation, not another view")
+
+
+class TaskOp(IRDLOperation):
+    """Base of what a stream executes: ordered by its stream and by the tokens it waits for."""
+
+    stream = prop_def(IntegerAttr[I64])
+    token = result_def(TokenType)
+
+    @property
+    def after(self) -> Sequence[SSAValue]:
+        """The tokens that the task waits for."""
+        return self.operands[: len(self.operands)]
+
+    @property
+    def launches(self) -> Iterator["LaunchOp"]:
+        """The launches of the task, in order."""
+        raise TypeError(f"'{self.name}' has no launches")
+
+
+@irdl_op_definition
+class LaunchOp(TaskOp):
+    """Launch one kernel; `writes` are its results, then its workspaces."""
+
+    name = "taskflow.launch"
+    kernel = prop_def(StringAttr)
+    nodes = opt_prop_def(ArrayAttr[StringAttr])
+    cost = opt_prop_def(IntegerAttr[I64])
+    after_tokens = var_operand_def(TokenType)
+    reads = var_operand_def(Buffer)
+    writes = var_operand_def(Buffer)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$kernel `stream` $stream (`cost` $cost^)? (`after` $after_tokens^)?"
+        " (`reads` $reads^ `:` type($reads))? (`writes` $writes^ `:` type($writes))?"
+        " (`nodes` $nodes^)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        kernel: str,
+        stream: int,
+        reads: Sequence[SSAValue],
+        writes: Sequence[SSAValue],
+        nodes: Sequence[str] = (),
+        cost: int | None = None,
+    ):
+        super().__init__(
+            operands=[[], reads, writes],
+            properties={
+                "kernel": StringAttr(kernel),
+                "stream": IntegerAttr(stream, i64),
+                "nodes": ArrayAttr([StringAttr(n) for n in nodes]) if nodes else None,
+                "cost": IntegerAttr(cost, i64) if cost is not None else None,
+            },
+            result_types=[TokenType()],
+        )
+
+    @property
+    def after(self) -> Sequence[SSAValue]:
+        """The tokens that the task waits for."""
+        return self.after_tokens
+
+    @property
+    def launches(self) -> Iterator["LaunchOp"]:
+        """The launch itself."""
+        yield self
+
+
+@irdl_op_definition
+class SubflowOp(TaskOp):
+    """A partition: launches that follow each other on one stream, launched and awaited as one."""
+
+    name = "taskflow.subflow"
+    after_tokens = var_operand_def(TokenType)
+    body = region_def("single_block")
+    traits = lazy_traits_def(lambda: (NoTerminator(), HasParent(GraphOp)))
+    assembly_format = "`stream` $stream (`after` $after_tokens^)? $body attr-dict"
+
+    def __init__(self, stream: int, body: Region):
+        super().__init__(
+            operands=[[]],
+            properties={"stream": IntegerAttr(stream, i64)},
+            result_types=[TokenType()],
+            regions=[body],
+        )
+
+    @property
+    def after(self) -> Sequence[SSAValue]:
+        """The tokens that the task waits for."""
+        return self.after_tokens
+
+    @property
+    def launches(self) -> Iterator[LaunchOp]:
+        """The launches inside, in order."""
+        return (op for op in self.body.block.ops if isinstance(op, LaunchOp))
+
+    def verify_(self) -> None:
+        for op in self.body.block.ops:
+            if not isinstance(op, LaunchOp) or op.after or op.stream != self.stream:
+                raise VerifyException("a subflow holds launches of its own stream, without tokens")
+
+
+def set_after(task: TaskOp, after: Sequence[SSAValue]) -> None:
+    """Replace the tokens that a task waits for."""
+    if isinstance(task, LaunchOp):
+        reads, writes = list(task.reads), list(task.writes)
+        task.operands = [*after, *reads, *writes]
+        sizes = [len(after), len(reads), len(writes)]
+        task.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+    else:
+        task.operands = list(after)
+
+
+Taskflow = Dialect(
+    "taskflow", [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, SubflowOp], [TokenType]
+)

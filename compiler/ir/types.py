@@ -1,0 +1,69 @@
+"""dtype names to IR element types and back, and sizes of IR tensor types."""
+
+from functools import cache
+from math import prod
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+from compiler.schedule import ELEMENT_BYTES
+
+Element = AnyFloat | IntegerType
+
+ELEMENT_TYPES: dict[str, Element] = {
+    "bool": IntegerType(1),
+    "int8": IntegerType(8),
+    "int16": IntegerType(16),
+    "int32": IntegerType(32),
+    "int64": IntegerType(64),
+    "uint8": IntegerType(8, Signedness.UNSIGNED),
+    "uint16": IntegerType(16, Signedness.UNSIGNED),
+    "uint32": IntegerType(32, Signedness.UNSIGNED),
+    "uint64": IntegerType(64, Signedness.UNSIGNED),
+    "float16": Float16Type(),
+    "bfloat16": BFloat16Type(),
+    "float32": Float32Type(),
+    "float64": Float64Type(),
+}
+"""IR element type of each dtype name; signed integers are MLIR's signless ones."""
+
+_DTYPES: dict[Attribute, str] = {element: dtype for dtype, element in ELEMENT_TYPES.items()}
+
+
+@cache
+def tensor_type(dtype: str, shape: tuple[int, ...]) -> TensorType[Element]:
+    """The IR tensor type of a dtype name and a static shape."""
+    return TensorType(ELEMENT_TYPES[dtype], shape)
+
+
+@cache
+def memref_type(dtype: str, shape: tuple[int, ...]) -> MemRefType[Element]:
+    """The IR buffer type of a dtype name and a static shape."""
+    return MemRefType(ELEMENT_TYPES[dtype], shape)
+
+
+def dtype_of(type: Attribute) -> str:
+    """The dtype name of a tensor or buffer type's elements."""
+    assert isinstance(type, TensorType | MemRefType)
+    return _DTYPES[type.get_element_type()]
+
+
+def shape_of(type: Attribute) -> tuple[int, ...]:
+    """The static shape of a tensor or buffer type."""
+    assert isinstance(type, TensorType | MemRefType)
+    return type.get_shape()
+
+
+def nbytes_of(type: Attribute) -> int:
+    """The size in bytes of a tensor or buffer of this type."""
+    return prod(shape_of(type)) * ELEMENT_BYTES[dtype_of(type)]

@@ -1,0 +1,135 @@
+"""The plain data that rooms hand to each other: kernels, and the schedule that launches them.
+
+Nothing here imports xDSL, TVM or onnx, so the runtime half can use it alone. Sizes and offsets
+are in bytes, times in nanoseconds.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+AllocationKind = Literal["input", "output", "weight", "arena"]
+
+ELEMENT_BYTES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+}
+"""Bytes of one element in memory, by dtype name (numpy's names, and `bfloat16`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A contiguous piece of memory: one model input, output or weight, or the arena.
+
+    `name` is the model's name of an input or output, and the store's key of a weight.
+    `dtype` and `shape` are those of the tensor; an arena is `uint8` of its size.
+    """
+
+    kind: AllocationKind
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A row-major tensor at a byte offset of an allocation (an index into the schedule's list)."""
+
+    allocation: int
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One kernel launched on a stream after the tasks it waits for (indices of earlier tasks).
+
+    `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`
+    (a partition; -1 for none) follow each other on one stream. `nodes` names the ONNX nodes.
+    """
+
+    kernel: str
+    stream: int
+    after: tuple[int, ...]
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    subflow: int = -1
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Tasks in launch order; each stream runs its tasks in this order.
+
+    `inputs` and `outputs` are not listed apart: they are the allocations of those kinds, in the
+    model's order.
+    """
+
+    name: str
+    allocations: tuple[Allocation, ...]
+    tasks: tuple[Task, ...]
+
+    @property
+    def streams(self) -> int:
+        """The number of streams: one more than the largest stream of any task."""
+        return 1 + max((task.stream for task in self.tasks), default=0)
+
+    def of_kind(self, kind: AllocationKind) -> tuple[Allocation, ...]:
+        """The allocations of one kind, in order."""
+        return tuple(a for a in self.allocations if a.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a compiled function.
+
+    `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
+    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    """
+
+    symbol: str
+    args: tuple[int, ...]
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """The compiled form of one fused group, for one target.
+
+    `packings` has one entry a read: how a weight there is laid out beforehand (see
+    `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
+    buffers, which follow the results in a task's writes. `launches` run in order.
+    """
+
+    name: str
+    language: Literal["object", "cuda", "hip"]
+    code: bytes
+    launches: tuple[Launch, ...]
+    packings: tuple[str, ...]
+    workspaces: tuple[int, ...] = ()
+    flops: int = 0
+    traffic_bytes: int = 0
