@@ -1,0 +1,1 @@
+"""From fused groups to compiled kernels."""
