@@ -1,8 +1,7 @@
 """A fused group as plain data: what a kernel is built from, hashable and cheap to send to workers."""
 
 import hashlib
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -91,6 +90,10 @@ class Group:
         """Bytes of all inputs and results."""
         return sum(t.nbytes for t in (*self.reads, *self.writes))
 
+    def describe(self) -> str:
+        """The kernel's name with its operators and nodes, for messages."""
+        return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"
+
     def users(self, value: int) -> list[Operator]:
         """The operators that use a value."""
         return [op for op in self.operators if value in op.inputs]
@@ -104,11 +107,11 @@ class Group:
         constants = sorted((i, c.dtype.str, c.tobytes()) for i, c in self.constants.items())
         values = [(t.dtype, t.shape) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
-        return hashlib.sha256(pickle.dumps(_plain(content), protocol=4)).hexdigest()
+        return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
 def _plain(content: Any) -> str:
-    """A text that does not depend on object identity, as pickle's memo does."""
+    """A text of plain data that is the same in every process."""
     if isinstance(content, numpy.ndarray):
         return f"{content.dtype}{content.shape}{content.tobytes().hex()}"
     if isinstance(content, list | tuple):
@@ -187,8 +190,3 @@ def _operator(
         values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
     attributes = {name: plain_attribute(a) for name, a in op.attributes.items()}
     return Operator(op.type_name, attributes, inputs, tuple(outputs), op.node_name)
-
-
-def node_names(groups: Sequence[Group]) -> list[str]:
-    """The ONNX nodes of some groups, for messages."""
-    return [op.node for group in groups for op in group.operators if op.node]

@@ -21,14 +21,9 @@ def build_kernel(group: Group, target: CpuTarget) -> KernelSpec:
         scheduled = apply_template(group, target) or schedule_generic(group, target)
         return compile_scheduled(group, scheduled, target)
     except FlowloomError as error:
-        raise KernelError(f"{describe(group)}: {error}") from error
+        raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:
-        raise KernelError(f"{describe(group)}: {type(error).__name__}: {error}") from error
-
-
-def describe(group: Group) -> str:
-    """A group's kernel name with its operators and nodes."""
-    return f"kernel {group.name} ({', '.join(op.label for op in group.operators)})"
+        raise KernelError(f"{group.describe()}: {type(error).__name__}: {error}") from error
 
 
 def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:
