@@ -16,6 +16,10 @@ from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 from compiler.errors import KernelError
 from compiler.schedule import ELEMENT_BYTES
 
+class StackError(KernelError):
+    """A block's local buffers outgrow the stack."""
+
+
 STACK_LIMIT = 16 << 10
 """Most bytes of buffers that one block keeps on the stack; larger ones must be workspaces."""
 
@@ -134,7 +138,7 @@ def _check_stack(statement: Stmt, name: str) -> None:
         statement, (AllocBuffer, lambda alloc: sizes.append(_buffer_bytes(alloc.buffer)))
     )
     if sum(sizes) > STACK_LIMIT:
-        raise KernelError(
+        raise StackError(
             f"a block of the kernel {name} needs {sum(sizes)} bytes of stack, more than"
             f" {STACK_LIMIT}: its schedule must keep those buffers in a workspace"
         )
