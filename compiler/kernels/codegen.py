@@ -17,9 +17,11 @@ _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu
 _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
-def llvm_text(module: IRModule, target: CpuTarget) -> str:
+def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals."""
     options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
+    if reassociate:
+        options["fast-math-reassoc"] = True
     if target.features:
         options["mattr"] = target.features.split(",")
     tvm_target = tvm.target.Target(options)
@@ -54,9 +56,11 @@ def entry_text(symbol: str, body: str, arguments: int) -> str:
     return "\n".join(lines)
 
 
-def compile_object(name: str, launches: list[LaunchFunction], target: CpuTarget) -> bytes:
+def compile_object(
+    name: str, launches: list[LaunchFunction], target: CpuTarget, reassociate: bool = False
+) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
-    text = llvm_text(launch_module(launches), target)
+    text = llvm_text(launch_module(launches), target, reassociate)
     kernel_text = text[: text.find("@__truncsfhf2")]
     entries = []
     for i, launch in enumerate(launches):

@@ -55,14 +55,14 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
     """The larger of two scalars; NaN when one is NaN."""
     if not is_float(dtype_of(a)):
         return tirx.max(a, b)
-    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """The smaller of two scalars; NaN when one is NaN."""
     if not is_float(dtype_of(a)):
         return tirx.min(a, b)
-    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
 
 
 def is_nan(x: Scalar) -> Scalar:

@@ -24,6 +24,10 @@ INNER_WORK = 64
 """Iterations that the vectorised innermost loops should have together."""
 
 
+FLAT_WORK = 1 << 10
+"""Iterations that the fused innermost loop of a map should have."""
+
+
 def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
     """Lower a group and schedule it without knowing what it computes.
 
@@ -169,19 +173,20 @@ class GenericSchedule:
         return row
 
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
-        """A nest without reductions: fuse what lies contiguous in every buffer, then cut blocks."""
-        fused = [loops[0]] if loops else []
-        for axis in range(1, len(loops)):
-            if can_fuse(known, axis - 1, axis):
-                fused[-1] = self.schedule.fuse(fused[-1], loops[axis])
-            else:
-                fused.append(loops[axis])
-        if not fused:
-            return
-        inner = 1
-        while len(fused) > 1 and inner < INNER_WORK:
-            inner *= extent_of(self.schedule, fused.pop())
-        self.grid(fused, inner)
+        """A nest without reductions: the innermost axes that lie contiguous become one loop."""
+        outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
+        inner = [outer.pop()] if outer else []
+        while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
+            if not can_fuse(known, outer[-1], inner[0]):
+                break
+            inner.insert(0, outer.pop())
+        work = prod(known.extents[axis] for axis in inner)
+        if len(inner) > 1:
+            self.schedule.fuse(*[loops[axis] for axis in inner])
+        if outer:
+            self.grid([loops[axis] for axis in outer], work)
+        elif len(inner) == 1:
+            self.grid([loops[inner[0]]], 1)
 
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
         """Fuse loops and cut them into blocks of enough work; returns the loop inside a block."""
