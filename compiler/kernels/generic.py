@@ -20,7 +20,10 @@ from compiler.kernels.target import CpuTarget
 BLOCK_WORK = 1 << 15
 """Innermost iterations that one block of a grid should have, about 10 to 100 us."""
 
-INNER_WORK = 64
+UNROLLED_WINDOW = 32
+"""Up to this many terms, a window's sum is unrolled inside the innermost loop."""
+
+INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
 
 
@@ -41,7 +44,7 @@ def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Sc
     schedule = s_tir.Schedule(function, debug_mask="none")
     nests = GenericSchedule(schedule, attach)
     nests.apply()
-    return Scheduled(schedule.mod["main"], reassociate=nests.reduces)
+    return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
 
 
 def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
@@ -217,6 +220,11 @@ class GenericSchedule:
         if not reduced:
             return
         inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
+        if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
+            self.schedule.decompose_reduction(block, reduced[0])
+            for loop in reduced:
+                self.schedule.unroll(loop)
+            return
         if not known.reduce_inner and inner:
             work, last = 1, []
             while inner and work < INNER_WORK:
