@@ -4,11 +4,13 @@
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from compiler.frontend.graph import Graph, Operator, Value, constant
+from compiler.ir.values import numpy_dtype
 
 _LINEAR = {"Conv", "ConvTranspose", "Gemm"}
 _FLOATS = {"float16", "bfloat16", "float32", "float64"}
@@ -16,11 +18,21 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 @dataclass(slots=True)
 class Affine:
-    """`scale` and `shift` of each channel (axis 1), pending on what `source` computes."""
+    """`scale` and `shift` of each channel (axis 1) of what `source` computes from constants.
 
-    source: Operator
+    Without a foldable source it stands for `steps`, operators on `base`.
+    """
+
     scale: np.ndarray
     shift: np.ndarray
+    source: Operator | None = None
+    base: Value | None = None
+    steps: list[Operator] = field(default_factory=list)
+
+    @property
+    def trivial(self) -> bool:
+        """Whether it changes nothing."""
+        return bool((self.scale == 1).all() and (self.shift == 0).all())
 
 
 def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -88,46 +100,83 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
     return _scaled(grouped, factors).reshape(weight.shape)
 
 
-def _fold(affine: Affine) -> None:
+def _fold(affine: Affine, operator: Operator) -> None:
     """Replace the source's weight and bias; a Gemm keeps alpha and loses beta."""
-    operator = affine.source
     weight, bias = operator.inputs[1], (*operator.inputs, None)[2]
-    scale, shift = affine.scale, affine.shift
     old = 0.0 if bias is None else np.asarray(bias.array, np.float64)
     if operator.op_type == "Gemm":
         old = old * operator.attributes.pop("beta", 1.0)
-        scale_row, shift = scale, shift
-        new_bias = old * scale_row + shift
-    else:
-        new_bias = old * scale + shift
-    array = _scaled_weight(operator, weight.array, scale)
+    array = _scaled_weight(operator, weight.array, affine.scale)
+    new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
     if array is not weight.array:
         weight = constant(f"{weight.name}.folded", array)
-    biased = constant(f"{operator.node}.bias", new_bias.astype(weight.array.dtype))
+    biased = constant(f"{operator.node}.bias", new_bias)
     operator.inputs = [operator.inputs[0], weight, biased]
+
+
+def _collapsed(affine: Affine) -> list[Operator]:
+    """The steps as one product and one sum, if that is fewer operators."""
+    first, last = affine.steps[0], affine.steps[-1]
+    base, result = affine.base, last.outputs[0]
+    parts = [
+        (op_type, numbers)
+        for op_type, numbers, neutral in (("Mul", affine.scale, 1), ("Add", affine.shift, 0))
+        if (numbers != neutral).any()
+    ] or [("Add", affine.shift)]
+    if len(parts) >= len(affine.steps):
+        return affine.steps
+    operators, value = [], base
+    for op_type, numbers in parts:
+        node = last.node if op_type == parts[-1][0] else first.node
+        numbers = numbers.reshape(-1, *[1] * (base.rank - 2)).astype(numpy_dtype(base.dtype))
+        output = Value(f"{node}.{op_type}", base.dtype, base.shape)
+        factor = constant(f"{node}.{op_type}.constant", numbers)
+        operators.append(Operator(op_type, node, [value, factor], [output], {}))
+        value = output
+    operators[-1].outputs = [result]
+    return operators
 
 
 def fold_affine(graph: Graph) -> None:
     """Fold chains of per-channel products and sums into their only producer, in place."""
     counts = Counter(graph.uses())
     pending: dict[Value, Affine] = {}
-    kept: list[Operator] = []
+    items: list[Operator | Affine] = []
     for operator in graph.operators:
         step = _step(operator)
-        affine = pending.get(step[0]) if step else None
-        if step and affine and counts[step[0]] == 1:
-            value, scale, shift = step
-            affine.scale, affine.shift = affine.scale * scale, affine.shift * scale + shift
-            del pending[value]
-            affine.source.outputs = operator.outputs
-            pending[operator.outputs[0]] = affine
+        output = operator.outputs[0]
+        if step is None:
+            items.append(operator)
+            if _foldable(operator):
+                channels = output.shape[1]
+                pending[output] = Affine(np.ones(channels), np.zeros(channels), operator)
             continue
-        kept.append(operator)
-        if _foldable(operator):
-            output = operator.outputs[0]
-            channels = output.shape[1]
-            pending[output] = Affine(operator, np.ones(channels), np.zeros(channels))
-    for affine in pending.values():
-        if (affine.scale != 1).any() or (affine.shift != 0).any():
-            _fold(affine)
-    graph.operators[:] = kept
+        value, scale, shift = step
+        affine = pending.pop(value, None) if counts[value] == 1 else None
+        if affine is None:
+            affine = Affine(np.ones_like(scale), np.zeros_like(shift), base=value)
+            items.append(affine)
+        _extend(affine, operator, scale, shift)
+        pending[output] = affine
+    graph.operators[:] = _settled(items, pending.values())
+
+
+def _extend(affine: Affine, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
+    affine.scale, affine.shift = affine.scale * scale, affine.shift * scale + shift
+    affine.steps.append(operator)
+    if affine.source is not None:
+        affine.source.outputs = operator.outputs
+
+
+def _settled(
+    items: list[Operator | Affine], pending: Iterable[Affine]
+) -> Iterator[Operator]:
+    """Operators with the chains folded into their sources, or collapsed where they have none."""
+    for affine in pending:
+        if affine.source is not None and affine.steps and not affine.trivial:
+            _fold(affine, affine.source)
+    for item in items:
+        if isinstance(item, Operator):
+            yield item
+        else:
+            yield from _collapsed(item)

@@ -17,6 +17,7 @@ from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.naming import name_apart
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser
 
@@ -46,6 +47,7 @@ def import_model(
     graph = specialise(proto, input_shapes or {}, folder)
     drop_dead(graph)
     fold_affine(graph)
+    name_apart(graph)
     return Imported(*emit(graph))
 
 
