@@ -168,9 +168,7 @@ def _extend(affine: Affine, operator: Operator, scale: np.ndarray, shift: np.nda
         affine.source.outputs = operator.outputs
 
 
-def _settled(
-    items: list[Operator | Affine], pending: Iterable[Affine]
-) -> Iterator[Operator]:
+def _settled(items: list[Operator | Affine], pending: Iterable[Affine]) -> Iterator[Operator]:
     """Operators with the chains folded into their sources, or collapsed where they have none."""
     for affine in pending:
         if affine.source is not None and affine.steps and not affine.trivial:

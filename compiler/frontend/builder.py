@@ -1,4 +1,4 @@
-"""Adds operators of the normalised opset to a graph; what is already known is computed at once."""
+"""Adds operators of the normalised opset to a graph; what is known already is computed."""
 
 from collections.abc import Sequence
 from math import prod
@@ -7,7 +7,14 @@ import numpy as np
 from onnx import TypeProto
 
 from compiler.analysis.operators import STRUCTURAL_INPUTS
-from compiler.frontend.evaluate import dtype_name, evaluate, infer_types
+from compiler.frontend.evaluate import (
+    dtype_name,
+    evaluate,
+    infer_types,
+    onnx_type,
+    schema_of,
+    type_proto,
+)
 from compiler.frontend.graph import (
     Attributes,
     Graph,
@@ -25,7 +32,7 @@ NORMALISED_OPSET = 23
 the first with each operator of the table (RMSNormalization came with it)."""
 
 _LARGEST_COPY = 1 << 24
-_COPIES = ("Tile", "Pad", "Resize", "Concat")
+_SHAPED_LIKE_INPUT = ("GroupNormalization", "MeanVarianceNormalization")  # onnx infers nothing
 
 
 def supported(value: Value | None) -> None:
@@ -90,6 +97,8 @@ class Builder:
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
         types = infer_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
+        if op_type in _SHAPED_LIKE_INPUT:
+            types = [type_proto(inputs[0])]
         outputs = [
             self._typed(op_type, type) if use else None
             for use, type in zip(used, types, strict=True)
@@ -98,14 +107,17 @@ class Builder:
         return [value or Value("") for value in outputs]
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
+        structural = STRUCTURAL_INPUTS.get(op_type, ())
+        formal = schema_of(op_type, NORMALISED_OPSET).inputs
         for i, value in enumerate(inputs):
+            if value is None:
+                continue
             supported(value)
-            if (
-                value is not None
-                and value.array is None
-                and i in STRUCTURAL_INPUTS.get(op_type, ())
-            ):
+            if value.array is None and i in structural:
                 raise run_time_input(i, value)
+            if onnx_type(value.dtype) not in formal[min(i, len(formal) - 1)].types:
+                reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
+                raise Unsupported(reason, "cast its inputs to another type")
 
     def _typed(self, op_type: str, type: TypeProto) -> Value:
         tensor = type.tensor_type

@@ -46,6 +46,12 @@ def dtype_name(element: int) -> str:
     return _dtype_name(element) if element else ""
 
 
+@cache
+def onnx_type(dtype: str) -> str:
+    """The type of tensors of a dtype as schemas write it, such as `tensor(float)`."""
+    return f"tensor({onnx.TensorProto.DataType.Name(element_type(dtype)).lower()})"
+
+
 def make_node(
     op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Attributes, domain=""
 ) -> onnx.NodeProto:
@@ -146,9 +152,7 @@ def _reshape(array: np.ndarray, shape: np.ndarray, attributes: Attributes) -> np
     return array.reshape(target)
 
 
-def _gather_elements(
-    array: np.ndarray, indices: np.ndarray, attributes: Attributes
-) -> np.ndarray:
+def _gather_elements(array: np.ndarray, indices: np.ndarray, attributes: Attributes) -> np.ndarray:
     """As onnx.reference, which fails where a dimension of the indices is one."""
     axis = attributes.get("axis", 0) % array.ndim
     box = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))

@@ -180,7 +180,7 @@ def hardmax(call: Call) -> list[Value]:
     flat = call.one("Reshape", x, call.vector([*x.shape[:axis], -1])) if old else x
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
     values = call.builder.constant([0, 1], x.dtype)
-    depth = call.vector([flat.shape[axis]])
+    depth = call.builder.constant(flat.shape[axis], "int64")
     result = call.one("OneHot", where, depth, values, axis=axis)
     return [call.one("Reshape", result, call.vector(x.shape)) if old else result]
 

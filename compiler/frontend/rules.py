@@ -6,6 +6,7 @@ axes non-negative and sorted, slices with starts, ends, axes and steps, pads of 
 
 import numpy as np
 
+from compiler.frontend.builder import supported
 from compiler.frontend.call import Call, Rule
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
@@ -225,11 +226,11 @@ def dropout(call: Call) -> list[Value]:
 def cast(call: Call) -> list[Value]:
     """Dropped where it changes nothing; what float8 alone needs is dropped too."""
     target = dtype_name(call.attributes["to"])
+    supported(Value("", target))
     if target == call.data.dtype:
         return [call.data]
     for name in ("saturate", "round_mode"):
-        if not target.startswith("float8"):
-            call.attributes.pop(name, None)
+        call.attributes.pop(name, None)
     return call.emit()
 
 
@@ -260,3 +261,17 @@ def concat(call: Call) -> list[Value]:
     axis = axis_of(call.attributes["axis"], call.data.rank)
     inputs = [v for v in call.inputs if v is not None and v.shape[axis] != 0] or call.inputs[:1]
     return [inputs[0]] if len(inputs) == 1 else call.emit(inputs, axis=axis)
+
+
+@rule("SpaceToDepth")
+def space_to_depth(call: Call) -> list[Value]:
+    """Opset 28 adds a mode with the channel first, which is a transposition here."""
+    mode = call.attributes.pop("mode", "DCR")
+    if mode == "DCR":
+        return call.emit()
+    (batch, channels, height, width), block = call.data.shape, call.attributes["blocksize"]
+    split = call.vector([batch, channels, height // block, block, width // block, block])
+    tiles = call.one("Reshape", call.data, split)
+    moved = call.one("Transpose", tiles, perm=[0, 1, 3, 5, 2, 4])
+    result = call.vector([batch, channels * block**2, height // block, width // block])
+    return [call.one("Reshape", moved, result)]

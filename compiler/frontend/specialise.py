@@ -270,7 +270,8 @@ class Specialiser:
         scope.values = dict.fromkeys(function.input)
         scope.values.update(zip(function.input, node.inputs, strict=False))
         self.walk(function.node, scope)
-        return [_required(scope[name]) for name in function.output[: len(node.proto.output)]]
+        pairs = zip(function.output, node.proto.output, strict=False)
+        return [_required(scope[name]) if used else Value("") for name, used in pairs]
 
 
 def _required(value: Value | None) -> Value:
