@@ -192,7 +192,8 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        if all(isfinite(value) for value in self.value.get_values()):
+        values = self.value.get_values()
+        if all(isfinite(value) for value in values if isinstance(value, float)):
             printer.print_attribute(self.value)
         else:  # xDSL prints an infinity as bits, which it then reads as an integer
             digits = self.value.data.data.hex().upper()
