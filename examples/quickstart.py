@@ -1,6 +1,6 @@
 """Compile a real exported network, run it, and compare its output with onnxruntime.
 
-    python examples/quickstart.py [MODEL]        # a name of the zoo; default resnet50
+python examples/quickstart.py [MODEL]        # a name of the zoo; default resnet50
 """
 
 import sys
