@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedule": set(),
     "errors": set(),
 }
-ONLY_IMPORTER = {"onnx": {"frontend"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
+ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
 WITHOUT_XDSL = ("schedule", "errors", "backends", "export", "module")
 
 
