@@ -142,6 +142,7 @@ class _Memory:
         self._weights: dict[tuple[str, str], SSAValue] = {}
         self._arena = taskflow.ArenaOp(memref_type("uint8", (size,))) if size else None
         if self._arena is not None:
+            self._arena.result.name_hint = "arena"
             self.block.add_op(self._arena)
 
     def read(self, value: SSAValue, packing: str, group: dataflow.GroupOp) -> SSAValue:
