@@ -1,0 +1,20 @@
+"""The passes, by name and in the order in which a pipeline uses them."""
+
+from xdsl.passes import ModulePass
+
+from compiler.passes.assign_streams import AssignStreams
+from compiler.passes.canonicalize import Canonicalize
+from compiler.passes.fuse import Fuse
+from compiler.passes.order_launches import OrderLaunches
+from compiler.passes.partition import Partition
+
+_ALL: tuple[type[ModulePass], ...] = (
+    Canonicalize,
+    Fuse,
+    Partition,
+    AssignStreams,
+    OrderLaunches,
+)
+
+PASSES: dict[str, type[ModulePass]] = {each.name: each for each in _ALL}
+"""Every pass of the project by its name in a pipeline."""
