@@ -171,8 +171,7 @@ def gemm(context: Context) -> te.Tensor:
 def einsum(context: Context) -> te.Tensor:
     """Einstein summation with implicit results and ellipses."""
     terms, result = einsum_terms(
-        context.attribute("equation"),
-        [len(context.info(i).shape) for i in range(len(context.inputs))],
+        context.attribute("equation"), [len(context.info(i).shape) for i in range(len(context.inputs))]
     )
     extents: dict[str, int] = {}
     for i, term in enumerate(terms):
@@ -202,8 +201,7 @@ def einsum_terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     widths = [r - len(t.replace("...", "")) for r, t in zip(ranks, terms, strict=True)]
     broadcast = "".join(chr(0x391 + i) for i in range(max(widths, default=0)))
     full = [
-        t.replace("...", broadcast[len(broadcast) - w :])
-        for t, w in zip(terms, widths, strict=True)
+        t.replace("...", broadcast[len(broadcast) - w :]) for t, w in zip(terms, widths, strict=True)
     ]
     if arrow:
         return full, right.replace("...", broadcast)

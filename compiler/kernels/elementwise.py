@@ -168,9 +168,9 @@ for _type, _function in {
 }.items():
     _register(_type, _function)
 
-for (
-    _name
-) in "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split():
+for _name in (
+    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split()
+):
     _register(_name, lambda x, name=_name.lower(): call(name, x))
 
 

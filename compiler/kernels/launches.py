@@ -67,7 +67,9 @@ def lower_function(function: PrimFunc, name: str) -> PrimFunc:
     return Sequential(_LOWER)(module)[name]
 
 
-def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
+def split_launches(
+    function: PrimFunc, name: str
+) -> tuple[list[LaunchFunction], tuple[int, ...]]:
     """The launches of a lowered PrimFunc, and the bytes of its root-level scratch buffers.
 
     Those buffers follow the PrimFunc's parameters in the numbering of the launches' `args`. The
@@ -79,7 +81,9 @@ def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction],
         numbers[alias] = numbers[source]
     for buffer in root.scratch:
         numbers[buffer] = len(function.params) + root.scratch.index(buffer)
-    launches = [_launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)]
+    launches = [
+        _launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)
+    ]
     return launches, tuple(_buffer_bytes(buffer) for buffer in root.scratch)
 
 

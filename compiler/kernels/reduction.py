@@ -198,12 +198,12 @@ def extreme_position(context: Context) -> te.Tensor:
         better = b[1] > a[1] if largest else b[1] < a[1]
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
-        take = tirx.any(
-            unset, better, tirx.all(b[1] == a[1], later, b[0] >= tirx.const(0, "int32"))
-        )
+        take = tirx.any(unset, better, tirx.all(b[1] == a[1], later, b[0] >= tirx.const(0, "int32")))
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
-    reducer = te.comm_reducer(combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position")
+    reducer = te.comm_reducer(
+        combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position"
+    )
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
 
