@@ -20,11 +20,23 @@ def _along(call: Call, value: Value | None, rank: int, axis: int) -> Value | Non
     if value is None or value.rank == 0:
         return value
     if value.rank > 1:
-        raise Unsupported("it is quantised in blocks", "quantise by tensor or by axis")
+        return _blocks(call, value, axis_of(axis, rank))
     if value.shape == (1,):
         return call.one("Reshape", value, call.vector([]))
     axis = axis_of(axis, rank)
     return call.one("Reshape", value, call.vector([-1, *[1] * (rank - 1 - axis)]))
+
+
+def _blocks(call: Call, value: Value, axis: int) -> Value:
+    """Scales or zero points of blocks of an axis, repeated for each element."""
+    size, count = call.data.shape[axis], value.shape[axis]
+    block = call.attributes.get("block_size", 0) or -(-size // count)
+    if block * count != size:
+        raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
+    before, after = value.shape[:axis], value.shape[axis + 1 :]
+    column = call.one("Reshape", value, call.vector([*before, count, 1, *after]))
+    repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
+    return call.one("Reshape", repeated, call.vector([*before, size, *after]))
 
 
 def _less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
