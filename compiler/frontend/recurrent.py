@@ -70,7 +70,7 @@ class _Direction:
 
     call: Call
     weight: Value
-    recurrent: Value
+    recurrent: Value  # transposed: (hidden, gates * hidden)
     input_bias: Value | None
     state_bias: Value | None
     peepholes: list[Value] | None
@@ -95,53 +95,67 @@ class _Direction:
             return [x]
         return self.call.builder.emit("Split", [x, sizes], {"axis": 1}, count)
 
-    def product(self, state: Value, weight: Value) -> Value:
-        """The state's part of gates."""
-        return self.call.one("MatMul", state, self.call.one("Transpose", weight, perm=[1, 0]))
+    def product(self, state: Value) -> Value:
+        """The state's part of every gate."""
+        return self.call.one("MatMul", state, self.recurrent)
+
+
+def _zero(value: Value) -> bool:
+    return value.array is not None and not value.array.any()
+
+
+def _add(call: Call, left: Value, right: Value) -> Value:
+    """A sum of equal shapes; the first step's state is often zero."""
+    if _zero(right):
+        return left
+    return right if _zero(left) else call.one("Add", left, right)
+
+
+def _mul(call: Call, left: Value, right: Value) -> Value:
+    """A product with a state, which is zero where the state is."""
+    return right if _zero(right) else call.one("Mul", left, right)
 
 
 def _rnn(cell: _Direction, x: Value, state: State) -> State:
     (activate,) = cell.activations
-    product = cell.product(state[0], cell.recurrent)
-    return [activate(cell.call.one("Add", product, x))]
+    return [activate(_add(cell.call, x, cell.product(state[0])))]
 
 
 def _gru(cell: _Direction, x: Value, state: State) -> State:
-    one, (f, g), (hidden,) = cell.call.one, cell.activations, state
+    call, (f, g), (hidden,) = cell.call, cell.activations, state
     xz, xr, xh = cell.gates(x, 3)
     if cell.resets_after:
-        product = cell.product(hidden, cell.recurrent)
+        product = cell.product(hidden)
         if cell.state_bias is not None:
-            product = one("Add", product, cell.state_bias)
+            product = call.one("Add", product, cell.state_bias)
         hz, hr, hh = cell.gates(product, 3)
-        reset = f(one("Add", xr, hr))
-        candidate = g(one("Add", xh, one("Mul", reset, hh)))
+        reset = f(_add(call, xr, hr))
+        candidate = g(_add(call, xh, _mul(call, reset, hh)))
     else:
         size = hidden.shape[1]
-        sizes = cell.call.vector([2 * size, size])
-        both, last = cell.call.builder.emit("Split", [cell.recurrent, sizes], {"axis": 0}, 2)
-        hz, hr = cell.gates(cell.product(hidden, both), 2)
-        reset = f(one("Add", xr, hr))
-        candidate = g(one("Add", xh, cell.product(one("Mul", reset, hidden), last)))
-    update = f(one("Add", xz, hz))
-    fresh = one("Mul", one("Sub", cell.call.scalar(1), update), candidate)
-    return [one("Add", fresh, one("Mul", update, hidden))]
+        sizes = call.vector([2 * size, size])
+        both, last = call.builder.emit("Split", [cell.recurrent, sizes], {"axis": 1}, 2)
+        hz, hr = cell.gates(call.one("MatMul", hidden, both), 2)
+        reset = f(_add(call, xr, hr))
+        candidate = g(_add(call, xh, call.one("MatMul", _mul(call, reset, hidden), last)))
+    update = f(_add(call, xz, hz))
+    fresh = call.one("Mul", call.one("Sub", call.scalar(1), update), candidate)
+    return [_add(call, fresh, _mul(call, update, hidden))]
 
 
 def _lstm(cell: _Direction, x: Value, state: State) -> State:
-    one, (f, g, h), (hidden, memory) = cell.call.one, cell.activations, state
-    summed = one("Add", x, cell.product(hidden, cell.recurrent))
-    i, o, forget, c = cell.gates(summed, 4)
+    call, (f, g, h), (hidden, memory) = cell.call, cell.activations, state
+    i, o, forget, c = cell.gates(_add(call, x, cell.product(hidden)), 4)
     if cell.peepholes:
-        i = one("Add", i, one("Mul", cell.peepholes[0], memory))
-        forget = one("Add", forget, one("Mul", cell.peepholes[2], memory))
+        i = _add(call, i, _mul(call, cell.peepholes[0], memory))
+        forget = _add(call, forget, _mul(call, cell.peepholes[2], memory))
     write = f(i)
-    coupled = cell.call.attributes.get("input_forget", 0)
-    keep = one("Sub", cell.call.scalar(1), write) if coupled else f(forget)
-    memory = one("Add", one("Mul", keep, memory), one("Mul", write, g(c)))
+    coupled = call.attributes.get("input_forget", 0)
+    keep = call.one("Sub", call.scalar(1), write) if coupled else f(forget)
+    memory = _add(call, call.one("Mul", write, g(c)), _mul(call, keep, memory))
     if cell.peepholes:
-        o = one("Add", o, one("Mul", cell.peepholes[1], memory))
-    return [one("Mul", f(o), h(memory)), memory]
+        o = _add(call, o, _mul(call, cell.peepholes[1], memory))
+    return [call.one("Mul", f(o), h(memory)), memory]
 
 
 _CELLS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
@@ -157,6 +171,7 @@ def _slice(call: Call, value: Value | None, direction: int) -> Value | None:
 
 def _direction(call: Call, index: int, activations: list[Activation]) -> _Direction:
     weight, recurrent = (_slice(call, call.input(i), index) for i in (1, 2))
+    recurrent = call.one("Transpose", recurrent, perm=[1, 0])
     bias, peepholes = _slice(call, call.input(3), index), _slice(call, call.input(7), index)
     halves: Sequence[Value | None] = (None, None)
     if bias is not None:

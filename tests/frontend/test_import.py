@@ -240,3 +240,14 @@ def test_import_time_grows_linearly():
 
     seconds(100)
     assert seconds(4000) < 16 * max(seconds(500), 0.02)
+
+
+def test_a_weight_of_a_loop_is_stored_once():
+    text = """g (float[2] x) => (float[2] y) {
+        y = Loop(trips, cond, x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w) {
+            d = Identity(c) k = Constant<value=float[2]{1.0, 2.0}>()
+            t = Mul(k, outer) w = Add(v, t) }> }"""
+    values = {"trips": np.int64(5), "cond": np.array(True), "outer": normal(2)}
+    imported = check(parse(text, **values))
+    assert counts(imported) == {"Add": 5}
+    assert len(imported.weights) == 1

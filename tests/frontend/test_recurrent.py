@@ -93,3 +93,11 @@ def test_lengths_of_a_run():
     inputs = {"x": x, "L": np.array([1, 4, 2], np.int32)}
     again = export_model(imported.module, imported.weights)
     assert_close(run(again, inputs), run(model, inputs))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_weights_are_stored_once(op_type: str):
+    imported = import_model(model_of(op_type, "B"))
+    size = sum(array.size for array in imported.weights.values())
+    gates = GATES[op_type] * HIDDEN
+    assert size <= gates * (WIDTH + HIDDEN + 2) + BATCH * HIDDEN
