@@ -4,6 +4,7 @@ A line `// RUN: not flowloom opt ...` expects an error and checks its message.
 """
 
 import shlex
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def _output(path: Path, command: list[str]) -> str:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
-def test_case(path: Path, capsys: pytest.CaptureFixture[str]):
+def test_case(path: Path):
     lines = [line for line in path.read_text().splitlines() if line.startswith("// RUN:")]
     assert lines
     for line in lines:
@@ -38,4 +39,5 @@ def test_case(path: Path, capsys: pytest.CaptureFixture[str]):
         output = _output(path, shlex.split(command))
         options = parse_argv_options([*shlex.split(check.replace("%s", str(path)))])
         matcher = Matcher(options, FInput("output", output), Parser.from_opts(options))
-        assert matcher.run() == 0, capsys.readouterr().out
+        matcher.stderr = StringIO()
+        assert matcher.run() == 0, f"{matcher.stderr.getvalue()}\nof\n{output}"
