@@ -1,0 +1,125 @@
+"""Geometry of a convolution for code generation: padded planes in which every stride is one.
+
+An output row-major position p of a plane of `pitch` columns reads input position p + shift for
+each kernel tap, whatever the strides: a stride of s splits the padded input into s x s phases.
+Rows share their zero columns where the padding allows (the right border of a row is the left
+border of the next), so that nearly every computed position is wanted.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A two-dimensional convolution; `kernel`, `strides` and the like are (vertical, horizontal).
+
+    `pads` are those before the first row and column; how much follows the last ones is decided by
+    `output`, the spatial extents of the result.
+    """
+
+    batch: int
+    groups: int
+    channels: int  # input channels of one group
+    filters: int  # output channels of one group
+    image: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+    output: tuple[int, int]
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of the whole convolution."""
+        filters = self.batch * self.groups * self.filters
+        return filters * self.channels * prod(self.kernel) * prod(self.output)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each output element reads the input at its own position only."""
+        return (
+            self.kernel == (1, 1)
+            and self.strides == (1, 1)
+            and self.pads == (0, 0)
+            and self.output == self.image
+        )
+
+    @cached_property
+    def planes(self) -> "Planes":
+        """The padded, phase-split form of one input channel."""
+        return Planes(self, _phases(self, 0), _phases(self, 1))
+
+
+def _phases(conv: Convolution, axis: int) -> tuple[int, ...]:
+    """The remainders modulo the stride of the input positions that the kernel's taps read."""
+    offsets = (k * conv.dilations[axis] for k in range(conv.kernel[axis]))
+    return tuple(sorted({offset % conv.strides[axis] for offset in offsets}))
+
+
+@dataclass(frozen=True)
+class Planes:
+    """One input channel as `phases` planes of `rows` x `pitch` elements.
+
+    Element (y, x) of phase (a, b) is input element (y * stride + a - pad, x * stride + b - pad),
+    zero outside the image.
+    """
+
+    conv: Convolution
+    row_phases: tuple[int, ...]
+    column_phases: tuple[int, ...]
+
+    def _extent(self, axis: int) -> int:
+        conv = self.conv
+        reach = (conv.kernel[axis] - 1) * conv.dilations[axis] // conv.strides[axis]
+        return conv.output[axis] + reach
+
+    @cached_property
+    def shared(self) -> int:
+        """Zero columns that the end of a row has in common with the beginning of the next."""
+        conv = self.conv
+        stride, pad, width = conv.strides[1], conv.pads[1], conv.image[1]
+        columns = self._extent(1)
+        spare = columns - conv.output[1]
+        for phase in self.column_phases:
+            left = max(0, -((phase - pad) // stride))
+            right = columns - min(columns, max(0, -((phase - pad - width) // stride)))
+            spare = min(spare, left, right)
+        return spare
+
+    @property
+    def pitch(self) -> int:
+        """Columns of a plane."""
+        return self._extent(1) - self.shared
+
+    @property
+    def rows(self) -> int:
+        """Rows of a plane."""
+        return self._extent(0)
+
+    @property
+    def phases(self) -> int:
+        """Planes of one channel."""
+        return len(self.row_phases) * len(self.column_phases)
+
+    @cached_property
+    def plane(self) -> int:
+        """Elements from one plane to the next: never a multiple of a memory page, which would
+        map a position of every plane to one cache set."""
+        elements = self.rows * self.pitch + self.shared
+        return elements + 16 if elements % 1024 == 0 else elements
+
+    def shift(self, row: int, column: int) -> int:
+        """Position, relative to the output's, that a kernel tap reads within its channel."""
+        conv = self.conv
+        down, a = divmod(row * conv.dilations[0], conv.strides[0])
+        right, b = divmod(column * conv.dilations[1], conv.strides[1])
+        phase = self.row_phases.index(a) * len(self.column_phases) + self.column_phases.index(b)
+        return phase * self.plane + down * self.pitch + right
+
+    @property
+    def last_shift(self) -> int:
+        """The largest in-plane part of any tap's shift, plus the last phase's offset."""
+        conv = self.conv
+        return max(self.shift(i, j) for i in range(conv.kernel[0]) for j in range(conv.kernel[1]))
