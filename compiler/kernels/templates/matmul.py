@@ -240,12 +240,14 @@ class ProductNest:
     def _tile(
         self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
     ) -> Stmt:
-        sums, allocate = scratch("sums", rows * self.width)
         vectors = ceil_div(columns, self.lanes)
         registers = RegisterTile(rows, vectors, self.lanes)
         starts = [j * self.lanes for j in range(vectors)]
         if not self.packed:
             starts[-1] = columns - self.lanes
+        before = max(0, -starts[-1])
+        pitch = self.width + before
+        sums, allocate = scratch("sums", rows * pitch)
         indices = unflatten_index(batch, self.product.batch)
         a, b = self._matrix(self.product.left, indices), self._matrix(self.product.right, indices)
         first = tile * self.tile.rows
@@ -259,12 +261,12 @@ class ProductNest:
 
         def row(i: Any) -> Stmt:
             def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [i * self.width + x])
+                value = tirx.BufferLoad(sums, [i * pitch + before + x])
                 return self._store(value, indices, first + i, panel * self.width + x)
 
             return vector_loop(columns, self.lanes, one)
 
-        kept = registers.store(sums, lambda i, j: i * self.width + starts[j])
+        kept = registers.store(sums, lambda i, j: i * pitch + before + starts[j])
         reduce = loop("k", self.product.depth, step)
         return sequence([allocate, *registers.start(), reduce, kept, loop("row", rows, row)])
 

@@ -232,10 +232,12 @@ class ImageLanes(Nest):
         self, place: Place, weights: Var, source: Var, vectors: int, positions: int
     ) -> Stmt:
         """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
-        sums, allocate = scratch("sums", self.width * self._chunk)
         starts = [j * self.lanes for j in range(vectors)]
         if self.flat:
             starts[-1] = min(starts[-1], positions - self.lanes)
+        before = max(0, -starts[-1])
+        pitch = self._chunk + before
+        sums, allocate = scratch("sums", self.width * pitch)
 
         def step(number: Any) -> Stmt:
             tile = RegisterTile(self.tile.rows, vectors, self.lanes)
@@ -251,22 +253,25 @@ class ImageLanes(Nest):
                 )
 
             reduced = self._reduce(tile, tap)
-            kept = tile.store(sums, lambda i, j: i * self._chunk + first + starts[j])
+            kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
             return sequence([reduced, kept])
 
-        epilogue = self._epilogue(place, sums, positions)
+        epilogue = self._epilogue(place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x]))
         return sequence([allocate, loop("step", self.tile.steps, step), epilogue])
 
-    def _epilogue(self, place: Place, sums: Var, positions: int) -> Stmt:
+    def _epilogue(
+        self, place: Place, positions: int, total: Callable[[Any, Any], Any]
+    ) -> Stmt:
         height, width = self.conv.output
         span, pitch = self.tile.span, self.conv.planes.pitch
 
         def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
             def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [i * self._chunk + y * pitch + x])
+                value = total(i, y * pitch + x)
                 column = place.chunk * self._chunk + x if self.flat else x
                 row = place.chunk * span + y
-                return self._store(place, number, row, column, value if bias is None else value + bias)
+                value = value if bias is None else value + bias
+                return self._store(place, number, row, column, value)
 
             return vector_loop(extent, self.lanes, one)
 
