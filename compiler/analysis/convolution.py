@@ -110,16 +110,35 @@ class Planes:
         elements = self.rows * self.pitch + self.shared
         return elements + 16 if elements % 1024 == 0 else elements
 
-    def shift(self, row: int, column: int) -> int:
-        """Position, relative to the output's, that a kernel tap reads within its channel."""
-        conv = self.conv
-        down, a = divmod(row * conv.dilations[0], conv.strides[0])
-        right, b = divmod(column * conv.dilations[1], conv.strides[1])
-        phase = self.row_phases.index(a) * len(self.column_phases) + self.column_phases.index(b)
-        return phase * self.plane + down * self.pitch + right
 
-    @property
-    def last_shift(self) -> int:
-        """The largest in-plane part of any tap's shift, plus the last phase's offset."""
-        conv = self.conv
-        return max(self.shift(i, j) for i in range(conv.kernel[0]) for j in range(conv.kernel[1]))
+def transposed_phases(
+    stride: int, dilation: int, kernel: int, pad: int, extent: int
+) -> list["TransposedPhase"]:
+    """The output phases of a transposed convolution along one axis.
+
+    Output element q * stride + phase sums input elements q + offset + j * dilation' times taps
+    first + j * step, which is a convolution of stride one.
+    """
+    phases: list[TransposedPhase] = []
+    for phase in range(min(stride, extent)):
+        taps = [k for k in range(kernel) if (phase + pad - k * dilation) % stride == 0][::-1]
+        offsets = [(phase + pad - k * dilation) // stride for k in taps]
+        spacing = offsets[1] - offsets[0] if len(taps) > 1 else 1
+        step = taps[1] - taps[0] if len(taps) > 1 else 1
+        first, offset = (taps[0], offsets[0]) if taps else (0, 0)
+        count = -((phase - extent) // stride)
+        phases.append(TransposedPhase(phase, count, len(taps), first, step, offset, spacing))
+    return phases
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedPhase:
+    """Output elements of one remainder modulo the stride; see `transposed_phases`."""
+
+    phase: int
+    count: int
+    taps: int
+    first: int
+    step: int
+    offset: int
+    spacing: int

@@ -16,6 +16,7 @@ The planes are the input itself for a pointwise convolution, else a first launch
 `planes`). A chunk is a run of row-major positions of the planes, so short rows waste few lanes.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 from tvm.tirx import PrimFunc
@@ -35,7 +36,7 @@ from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget
 from compiler.kernels.templates import template
 from compiler.kernels.templates.fusion import Surroundings
-from compiler.kernels.templates.nests import ChannelLanes, ImageLanes, Nest
+from compiler.kernels.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
 
 
 @template("Conv")
@@ -60,35 +61,47 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
 
 def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
-    values, weight = group.values, anchor.inputs[1]
-    image, kernel = values[anchor.inputs[0]].shape[2:], values[weight].shape[2:]
-    output = values[anchor.outputs[0]]
-    floats = {values[i].dtype for i in anchor.inputs if i is not None} | {output.dtype}
-    constant = weight < group.inputs and group.weights[weight] and len(group.users(weight)) == 1
-    if floats != {"float32"} or not constant or len(kernel) > 2 or 0 in output.shape:
+    if not constant_weights(group, anchor):
         return None
-    rank = len(kernel)
-    strides = tuple(anchor.attributes.get("strides") or [1] * rank)
-    dilations = tuple(anchor.attributes.get("dilations") or [1] * rank)
-    pads = pads_before(anchor, image, kernel, strides, dilations)
-    groups = anchor.attributes.get("group", 1)
-    filters, channels = values[weight].shape[:2]
-
-    def plane(extents: tuple[int, ...], missing: int) -> tuple[int, int]:
-        return (extents[0], extents[1]) if rank == 2 else (missing, extents[0])
-
-    return Convolution(
-        output.shape[0],
-        groups,
-        channels,
-        filters // groups,
-        plane(image, 1),
-        plane(kernel, 1),
-        plane(strides, 1),
-        plane(dilations, 1),
-        plane(pads, 0),
-        plane(output.shape[2:], 1),
+    image, weight = (group.values[i].shape for i in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
+    strides, dilations = (
+        tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
     )
+    pads = pads_before(anchor, image[2:], weight[2:], strides, dilations)
+    return Convolution(
+        output[0],
+        groups,
+        weight[1],
+        weight[0] // groups,
+        plane_of(image[2:], 1),
+        plane_of(weight[2:], 1),
+        plane_of(strides, 1),
+        plane_of(dilations, 1),
+        plane_of(pads, 0),
+        plane_of(output[2:], 1),
+    )
+
+
+def constant_weights(group: Group, anchor: Operator) -> bool:
+    """Whether an operator is a float32 convolution in one or two dimensions over a weight that
+    nothing else in the group uses."""
+    used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
+    weight = anchor.inputs[1]
+    return (
+        {value.dtype for value in used} == {"float32"}
+        and all(value.elements for value in used)
+        and weight < group.inputs
+        and group.weights[weight]
+        and len(group.users(weight)) == 1
+        and len(used[0].shape) in (3, 4)
+    )
+
+
+def plane_of(extents: Sequence[int], missing: int) -> tuple[int, int]:
+    """Extents of rows and columns; one dimension is a single row."""
+    return (extents[0], extents[1]) if len(extents) == 2 else (missing, extents[0])
 
 
 def pads_before(
@@ -113,13 +126,14 @@ def choose_nest(conv: Convolution, around: Surroundings, registers: Registers) -
     positions = prod(conv.output)
     flat = conv.pointwise and around.flat
     line = positions if flat else conv.output[1]
+    rest = (conv.planes, Taps(conv.kernel))
     channels, channel_cost = channel_tile(conv, registers, line)
     wide = not flat or positions >= registers.lanes
     if wide:
         image, image_cost = (flat_tile if flat else image_tile)(conv, registers)
         if image_cost <= channel_cost:
-            return ImageLanes(conv, around, image, registers.lanes, flat, image_cost)
-    return ChannelLanes(conv, around, channels, registers.lanes, flat, channel_cost)
+            return ImageLanes(conv, around, image, registers.lanes, flat, image_cost, *rest)
+    return ChannelLanes(conv, around, channels, registers.lanes, flat, channel_cost, *rest)
 
 
 def weight_packing(nest: Nest) -> str:

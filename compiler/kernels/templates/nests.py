@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
-from compiler.analysis.convolution import Convolution
+from compiler.analysis.convolution import Convolution, Planes
 from compiler.analysis.tiling import Tile, ceil_div, split_blocks
 from compiler.kernels.templates.fusion import Surroundings
 from compiler.kernels.templates.loops import (
@@ -40,6 +40,23 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Taps:
+    """Where the kernel taps of a nest are in the packed weights, the planes and the result.
+
+    Pairs are (first, step) for rows and columns: tap (i, j) of the nest uses the weights of tap
+    (first + i * step, ...) of `kernel`, and its result (y, x) is element (first + y * step, ...).
+    `origin` is added to the position in the planes.
+    """
+
+    kernel: tuple[int, int]
+    rows: tuple[int, int] = (0, 1)
+    columns: tuple[int, int] = (0, 1)
+    result_rows: tuple[int, int] = (0, 1)
+    result_columns: tuple[int, int] = (0, 1)
+    origin: int = 0
+
+
+@dataclass(frozen=True)
 class Nest(ABC):
     """A convolution with its tile; `flat` when chunks are runs of an image's positions.
 
@@ -52,6 +69,8 @@ class Nest(ABC):
     lanes: int
     flat: bool
     slots: float
+    planes: Planes
+    taps: Taps
 
     @property
     @abstractmethod
@@ -80,8 +99,7 @@ class Nest(ABC):
     @property
     def stride(self) -> int:
         """Elements from one channel's planes to the next."""
-        planes = self.conv.planes
-        return prod(self.conv.image) if self.direct else planes.phases * planes.plane
+        return prod(self.conv.image) if self.direct else self.planes.phases * self.planes.plane
 
     @property
     def tiles(self) -> int:
@@ -93,14 +111,20 @@ class Nest(ABC):
         if self.direct:
             number = self.around.read_number(0)
             assert number is not None
-            return self._convolve(weights, self.around.reads[number])
-        conv = self.conv
-        elements = conv.batch * conv.groups * conv.channels * self.stride
-        workspace = buffer("planes", elements + max(0, self.reach - self.stride))
-        fill = fill_planes(conv, self.around, workspace, self.stride, self.lanes)
-        return sequence([tirx.AllocBuffer(workspace), fill, self._convolve(weights, workspace)])
+            return self.convolve(weights, self.around.reads[number])
+        source, fill = self.fill(self.reach)
+        return sequence([*fill, self.convolve(weights, source)])
 
-    def _convolve(self, weights: Var, source: Var) -> Stmt:
+    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
+        """A workspace for the planes, `reach` elements for the last channel, and its launch."""
+        conv = self.planes.conv
+        elements = conv.batch * conv.groups * conv.channels * self.stride
+        workspace = buffer("planes", elements + max(0, reach - self.stride))
+        fill = fill_planes(conv, self.around, workspace, self.stride, self.lanes)
+        return workspace, [tirx.AllocBuffer(workspace), fill]
+
+    def convolve(self, weights: Var, source: Var) -> Stmt:
+        """The launch that convolves."""
         units = self.conv.batch * self.conv.groups
         extents = (units, self.chunks, self.tiles)
         blocks = split_blocks(self.slots * units, *extents)
@@ -137,32 +161,39 @@ class Nest(ABC):
                 return sequence([row(c, i) for i in range(height)])
             return loop("kernel_row", height, lambda i: row(c, i))
 
-        return sequence([*tile.start(), loop("channel", self.conv.channels, channel)])
+        sums = [loop("channel", self.conv.channels, channel)] if height * width else []
+        return sequence([*tile.start(), *sums])
 
     def _rows_are_regular(self) -> bool:
-        phases = self.conv.planes.row_phases
+        phases = self.planes.row_phases
         return len(phases) in (1, self.conv.strides[0])
 
     def _shift(self, row: Any, column: int) -> Any:
         """The shift of a kernel tap; the row may be a loop variable."""
         if self.flat:
             return 0
-        conv, planes = self.conv, self.conv.planes
-        if isinstance(row, int):
-            return planes.shift(row, column)
+        conv, planes = self.conv, self.planes
         offset, stride = row * conv.dilations[0], conv.strides[0]
-        phase = offset % stride if len(planes.row_phases) > 1 else 0
-        down = offset // stride if stride > 1 else offset
-        columns = len(planes.column_phases)
-        return phase * (columns * planes.plane) + down * planes.pitch + planes.shift(0, column)
+        phase = planes.row_phases.index(offset % stride) if isinstance(row, int) else offset % stride
+        phase = phase if len(planes.row_phases) > 1 else 0
+        right, column_phase = divmod(column * conv.dilations[1], conv.strides[1])
+        plane = phase * len(planes.column_phases) + planes.column_phases.index(column_phase)
+        position = offset // stride * planes.pitch + right
+        return plane * planes.plane + position + self.taps.origin
+
+    @property
+    def last_shift(self) -> int:
+        """The largest shift of any tap."""
+        height, width = self.conv.kernel
+        return max((self._shift(i, j) for i in range(height) for j in range(width)), default=0)
 
     def _weight(self, place: Place, channel: Any, row: Any, column: int) -> Any:
         """Where the weights of a tile's channels begin for one tap."""
-        conv = self.conv
-        taps = prod(conv.kernel)
+        taps = self.taps
         tile = place.group * self.tiles + place.tile
-        tap = row * conv.kernel[1] + column
-        return ((tile * conv.channels + channel) * taps + tap) * self.width
+        line = taps.rows[0] + row * taps.rows[1]
+        tap = line * taps.kernel[1] + taps.columns[0] + column * taps.columns[1]
+        return ((tile * self.conv.channels + channel) * prod(taps.kernel) + tap) * self.width
 
     def _channel(self, place: Place, channel: Any) -> Any:
         """Where the planes of a channel begin."""
@@ -186,8 +217,12 @@ class Nest(ABC):
     def _store(self, place: Place, number: Any, row: Any, column: Any, value: Any) -> Stmt:
         if self.flat:
             return self.around.store_flat(value, [place.image, number], column)
-        at = [row, column][-self.around.spatial :]
-        return self.around.store(value, [place.image, number, *at])
+        taps = self.taps
+        at = [
+            taps.result_rows[0] + row * taps.result_rows[1],
+            taps.result_columns[0] + column * taps.result_columns[1],
+        ]
+        return self.around.store(value, [place.image, number, *at[-self.around.spatial :]])
 
 
 class ImageLanes(Nest):
@@ -205,7 +240,7 @@ class ImageLanes(Nest):
     @property
     def _advance(self) -> int:
         """Positions from one chunk to the next."""
-        return self._chunk if self.flat else self.tile.span * self.conv.planes.pitch
+        return self._chunk if self.flat else self.tile.span * self.planes.pitch
 
     @property
     def chunks(self) -> int:
@@ -215,7 +250,7 @@ class ImageLanes(Nest):
 
     @property
     def reach(self) -> int:
-        last_shift = 0 if self.flat else self.conv.planes.last_shift
+        last_shift = 0 if self.flat else self.last_shift
         return (self.chunks - 1) * self._advance + self._chunk + last_shift
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
@@ -263,7 +298,7 @@ class ImageLanes(Nest):
         self, place: Place, positions: int, total: Callable[[Any, Any], Any]
     ) -> Stmt:
         height, width = self.conv.output
-        span, pitch = self.tile.span, self.conv.planes.pitch
+        span, pitch = self.tile.span, self.planes.pitch
 
         def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
             def one(x: Any) -> Stmt:
@@ -329,7 +364,7 @@ class ChannelLanes(Nest):
         line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
 
         def tap(channel: Any, row: Any, column: int) -> Stmt:
-            start = first if self.flat else line * self.conv.planes.pitch + first
+            start = first if self.flat else line * self.planes.pitch + first
             base = self._channel(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
             return tile.step(
