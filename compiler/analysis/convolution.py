@@ -9,6 +9,7 @@ border of the next), so that nearly every computed position is wanted.
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,19 @@ class Planes:
         map a position of every plane to one cache set."""
         elements = self.rows * self.pitch + self.shared
         return elements + 16 if elements % 1024 == 0 else elements
+
+    def shift(self, row: Any, column: int, dilations: tuple[int, int]) -> Any:
+        """The position, relative to a result's, that a kernel tap reads in its channel's planes.
+
+        The row may be symbolic if the row phases are one, or all remainders modulo the stride.
+        """
+        (down, right), (stride, _) = dilations, self.conv.strides
+        phase = row * down % stride
+        if isinstance(row, int) or len(self.row_phases) == 1:
+            phase = self.row_phases.index(phase) if isinstance(row, int) else 0
+        step, column_phase = divmod(column * right, self.conv.strides[1])
+        plane = phase * len(self.column_phases) + self.column_phases.index(column_phase)
+        return plane * self.plane + row * down // stride * self.pitch + step
 
 
 def transposed_phases(

@@ -101,7 +101,9 @@ def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
     def cost(rows: int, vectors: int) -> float:
         chunk = vectors * registers.lanes
         whole, rest = divmod(positions, chunk)
-        total = whole * (depth * step_slots(rows, vectors, CROSSING_SLOTS) + rows * vectors * STORE_SLOTS)
+        total = whole * (
+            depth * step_slots(rows, vectors, CROSSING_SLOTS) + rows * vectors * STORE_SLOTS
+        )
         if rest:
             tail = ceil_div(rest, registers.lanes)
             total += depth * step_slots(rows, tail, CROSSING_SLOTS) + rows * tail * STORE_SLOTS
@@ -139,10 +141,8 @@ def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]
             yield Tile(rows, vectors, steps, span)
 
 
-def channel_tile(
-    conv: Convolution, registers: Registers, positions: int
-) -> tuple[Tile, float]:
-    """The tile with lanes along output channels, for lines of `positions`; and its slots a group."""
+def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tuple[Tile, float]:
+    """The tile with lanes along output channels, and its slots a group; lines have `positions`."""
     depth = conv.channels * conv.kernel[0] * conv.kernel[1]
     lines = conv.output[0] * conv.output[1] // positions
     lanes = registers.lanes

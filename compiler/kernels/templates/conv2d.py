@@ -144,9 +144,7 @@ def weight_packing(nest: Nest) -> str:
         [
             packing_step("reshape", conv.groups, conv.filters, conv.channels, *kernel),
             packing_step("pad", 0, missing, 0, 0, 0),
-            packing_step(
-                "reshape", conv.groups, nest.tiles, nest.width, conv.channels, *kernel
-            ),
+            packing_step("reshape", conv.groups, nest.tiles, nest.width, conv.channels, *kernel),
             packing_step("transpose", 0, 1, 3, 4, 5, 2),
         ]
     )

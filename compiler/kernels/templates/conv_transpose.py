@@ -1,9 +1,9 @@
 """Transposed convolution as one convolution of stride one for each output phase.
 
-    launch 0: pad the input into planes (see `planes`)
-    launch 1 ..: for each remainder (a, b) of output rows and columns modulo the strides:
-      convolve the planes with the taps that reach these elements (see `conv2d`, lanes along the
-      image), and store the results `stride` elements apart
+launch 0: pad the input into planes (see `planes`)
+launch 1 ..: for each remainder (a, b) of output rows and columns modulo the strides:
+  convolve the planes with the taps that reach these elements (see `conv2d`, lanes along the
+  image), and store the results `stride` elements apart
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,7 @@ MOST_PHASES = 16
 
 
 @template("ConvTranspose")
-def transposed_convolution(
-    group: Group, anchor: Operator, target: CpuTarget
-) -> Scheduled | None:
+def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
     """Schedule a one- or two-dimensional float32 transposed convolution of constant weights."""
     transposed = read_transposed(group, anchor)
     if transposed is None or len(transposed.phases) > MOST_PHASES:

@@ -35,9 +35,7 @@ class Surroundings:
         self.results = emitter.lower_all()
         self.placeholders = emitter.placeholders
         self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
-        self.writes = [
-            buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)
-        ]
+        self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
 
     @property
     def buffers(self) -> list[Var]:
@@ -92,12 +90,14 @@ class Surroundings:
         return self._store(value, list(indices), None)
 
     def store_flat(self, value: Any, lead: Sequence[Any], place: Any) -> Stmt:
-        """As `store`, the last two indices given as one row-major position; see `flat`."""
+        """As `store` for a convolution, its spatial indices given as one position; see `flat`."""
+        if self.spatial == 1:
+            return self.store(value, [*lead, place])
         return self._store(value, [*lead, _ROW, _COLUMN], place)
 
     @property
     def flat(self) -> bool:
-        """Whether results depend on the last two indices by their row-major position only."""
+        """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
         statement = self.store_flat(tirx.const(0.0, "float32"), [0] * (len(self.shape) - 2), 0)
 

@@ -187,9 +187,11 @@ class ProductNest:
             return vector_loop(columns, self.lanes, one)
 
         blocks = ceil_div(rows, max(1, FILL_ELEMENTS // columns))
-        fill = block_loops((blocks,), (rows,), lambda firsts, lengths: loop(
-            "row", lengths[0], lambda r: row(firsts[0] + r)
-        ))
+        fill = block_loops(
+            (blocks,),
+            (rows,),
+            lambda firsts, lengths: loop("row", lengths[0], lambda r: row(firsts[0] + r)),
+        )
         return target, [tirx.AllocBuffer(target), fill]
 
     def _multiply(self, left: Var, right: Var) -> Stmt:
@@ -224,9 +226,7 @@ class ProductNest:
             return tail
         return tirx.IfThenElse(tile < self.product.rows // rows, whole, tail)
 
-    def _columns(
-        self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int
-    ) -> Stmt:
+    def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
         """A panel, or the narrower one behind the last whole panel."""
         rest = self.product.columns % self.width
         whole = self._tile(left, right, batch, panel, tile, rows, self.width)

@@ -172,14 +172,7 @@ class Nest(ABC):
         """The shift of a kernel tap; the row may be a loop variable."""
         if self.flat:
             return 0
-        conv, planes = self.conv, self.planes
-        offset, stride = row * conv.dilations[0], conv.strides[0]
-        phase = planes.row_phases.index(offset % stride) if isinstance(row, int) else offset % stride
-        phase = phase if len(planes.row_phases) > 1 else 0
-        right, column_phase = divmod(column * conv.dilations[1], conv.strides[1])
-        plane = phase * len(planes.column_phases) + planes.column_phases.index(column_phase)
-        position = offset // stride * planes.pitch + right
-        return plane * planes.plane + position + self.taps.origin
+        return self.planes.shift(row, column, self.conv.dilations) + self.taps.origin
 
     @property
     def last_shift(self) -> int:
@@ -210,7 +203,11 @@ class Nest(ABC):
             own = place.tile * self.width + i
             number = place.group * filters + own
             statement = body(i, number, self.around.bias([number]))
-            return tirx.IfThenElse(own < filters, statement, None) if filters % self.width else statement
+            return (
+                tirx.IfThenElse(own < filters, statement, None)
+                if filters % self.width
+                else statement
+            )
 
         return loop("filter", self.width, one)
 
@@ -263,9 +260,7 @@ class ImageLanes(Nest):
             return tail
         return tirx.IfThenElse(place.chunk < self.chunks - 1, whole, tail)
 
-    def _tile(
-        self, place: Place, weights: Var, source: Var, vectors: int, positions: int
-    ) -> Stmt:
+    def _tile(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
         """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
         starts = [j * self.lanes for j in range(vectors)]
         if self.flat:
@@ -291,12 +286,12 @@ class ImageLanes(Nest):
             kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
             return sequence([reduced, kept])
 
-        epilogue = self._epilogue(place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x]))
+        epilogue = self._epilogue(
+            place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
+        )
         return sequence([allocate, loop("step", self.tile.steps, step), epilogue])
 
-    def _epilogue(
-        self, place: Place, positions: int, total: Callable[[Any, Any], Any]
-    ) -> Stmt:
+    def _epilogue(self, place: Place, positions: int, total: Callable[[Any, Any], Any]) -> Stmt:
         height, width = self.conv.output
         span, pitch = self.tile.span, self.planes.pitch
 
@@ -381,4 +376,6 @@ class ChannelLanes(Nest):
             return vector_loop(positions, self.lanes, one)
 
         kept = tile.store(sums, lambda i, j: i * self.width + j * self.lanes)
-        return sequence([allocate, self._reduce(tile, tap), kept, self._for_channels(place, channel)])
+        return sequence(
+            [allocate, self._reduce(tile, tap), kept, self._for_channels(place, channel)]
+        )

@@ -86,9 +86,7 @@ def _fill_plane(
             return tirx.BufferStore(target, value, [start + left + x])
 
         inner = [vector_loop(right - left, lanes, copy)] if right > left else []
-        return sequence(
-            [*clear(start, left), *inner, *clear(start + right, planes.pitch - right)]
-        )
+        return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
 
     rows = [loop("row", bottom - top, row)] if bottom > top else []
     after = planes.plane - bottom * planes.pitch
