@@ -5,6 +5,7 @@ and LLVM's loop vectoriser does the rest.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 
 from tvm import s_tir, te
@@ -53,7 +54,7 @@ def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
     tensors: list[te.Tensor] = []
     for tensor in results:
         if any(tensor.same_as(other) for other in taken):
-            tensor = te.compute(tensor.shape, lambda *i, t=tensor: t(*i), name="copy")
+            tensor = te.compute(tensor.shape, tensor.__call__, name="copy")
         taken.append(tensor)
         tensors.append(tensor)
     return tensors
@@ -178,6 +179,9 @@ class GenericSchedule:
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
         """A nest without reductions: the innermost axes that lie contiguous become one loop."""
         outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
+        units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
+        if units and outer:
+            self.schedule.reorder(*[loops[axis] for axis in (*units, *outer)])
         inner = [outer.pop()] if outer else []
         while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
             if not can_fuse(known, outer[-1], inner[0]):
@@ -221,7 +225,7 @@ class GenericSchedule:
             return
         inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
         if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
-            self.schedule.decompose_reduction(block, reduced[0])
+            self.start_before(block, reduced[0])
             for loop in reduced:
                 self.schedule.unroll(loop)
             return
@@ -231,4 +235,12 @@ class GenericSchedule:
                 last.insert(0, inner.pop())
                 work *= extent_of(self.schedule, last[0])
             self.schedule.reorder(*reduced, *last)
-        self.schedule.decompose_reduction(block, reduced[0])
+        self.start_before(block, reduced[0])
+
+    def start_before(self, block: SBlockRV, loop: LoopRV) -> None:
+        """Set a reduction's start value before a loop, when the rows' index lets TVM prove it may.
+
+        Otherwise it stays inside, behind a test of the first iteration: slower, and as right.
+        """
+        with suppress(s_tir.ScheduleError):
+            self.schedule.decompose_reduction(block, loop)
