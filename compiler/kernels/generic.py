@@ -141,7 +141,7 @@ class GenericSchedule:
             if guest.reduces and guest.buffer in host.direct:
                 axes = [axis for axis in axes if axis in host.direct[guest.buffer]]
         invariant = len(axes) < sum(n > 1 for n in host.extents[: host.spatial])
-        if inner_reduction or invariant and self.keeps_last(host, axes):
+        if inner_reduction or (invariant and self.keeps_last(host, axes)):
             return axes
         work = 1
         while axes and work < INNER_WORK:

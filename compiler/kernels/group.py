@@ -1,4 +1,4 @@
-"""A fused group as plain data: what a kernel is built from, hashable and cheap to send to workers."""
+"""A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
 from collections.abc import Mapping

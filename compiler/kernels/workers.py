@@ -103,4 +103,3 @@ def serve() -> None:
             send(answers, build_kernel(*request))
         except KernelError as error:
             send(answers, str(error))
-

@@ -1,4 +1,4 @@
-"""Building a module's kernels: distinct ones once, from cache, in workers, with errors that name."""
+"""Building a module's kernels: distinct ones once, from cache, in workers; errors that name."""
 
 import subprocess
 import sys

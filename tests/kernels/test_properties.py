@@ -1,6 +1,7 @@
 """Random shapes and orders: results against numpy, blocks independent of how they are cut."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy
 import pytest
@@ -117,7 +118,7 @@ def test_blocks_in_any_order_and_cut_give_the_same_bits(case):
 
     def thirds(blocks: int) -> list[tuple[int, int]]:
         cuts = [0, blocks // 3, blocks // 2, blocks]
-        return list(zip(cuts, cuts[1:], strict=False))[::-1]
+        return list(pairwise(cuts))[::-1]
 
     whole = run_kernel(spec, group, arrays)[0]
     for order in (singly, thirds):
@@ -158,3 +159,13 @@ def test_an_index_outside_stays_inside():
     x, indices = draw((5, 4)), numpy.array([-1, 99, -99, 2])
     group, arrays = single("Gather", [x, indices], [TensorInfo("float32", (4, 4))])
     numpy.testing.assert_array_equal(evaluate(group, arrays)[0], x[[4, 4, 0, 2]])
+
+
+def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
+    """LLVM 22's vectoriser ignores the remainder when it interleaves accesses."""
+    x = draw((2, 3, 4, 5))
+    repeats = numpy.array([7, 6, 4, 2])
+    expected = numpy.tile(x, repeats)
+    infos = [TensorInfo("float32", expected.shape)]
+    group, arrays = single("Tile", [x, repeats], infos, {}, [1])
+    numpy.testing.assert_array_equal(evaluate(group, arrays)[0], expected)
