@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ def lighten(model: onnx.ModelProto) -> int:
         if array.nbytes <= _LIGHT_BYTES or array.dtype.kind != "f":
             continue
         mean, deviation = float(array.mean()), float(array.std())
+        if not isfinite(deviation):  # a mask of the lowest float
+            continue
         spec: dict[str, object] = {"dist": "constant", "value": mean}
         if deviation > 0:
             spec = {"dist": "normal", "mean": mean, "std": deviation, "seed": seed}
