@@ -96,6 +96,7 @@ class Specialiser:
         self.builder = Builder(graph)
         self.problems: list[Problem] = []
         self._names: set[str] = set()
+        self._reported: set[tuple[str, ...]] = set()
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Bring a graph's initializers into its scope."""
@@ -169,7 +170,7 @@ class Specialiser:
             outputs = self._specialise(node)
         except Unsupported as error:
             return self._problem(node, error)
-        except ModelError as error:
+        except (ModelError, ValueError, IndexError) as error:
             raise ModelError(
                 f"{node.proto.op_type} {node.name!r} does not fit its inputs ({error}): "
                 "check the input shapes, or export the model again"
@@ -178,7 +179,10 @@ class Specialiser:
 
     def _problem(self, node: Node, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
-        self.problems.append(Problem(node.name, node.proto.op_type, where, error))
+        key = (node.proto.op_type, node.proto.name, *node.proto.output)
+        if key not in self._reported:  # once, however often a loop repeats it
+            self._reported.add(key)
+            self.problems.append(Problem(node.name, node.proto.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
     def _after_unknown(self, node: Node) -> list[Value]:
