@@ -17,7 +17,15 @@ from compiler.frontend.builder import Builder, grows, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
-from compiler.frontend.graph import Attributes, Graph, Inputs, Unsupported, Value, constant
+from compiler.frontend.graph import (
+    Attributes,
+    Contradiction,
+    Graph,
+    Inputs,
+    Unsupported,
+    Value,
+    constant,
+)
 from compiler.frontend.load import array_of, dense_array_of, opsets_of
 from compiler.frontend.lowering import RULES
 from compiler.frontend.sequences import SEQUENCE_OPERATORS
@@ -170,7 +178,7 @@ class Specialiser:
             outputs = self._specialise(node)
         except Unsupported as error:
             return self._problem(node, error)
-        except (ModelError, ValueError, IndexError) as error:
+        except (Contradiction, ValueError, IndexError) as error:
             raise ModelError(
                 f"{node.proto.op_type} {node.name!r} does not fit its inputs ({error}): "
                 "check the input shapes, or export the model again"
@@ -227,12 +235,7 @@ class Specialiser:
 
     def _evaluated(self, node: Node) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        try:
-            arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
-        except ModelError:
-            raise
-        except Exception as error:  # the reference evaluator raises whatever its numpy code does
-            raise Unsupported(f"it cannot be evaluated on constants ({error})") from error
+        arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
         return [Value("") if a is None else constant("", a) for a in arrays]
 
     def _call(self, node: Node) -> Call:

@@ -249,3 +249,13 @@ def test_bounds_of_different_length():
     )
     with pytest.raises(ModelError, match="Slice 'cut' does not fit"):
         import_model(model)
+
+
+def test_constants_that_contradict_each_other():
+    model = parse(
+        "g (float[2] x) => (float[2] y) { [bad] c = Add(a, b) y = Mul(x, c) }",
+        a=np.ones(2, np.float32),
+        b=np.ones(3, np.float32),
+    )
+    with pytest.raises(ModelError, match="Add 'bad' does not fit its inputs"):
+        import_model(model)

@@ -1,6 +1,5 @@
 """The zoo and the light models of the onnx wheel import into few, clean operators."""
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ NAMES = [name for name in zoo.names() if name != "gpt2large"]
 GONE = {"BatchNormalization", "Identity", "Dropout", "Sum", "Constant", "ConstantOfShape"}
 
 
-@cache
 def imported_light(name: str) -> tuple[onnx.ModelProto, Imported]:
     """A model of the onnx wheel, imported."""
     model = onnx.load(LIGHT / name)
