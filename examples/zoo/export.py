@@ -50,7 +50,9 @@ def _timm(name: str, batch: int) -> Built:
     import timm
 
     model, height, width = _TIMM[name]
-    return timm.create_model(model, pretrained=False), _image(batch, height, width)
+    # timm starts residual branches at zero, which would hide errors in them.
+    options = {"zero_init_last": False} if name in ("resnet50", "resnext50") else {}
+    return timm.create_model(model, pretrained=False, **options), _image(batch, height, width)
 
 
 def _nasnetmobile(batch: int) -> Built:

@@ -95,6 +95,14 @@ def test_weights_are_drawn_from_their_seeds():
     assert all(a.std() > 0 for a in large)
 
 
+@pytest.mark.parametrize("name", zoo.names())
+def test_no_weight_hides_errors(name: str):
+    for tensor in onnx.load(zoo.path(name)).graph.initializer:
+        constant = '"constant"' in tensor.doc_string
+        assert not (constant and len(tensor.dims) == 4), tensor.name
+        assert "Infinity" not in tensor.doc_string
+
+
 def test_tokens_are_within_the_vocabulary():
     inputs = zoo.random_inputs(zoo.load("deepfm"), 5)
     assert inputs["x"].dtype == np.int64
