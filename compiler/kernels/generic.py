@@ -8,6 +8,7 @@ from tvm import s_tir, te
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import IntImm
 
+from compiler.analysis.operators import KINDS, Kind
 from compiler.kernels.group import Group
 from compiler.kernels.lowering import Emitter
 from compiler.kernels.scheduled import Scheduled
@@ -25,6 +26,8 @@ def schedule_generic(group: Group, target: CpuTarget) -> Scheduled:
     emitter = Emitter(group)
     results = emitter.lower_all()
     function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
+    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
+        return Scheduled(function)
     schedule = s_tir.Schedule(function)
     schedule_blocks(schedule)
     return Scheduled(schedule.mod["main"])

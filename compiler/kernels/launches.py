@@ -1,6 +1,6 @@
 """Cutting a scheduled PrimFunc into launches: one plain function for each root-level loop nest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import IRModule, s_tir, tirx
 from tvm.ir import PointerType, PrimType, Var
 from tvm.ir.transform import Sequential
-from tvm.tirx import For, ForKind, IntImm, PrimFunc, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, For, ForKind, IntImm, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
@@ -89,8 +89,7 @@ def split_launches(
 
 def _sort_root(function: PrimFunc) -> _Root:
     root = _Root()
-    body = function.body
-    for statement in body.seq if isinstance(body, SeqStmt) else [body]:
+    for statement in _statements(function.body):
         if isinstance(statement, AllocBuffer):
             root.scratch.append(statement.buffer)
         elif isinstance(statement, DeclBuffer):
@@ -98,6 +97,17 @@ def _sort_root(function: PrimFunc) -> _Root:
         else:
             root.nests.append(statement)
     return root
+
+
+def _statements(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a body, those of nested sequences included."""
+    if isinstance(body, SeqStmt):
+        for statement in body.seq:
+            yield from _statements(statement)
+    elif isinstance(body, AttrStmt) and body.attr_key == "pragma_scope":
+        yield from _statements(body.body)
+    else:
+        yield body
 
 
 def _buffer_bytes(buffer: Any) -> int:
