@@ -163,9 +163,7 @@ def extract_group(group: GroupOp) -> Group:
     name = group.kernel.data if group.kernel is not None else "kernel"
     weights = tuple(isinstance(v.owner, WeightOp) for v in group.inputs)
     outputs = tuple(_number(numbers, v) for v in group.results_yielded)
-    return Group(
-        name, tuple(values), len(weights), weights, constants, tuple(operators), outputs
-    )
+    return Group(name, tuple(values), len(weights), weights, constants, tuple(operators), outputs)
 
 
 def _info(value: SSAValue) -> TensorInfo:
