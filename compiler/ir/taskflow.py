@@ -130,6 +130,11 @@ class WeightOp(IRDLOperation):
             result_types=[type],
         )
 
+    @property
+    def allocation_name(self) -> str:
+        """The name of the laid-out tensor: the key, with the packing where there is one."""
+        return f"{self.key.data}|{self.packing.data}" if self.packing is not None else self.key.data
+
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):

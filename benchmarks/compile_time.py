@@ -1,0 +1,61 @@
+"""Seconds to compile, with an empty kernel cache and with a full one, each in a new process.
+
+python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = """
+import json, sys
+from time import perf_counter
+from examples import zoo
+model = zoo.load(sys.argv[1])
+start = perf_counter()
+import compiler
+module = compiler.compile(model)
+seconds = perf_counter() - start
+print(json.dumps({"total": seconds, **module.build_seconds}))
+"""
+
+
+def compile_once(name: str, cache: str) -> dict[str, float]:
+    """Seconds of each step of one compilation in a process of its own, imports included."""
+    environment = {**os.environ, "FLOWLOOM_CACHE": cache, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Print cold and warm seconds a model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=["resnet50", "nasnetalarge"])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in options.models:
+        with tempfile.TemporaryDirectory() as cache:
+            for state in ("cold", "warm"):
+                seconds = compile_once(name, cache)
+                rows.append({"model": name, "cache": state, **seconds})
+                steps = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items())
+                print(f"{name:14} {state}  {steps}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

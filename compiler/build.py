@@ -1,0 +1,143 @@
+"""From a model to a module: frontend, graph passes, kernels, schedule passes, packed weights."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+
+from compiler.analysis.packing import apply_packing
+from compiler.errors import DeviceError, PipelineError
+from compiler.frontend import import_model
+from compiler.ir import dataflow, taskflow
+from compiler.ir.flatten import schedule_of
+from compiler.kernels import KernelCache, build_kernels
+from compiler.pipeline import PassTiming, Runner, parse, split
+from compiler.schedule import KernelSpec, Schedule
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = NDArray[Any]
+
+PRECISIONS = {"cpu": ("fp32",)}
+"""The precisions of each target that kernels can be built for, its default first."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Everything a backend needs, and how long each step took in seconds."""
+
+    target: str
+    schedule: Schedule
+    kernels: dict[str, KernelSpec]
+    weights: dict[str, Array]
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    passes: tuple[PassTiming, ...] = ()
+
+
+class _Clock:
+    """Seconds of each step, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, step: str) -> None:
+        now = perf_counter()
+        self.seconds[step] = now - self._last
+        self._last = now
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides a build besides the model; see `compiler.compile`."""
+
+    target: str
+    pipeline: str
+    precision: str | None = None
+    dump_ir: str | os.PathLike[str] | None = None
+    cache: KernelCache | None = None
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+
+def build(
+    model: "str | os.PathLike[str] | bytes | onnx.ModelProto",
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    settings: Settings,
+) -> Build:
+    """Compile a model; bad settings are found before the model is read."""
+    check_target(settings.target, settings.precision)
+    parse(settings.pipeline)
+    start = perf_counter()
+    imported = import_model(model, input_shapes)
+    built = build_module(imported.module, imported.weights, settings)
+    built.seconds["import"] = perf_counter() - start - sum(built.seconds.values())
+    return built
+
+
+def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
+    """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
+    graph_passes, schedule_passes = split(parse(settings.pipeline))
+    runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
+    runner.write(module, "import", f"imported, for target {settings.target}")
+    clock = _Clock()
+    runner.run(module, graph_passes)
+    clock.lap("graph passes")
+    kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
+    annotate(module, kernels)
+    runner.write(module, "kernels", "after the kernels were built")
+    clock.lap("kernels")
+    runner.run(module, schedule_passes)
+    schedule = schedule_of(_taskflow_graph(module, settings.pipeline))
+    clock.lap("schedule passes")
+    packed = packed_weights(module, weights)
+    clock.lap("pack weights")
+    timings = tuple(runner.timings)
+    return Build(settings.target, schedule, kernels, packed, clock.seconds, timings)
+
+
+def check_target(target: str, precision: str | None) -> None:
+    """Raise DeviceError for a target or a precision that kernels cannot be built for."""
+    if target not in PRECISIONS:
+        raise DeviceError(f"unknown target {target!r}; the targets are {', '.join(PRECISIONS)}")
+    if precision is not None and precision not in PRECISIONS[target]:
+        known = ", ".join(PRECISIONS[target])
+        raise DeviceError(f"target {target!r} has no precision {precision!r}; it has {known}")
+
+
+def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
+    """Put what the schedule passes need to know of each kernel on the groups that launch it."""
+    for op in module.walk():
+        if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
+            kernel = kernels[op.kernel.data]
+            op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
+            op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+
+
+def packed_weights(module: ModuleOp, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
+    return {
+        op.allocation_name: np.ascontiguousarray(
+            apply_packing(weights[op.key.data], op.packing.data)
+            if op.packing is not None
+            else weights[op.key.data]
+        )
+        for op in module.walk()
+        if isinstance(op, taskflow.WeightOp)
+    }
+
+
+def _taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
+    for op in module.ops:
+        if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
+            return op
+    raise PipelineError(
+        f"the pipeline {' '.join(pipeline.split())!r} gives no schedule: "
+        "it must end with lower-to-taskflow,insert-sync and may go on from there"
+    )

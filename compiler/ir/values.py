@@ -1,0 +1,78 @@
+"""Python and numpy values of IR attributes, and back."""
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    f32,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.types import dtype_of, shape_of, tensor_type
+
+Array = NDArray[np.generic]
+Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[str]
+
+
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The numpy dtype of a dtype name; bfloat16 is ml_dtypes'."""
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def array_to_attribute(array: Array) -> DenseIntOrFPElementsAttr:
+    """A dense attribute with the array's dtype, shape and values."""
+    type = tensor_type(str(array.dtype), array.shape)
+    return DenseIntOrFPElementsAttr.from_list(type, array.ravel().tolist())
+
+
+def attribute_to_array(attribute: DenseIntOrFPElementsAttr) -> Array:
+    """The array of a dense attribute."""
+    type = attribute.get_type()
+    values = np.array(list(attribute.get_values()))
+    if values.size == 1:
+        values = np.broadcast_to(values.reshape(()), shape_of(type))
+    return values.astype(numpy_dtype(dtype_of(type))).reshape(shape_of(type))
+
+
+def value_to_attribute(value: Value) -> Attribute:
+    """The IR form of an ONNX attribute's value."""
+    if isinstance(value, np.ndarray):
+        return array_to_attribute(value)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f32)
+    return ArrayAttr([value_to_attribute(item) for item in value])
+
+
+def attribute_to_value(attribute: Attribute) -> Value:
+    """The Python value of an operator's attribute; raises TypeError for a foreign attribute."""
+    match attribute:
+        case DenseIntOrFPElementsAttr():
+            return attribute_to_array(attribute)
+        case StringAttr():
+            return attribute.data
+        case IntegerAttr():
+            return attribute.value.data
+        case FloatAttr():
+            return attribute.value.data
+        case ArrayAttr():
+            return [attribute_to_value(item) for item in attribute.data]  # pyright: ignore
+        case _:
+            raise TypeError(f"{attribute} is not the form of an ONNX attribute")
+
+
+def attributes_of(op: OperatorOp) -> dict[str, Value]:
+    """The ONNX attributes of an operator, by name."""
+    return {name: attribute_to_value(a) for name, a in op.attributes.items()}

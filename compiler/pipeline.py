@@ -1,0 +1,148 @@
+"""The way of a model: the default pipeline, and the runner that times, dumps and verifies it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, get_pass_option_infos
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
+
+from compiler.analysis.happens_before import check_schedule
+from compiler.errors import FlowloomError, PipelineError
+from compiler.ir import taskflow
+from compiler.ir.context import make_context
+from compiler.ir.flatten import schedule_of
+from compiler.passes import PASSES
+
+DEFAULT_PIPELINE = """
+    canonicalize,
+    fuse,
+    partition{policy=ppd max-nodes=8},
+    assign-streams{policy=opara streams=4},
+    order-launches{policy=critical-path},
+    lower-to-taskflow,
+    insert-sync,
+    elide-sync,
+    plan-memory{reuse=concurrent}
+"""
+"""From the imported model to the schedule. Kernels are built before the first schedule pass."""
+
+GRAPH_PASSES = ("canonicalize", "fuse")
+"""Passes that decide what the kernels are; all others schedule them."""
+
+
+def parse(spec: str) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline such as `fuse,partition{policy=ppd max-nodes=8}`.
+
+    White space around commas does not matter. Raises PipelineError for an unknown pass or option.
+    """
+    try:
+        specs = list(parse_pipeline(re.sub(r"\s*,\s*", ",", spec.strip())))
+    except ArgSpecParseError as error:
+        raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
+    passes: list[ModulePass] = []
+    for one in specs:
+        if one.name not in PASSES:
+            raise PipelineError(f"unknown pass {one.name!r}; the passes are {', '.join(PASSES)}")
+        try:
+            passes.append(PASSES[one.name].from_spec(one))
+        except Exception as error:
+            options = ", ".join(option_names(PASSES[one.name])) or "none"
+            raise PipelineError(
+                f"pass '{one}': {_first_line(error)}; the options of {one.name} are {options}"
+            ) from error
+    return tuple(passes)
+
+
+def option_names(kind: type[ModulePass]) -> list[str]:
+    """The options of a pass as they are written in a pipeline, each with its type and default."""
+    infos = get_pass_option_infos(kind)
+    return [f"{i.name.replace('_', '-')}={i.default_value or i.expected_type}" for i in infos]
+
+
+def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:
+    """The passes up to the last graph pass, and the schedule passes that follow the kernels."""
+    last = max((i for i, p in enumerate(passes) if p.name in GRAPH_PASSES), default=-1)
+    return list(passes[: last + 1]), list(passes[last + 1 :])
+
+
+@dataclass(frozen=True)
+class PassTiming:
+    """How long one pass took, and its verification, in seconds."""
+
+    spec: str
+    seconds: float
+    verify_seconds: float
+
+
+@dataclass
+class Runner:
+    """Runs passes one by one; numbering and timings go on over several calls of `run`."""
+
+    dump: Path | None = None
+    """Directory for one numbered, re-parsable file a pass; none is written where it is None."""
+    context: Context = field(default_factory=make_context)
+    timings: list[PassTiming] = field(default_factory=list[PassTiming])
+    _dumped: int = 0
+
+    def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
+        """Apply each pass, then verify; raises PipelineError that names the failing pass."""
+        for each in passes:
+            spec = str(each.spec(include_default=True))
+            start = perf_counter()
+            try:
+                each.apply(self.context, module)
+            except FlowloomError as error:
+                raise type(error)(f"pass '{spec}': {error}") from error
+            except Exception as error:
+                raise PipelineError(f"pass '{spec}' failed: {_first_line(error)}") from error
+            applied = perf_counter()
+            self.write(module, each.name, f"after {spec}")
+            self._verify(module, spec)
+            self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
+
+    def write(self, module: ModuleOp, name: str, header: str) -> None:
+        """Dump the module to the next numbered file, `header` in its first line."""
+        if self.dump is None:
+            return
+        path = self.dump / f"{self._dumped:02}-{name}.mlir"
+        try:
+            self.dump.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"// {header}\n{module!s}\n")
+        except OSError as error:
+            raise PipelineError(f"cannot dump IR to {path}: {error.strerror}") from error
+        self._dumped += 1
+
+    def _verify(self, module: ModuleOp, spec: str) -> None:
+        try:
+            verify(module)
+        except FlowloomError as error:
+            raise type(error)(f"the schedule is invalid after pass '{spec}': {error}") from error
+        except VerifyException as error:
+            hint = f"; see {self.dump}" if self.dump else "; dump the IR to see it"
+            message = f"the IR is invalid after pass '{spec}': {_first_line(error)}{hint}"
+            raise PipelineError(message) from error
+
+
+def verify(module: ModuleOp) -> None:
+    """Check the IR, and for each synchronised taskflow graph that its schedule has no race.
+
+    Raises VerifyException for invalid IR and ScheduleError for an invalid schedule.
+    """
+    module.verify()
+    for op in module.ops:
+        if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
+            check_schedule(schedule_of(op))
+
+
+def _first_line(error: BaseException) -> str:
+    """What went wrong without the whole module that xDSL's errors carry."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^-|\t")]
+    carets = [line.strip(" ^|-") for line in str(error).splitlines() if "^^^" in line]
+    message = next((line for line in carets if line), lines[-1] if lines else type(error).__name__)
+    return message[:500]

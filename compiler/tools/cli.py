@@ -1,0 +1,118 @@
+"""The `flowloom` command: compile, run, bench, opt, check, passes, cache."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from compiler.errors import FlowloomError
+from compiler.tools import commands
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`x=1,3,224,224` as a name and a shape; a scalar is `x=`."""
+    name, equals, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(",") if dim)
+    except ValueError:
+        equals = ""
+        shape = ()
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=1,3,224,224")
+    return name, shape
+
+
+def _add_compile_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", default="cpu", help="where the kernels run (default: cpu)")
+    parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
+    parser.add_argument(
+        "--input-shape",
+        type=input_shape,
+        action="append",
+        default=[],
+        metavar="NAME=DIMS",
+        help="shape of an input with symbolic dimensions; repeat for more inputs",
+    )
+    parser.add_argument("--precision", help="arithmetic of the kernels (cpu: fp32)")
+    parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
+    parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    parser.add_argument("--threads", type=int, help="cores to use (default: all available)")
+    parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    _add_compile_options(parser)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser("flowloom", description=__doc__)
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    add = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
+
+    each = add("compile", help="compile an ONNX model into an artifact directory")
+    each.add_argument("model", type=Path)
+    each.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_compile_options(each)
+    each.set_defaults(command=commands.compile_command)
+
+    each = add("run", help="run a model or an artifact once")
+    _add_run_options(each)
+    each.add_argument("--outputs", type=Path, help="write the outputs to this .npz")
+    each.add_argument(
+        "--check",
+        nargs="?",
+        const=True,
+        metavar="MODEL",
+        help="compare with onnxruntime; an artifact needs its ONNX file here",
+    )
+    each.set_defaults(command=commands.run_command)
+
+    each = add("bench", help="time a model or an artifact")
+    _add_run_options(each)
+    each.add_argument("--runs", type=int, default=50)
+    each.add_argument("--json", action="store_true", help="print one JSON object")
+    each.set_defaults(command=commands.bench_command)
+
+    each = add("opt", help="run passes over text IR")
+    each.add_argument("file", help="an .mlir file, or - for standard input")
+    each.add_argument("-p", "--pipeline", default="", help="passes; none verifies and prints")
+    each.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
+    each.add_argument("--timing", action="store_true", help="print seconds to standard error")
+    each.add_argument(
+        "--split-input-file", action="store_true", help="treat parts between `// -----` apart"
+    )
+    each.add_argument(
+        "--verify-diagnostics", action="store_true", help="print an error instead of failing"
+    )
+    each.set_defaults(command=commands.opt_command)
+
+    each = add("check", help="verify a schedule: exit 1 and the racing pair")
+    each.add_argument("path", type=Path, metavar="DIR|FILE.mlir|schedule.json")
+    each.set_defaults(command=commands.check_command)
+
+    each = add("passes", help="list the passes and their options")
+    each.set_defaults(command=commands.passes_command)
+
+    each = add("cache", help="the kernel cache")
+    each.add_argument("action", choices=("status", "clear"))
+    each.set_defaults(command=commands.cache_command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; an error a user can act on is one line and exit status 1."""
+    parsed = make_parser().parse_args(arguments)
+    try:
+        return parsed.command(parsed)
+    except FlowloomError as error:
+        if parsed.debug:
+            raise
+        print(f"flowloom: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

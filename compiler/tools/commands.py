@@ -1,0 +1,206 @@
+"""What each command of `flowloom` does; returns the exit status."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import compiler
+from compiler.errors import FlowloomError, ModelError, ShapeError
+
+Array = NDArray[Any]
+
+
+def compile_command(options: Namespace) -> int:
+    """`flowloom compile MODEL -o DIR`."""
+    module = _compile(options)
+    module.save(options.output)
+    print(f"{options.output}: {module.summary()}")
+    return 0
+
+
+def run_command(options: Namespace) -> int:
+    """`flowloom run MODEL|DIR`: one run, its outputs described, saved or checked."""
+    from compiler.tools import reference
+
+    module = _load_or_compile(options)
+    inputs = _inputs(module, options)
+    outputs = module.run(inputs)
+    for name, array in outputs.items():
+        print(f"{name}: {array.dtype}{list(array.shape)} {_statistics(array)}")
+    if options.outputs is not None:
+        _write_npz(options.outputs, outputs)
+    if options.check is None:
+        return 0
+    model = _model_to_check_against(options)
+    report = reference.compare(outputs, reference.run_onnxruntime(model, inputs))
+    print(report)
+    return 0 if report.passed else 1
+
+
+def bench_command(options: Namespace) -> int:
+    """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
+    module = _load_or_compile(options)
+    inputs = _inputs(module, options)
+    for _ in range(3):
+        module.run(inputs)
+    times: list[float] = []
+    for _ in range(max(1, options.runs)):
+        start = perf_counter()
+        module.run(inputs)
+        times.append(1e3 * (perf_counter() - start))
+    low, high = np.percentile(times, [10, 90])
+    figures = {
+        "model": str(options.model),
+        "target": module.target,
+        "threads": module.threads,
+        "streams": module.schedule.streams,
+        "tasks": len(module.schedule.tasks),
+        "runs": len(times),
+        "median_ms": round(median(times), 4),
+        "p10_ms": round(float(low), 4),
+        "p90_ms": round(float(high), 4),
+    }
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        print("\n".join(f"{name:10} {value}" for name, value in figures.items()))
+    return 0
+
+
+def opt_command(options: Namespace) -> int:
+    """`flowloom opt FILE.mlir -p PIPELINE`: the IR after the passes, on standard output."""
+    from compiler.tools.opt import optimize
+
+    if options.file == "-":
+        text = sys.stdin.read()
+    else:
+        text = _read_text(Path(options.file))
+    parts = text.split("// -----") if options.split_input_file else [text]
+    for index, part in enumerate(parts):
+        if index:
+            print("// -----")
+        try:
+            print(optimize(part, options.file, options.pipeline, options.dump_ir, options.timing))
+        except FlowloomError as error:
+            if not options.verify_diagnostics:
+                raise
+            print(f"{type(error).__name__}: {error}")
+    return 0
+
+
+def check_command(options: Namespace) -> int:
+    """`flowloom check DIR|FILE.mlir`: exit 1 and the racing pair if the schedule is invalid."""
+    from compiler.analysis.happens_before import check_schedule
+    from compiler.tools.opt import load_schedules
+
+    for schedule in load_schedules(options.path):
+        check_schedule(schedule)
+        print(
+            f"{options.path}: {schedule.name}: {len(schedule.tasks)} tasks on {schedule.streams} "
+            f"streams, {sum(len(t.after) for t in schedule.tasks)} waits, no race"
+        )
+    return 0
+
+
+def passes_command(options: Namespace) -> int:
+    """`flowloom passes`: name, options and first sentence of each pass; the default pipeline."""
+    from compiler.passes import PASSES
+    from compiler.pipeline import DEFAULT_PIPELINE, option_names
+
+    for name, kind in PASSES.items():
+        settings = " ".join(option_names(kind))
+        print(f"{name}{{{settings}}}" if settings else name)
+        print(f"    {(kind.__doc__ or '').strip().splitlines()[0]}")
+    print("\ndefault pipeline:\n" + DEFAULT_PIPELINE.rstrip())
+    return 0
+
+
+def cache_command(options: Namespace) -> int:
+    """`flowloom cache status|clear`."""
+    from compiler.kernels import KernelCache
+
+    cache = KernelCache()
+    print(cache.clear() if options.action == "clear" else cache.status())
+    return 0
+
+
+def _compile(options: Namespace) -> compiler.Module:
+    module = compiler.compile(
+        options.model,
+        target=options.target,
+        pipeline=options.pipeline,
+        input_shapes=dict(options.input_shape),
+        precision=options.precision,
+        threads=getattr(options, "threads", None),
+        dump_ir=options.dump_ir,
+    )
+    if options.timing:
+        for step, seconds in module.build_seconds.items():
+            print(f"{seconds:9.3f} s  {step}", file=sys.stderr)
+    return module
+
+
+def _load_or_compile(options: Namespace) -> compiler.Module:
+    if options.model.is_dir():
+        return compiler.load(options.model, threads=options.threads)
+    return _compile(options)
+
+
+def _model_to_check_against(options: Namespace) -> Path:
+    if options.check is not True:
+        return Path(options.check)
+    if options.model.is_dir():
+        raise ModelError(f"{options.model} is an artifact: name its ONNX file after --check")
+    return options.model
+
+
+def _inputs(module: compiler.Module, options: Namespace) -> dict[str, Array]:
+    if options.inputs is None:
+        return random_inputs(module, options.seed)
+    try:
+        with np.load(options.inputs, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError) as error:
+        raise ShapeError(f"cannot read inputs from {options.inputs}: {error}") from error
+
+
+def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
+    """Normal floats and, as integers are mostly indices, small ones, from a seed."""
+    generator = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for spec in module.inputs:
+        if np.dtype(spec.dtype).kind in "iub":
+            inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)
+        else:
+            inputs[spec.name] = generator.standard_normal(spec.shape).astype(spec.dtype)
+    return inputs
+
+
+def _statistics(array: Array) -> str:
+    if array.size == 0 or array.dtype.kind == "b":
+        return ""
+    numbers = array.astype(np.float64)
+    return f"mean {numbers.mean():.6g} std {numbers.std():.6g}"
+
+
+def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
+    temporary = path.with_name(f".{path.name}.tmp.npz")
+    try:
+        np.savez(temporary, **outputs)
+        temporary.replace(path)
+    except OSError as error:
+        raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FlowloomError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,21 @@
+"""Makes dialects and passes known to `xdsl-opt` and `xdsl-gui` (entry point `xdsl.universe`)."""
+
+from collections.abc import Callable
+
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+from compiler.ir.dataflow import Dataflow
+from compiler.ir.taskflow import Taskflow
+from compiler.passes import PASSES
+
+
+def _constant(kind: type[ModulePass]) -> Callable[[], type[ModulePass]]:
+    return lambda: kind
+
+
+FLOWLOOM = Universe(
+    all_dialects={"dataflow": lambda: Dataflow, "taskflow": lambda: Taskflow},
+    all_passes={name: _constant(kind) for name, kind in PASSES.items()},
+)
+"""The project's dialects and passes."""
