@@ -16,8 +16,8 @@ EXECUTOR = Path(__file__).with_name("executor.ll")
 LIBRARIES = ("libm.so.6", "libc.so.6")
 """Where kernels' undefined symbols may be; whatever the process has loaded already is searched."""
 
-PAUSES = {"x86_64": "pause", "aarch64": "yield"}
-"""The spin-wait hint of each processor architecture."""
+PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
+"""The spin-wait hint of each processor architecture, as an LLVM intrinsic."""
 
 PROVIDED_BY_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 
@@ -76,8 +76,10 @@ def _executor(machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 def _pause() -> str:
     hint = PAUSES.get(platform.machine())
-    body = f'call void asm sideeffect "{hint}", ""()' if hint else ""
-    return f"define void @cpu_pause() {{\n{body}\nret void\n}}"
+    if hint is None:
+        return "define void @cpu_pause() {\nret void\n}"
+    declaration = f"declare void {hint.replace('i32 1', 'i32')}"
+    return f"{declaration}\ndefine void @cpu_pause() {{\ncall void {hint}\nret void\n}}"
 
 
 def _check(kernels: tuple[KernelSpec, ...]) -> None:

@@ -76,9 +76,10 @@ def _launches(task: Task, kernels: Mapping[str, KernelSpec]) -> Iterator[tuple[L
 
 
 def _streams(of_tasks: Sequence[int]) -> Words:
+    """Where each stream's tasks lie; all are over in run 0, before the first."""
     used, first, counts = numpy.unique(_row(of_tasks), return_index=True, return_counts=True)
     table = _words([], STREAM_WORDS, len(used))
-    table[:, 0], table[:, 1] = first, first + counts
+    table[:, 0], table[:, 1], table[:, 4] = first, first + counts, first + counts
     return table
 
 
