@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.backends.base import Array, Executor, MemoryReport, backend
+from compiler.backends.memory import place_weights
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.schedule import Allocation, KernelSpec, Schedule
@@ -38,7 +39,7 @@ class Module:
         self.requirements = dict(
             chosen.requirements(target) if requirements is None else requirements
         )
-        self._weights = {each.name: weights[each.name] for each in schedule.of_kind("weight")}
+        self._weights = place_weights(schedule, weights)
         self._executable = chosen.load(schedule, self.kernels, self._weights, **options)
 
     @property
@@ -75,7 +76,10 @@ class Module:
         return self._executable.executor(**options)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the artifact that `compiler.load` reads, in place of an older one; ArtifactError."""
+        """Write the artifact that `compiler.load` reads, in place of an older one.
+
+        Raises ArtifactError, with everything as before, if that cannot be done.
+        """
         saved = Artifact(self.target, self.requirements, self.schedule, self.kernels, self._weights)
         artifact.save(saved, directory)
 
@@ -100,8 +104,11 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
     """Load a saved module after verifying its files, its schedule and this host.
 
     Raises ArtifactError for a missing, truncated or edited file, and DeviceError, naming what
-    lacks, if this host cannot run it. `threads` and `options` as for `Module`.
+    lacks, if this host cannot run it. `threads` work on each run (default: as many as the process
+    may use); `options` are the backend's own.
     """
+    if threads is not None:
+        options["threads"] = threads
     found = artifact.load(directory, lambda target, needed: backend(target).check(needed))
     return Module(
         found.target,
@@ -109,6 +116,5 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
         found.kernels,
         found.weights,
         requirements=found.requirements,
-        threads=threads,
         **options,
     )

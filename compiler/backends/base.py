@@ -57,6 +57,11 @@ class Executable(Executor, Protocol):
         ...
 
     @property
+    def threads(self) -> int:
+        """How many threads of the host work on a run, the caller's among them."""
+        ...
+
+    @property
     def memory(self) -> MemoryReport:
         """What it takes, in bytes."""
         ...

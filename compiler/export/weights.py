@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from compiler.backends.base import Array
-from compiler.backends.cpu.memory import ALIGNMENT, aligned_bytes, numpy_dtype
+from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded, require
 from compiler.errors import ArtifactError
 
 CODES = {
@@ -76,13 +76,14 @@ def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
     sizes = {
         name: entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items()
     }
-    block = aligned_bytes(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes.values()))
+    total = sum(map(padded, sizes.values()))
+    require(total, "the block of weights")
+    block = aligned_bytes(total)
     weights: dict[str, Array] = {}
     at = 0
     for name, entry in header.items():
-        begin, end = entry["data_offsets"]
         part = block[at : at + sizes[name]]
-        part[:] = data[begin:end]
+        part[:] = data[slice(*entry["data_offsets"])]
         weights[name] = part.view(numpy_dtype(NAMES[entry["dtype"]])).reshape(entry["shape"])
-        at += -(-sizes[name] // ALIGNMENT) * ALIGNMENT
+        at += padded(sizes[name])
     return weights

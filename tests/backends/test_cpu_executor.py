@@ -12,7 +12,7 @@ import pytest
 from compiler.analysis.happens_before import check_schedule
 from compiler.backends.cpu import build_executor
 from compiler.backends.cpu.driver import BACKEND
-from compiler.backends.cpu.memory import aligned_array
+from compiler.backends.memory import aligned_array
 from compiler.errors import ScheduleError
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from tests.backends.objects import (

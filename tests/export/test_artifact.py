@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -10,7 +11,7 @@ import numpy
 import pytest
 from safetensors import safe_open
 
-from compiler.backends.cpu.memory import address
+from compiler.backends.memory import address
 from compiler.errors import ArtifactError, DeviceError
 from compiler.export import artifact
 from compiler.export.weights import read_weights, write_weights
@@ -117,7 +118,7 @@ def test_a_truncated_file_is_named(saved: Path, name: str) -> None:
         load(saved)
 
 
-@pytest.mark.parametrize("name", (*FILES, "manifest.json"))
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_a_missing_file_is_named(saved: Path, name: str) -> None:
     (saved / name).unlink()
     with pytest.raises(ArtifactError, match=name):
@@ -161,8 +162,8 @@ def test_an_unknown_target_is_a_device_error(saved: Path) -> None:
 
 def test_a_racing_schedule_is_refused(tmp_path: Path) -> None:
     schedule = chain()
-    broken = artifact.replace(
-        schedule, tasks=tuple(artifact.replace(t, stream=i) for i, t in enumerate(schedule.tasks))
+    broken = replace(
+        schedule, tasks=tuple(replace(t, stream=i) for i, t in enumerate(schedule.tasks))
     )
     saved = artifact.Artifact("cpu", {"features": []}, broken, kernels(), {"w": values(1)})
     artifact.save(saved, tmp_path / "racing")

@@ -14,17 +14,17 @@ from compiler.backends.base import Array, MemoryReport
 from compiler.backends.cpu import features
 from compiler.backends.cpu.build import Program
 from compiler.backends.cpu.inputs import prepare
-from compiler.backends.cpu.memory import (
-    ALIGNMENT,
+from compiler.backends.cpu.tables import Plan, Tables, make_plan
+from compiler.backends.memory import (
     address,
     aligned_array,
     aligned_bytes,
-    is_usable,
     numpy_dtype,
+    padded,
+    place_weights,
     require,
 )
-from compiler.backends.cpu.tables import Plan, Tables, make_plan
-from compiler.errors import DeviceError, ShapeError
+from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
 
 POISON = 0xFF
@@ -94,7 +94,7 @@ class CpuExecutable:
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(_padded(each.nbytes) for each in schedule.of_kind("arena"))
+        self._arena = sum(padded(each.nbytes) for each in schedule.of_kind("arena"))
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
         self._program = Program(kernels.values())
@@ -106,7 +106,7 @@ class CpuExecutable:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of one executor's arena and of the kernels' objects."""
-        weights = sum(_padded(array.nbytes) for array in self._weights.values())
+        weights = sum(padded(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
     def executor(self, *, threads: int | None = None) -> "CpuExecutor":
@@ -138,41 +138,6 @@ class CpuExecutable:
         """Release the idle executors, with their threads and arenas."""
         while self._idle:
             self._idle.pop().close()
-
-
-def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
-    wanted = schedule.of_kind("weight")
-    for each in wanted:
-        _check_weight(each, weights)
-    if all(is_usable(weights[each.name]) for each in wanted):
-        return {each.name: weights[each.name] for each in wanted}
-    total = sum(_padded(each.nbytes) for each in wanted)
-    require(total, "the block of weights")
-    block = aligned_bytes(total)
-    placed: dict[str, Array] = {}
-    start = 0
-    for each in wanted:
-        part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
-        placed[each.name] = part.reshape(each.shape)
-        placed[each.name][...] = weights[each.name]
-        start += _padded(each.nbytes)
-    return placed
-
-
-def _padded(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
-def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:
-    given = weights.get(expected.name)
-    if given is None:
-        raise ShapeError(f"the schedule reads the weight '{expected.name}', which is not given")
-    if given.shape != expected.shape or given.dtype != numpy_dtype(expected.dtype):
-        raise ShapeError(
-            f"the weight '{expected.name}' is {given.dtype}{list(given.shape)} and the schedule "
-            f"reads {expected.dtype}{list(expected.shape)}"
-        )
 
 
 class CpuExecutor:

@@ -7,12 +7,13 @@ _HEADER = Struct("<16s2HI3QI6H")
 _SECTION = Struct("<2I4Q2I2Q")
 _SYMBOL = Struct("<I2BH2Q")
 _SYMBOL_TABLE = 2
+_GLOBAL = 1
 _MAGIC = b"\x7fELF\x02\x01"
 
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """The names that an object offers to others, and those that it needs from them."""
+    """The names that an object offers to others, and those that it needs; weak ones left out."""
 
     defined: frozenset[str]
     undefined: frozenset[str]
@@ -39,7 +40,7 @@ def _symbols(code: bytes) -> Symbols:
             continue
         for at in range(offset, offset + size, _SYMBOL.size):
             name, information, _, section, _, _ = _SYMBOL.unpack_from(code, at)
-            if name and information >> 4:
+            if name and information >> 4 == _GLOBAL:
                 text = _text(code, sections[link][4] + name)
                 (defined if section else undefined).add(text)
     return Symbols(frozenset(defined), frozenset(undefined))

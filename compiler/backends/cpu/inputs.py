@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 
 from compiler.backends.base import Array
-from compiler.backends.cpu.memory import aligned_array, is_usable, numpy_dtype
+from compiler.backends.memory import aligned_array, is_usable, numpy_dtype
 from compiler.errors import ShapeError
 from compiler.schedule import Allocation
 

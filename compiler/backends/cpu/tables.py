@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from compiler.backends.cpu.memory import address, aligned_array
+from compiler.backends.memory import address, aligned_array
 from compiler.errors import KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 

@@ -1,7 +1,7 @@
-"""Aligned memory, and how much of it there is."""
+"""Aligned memory of the host, and how much of it there is."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,10 @@ import ml_dtypes
 import numpy
 from numpy.typing import DTypeLike, NDArray
 
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, ShapeError
+from compiler.schedule import Allocation, Schedule
+
+Array = NDArray[Any]
 
 ALIGNMENT = 64
 """Bytes to which every buffer is aligned: a cache line, and the widest vector register."""
@@ -68,4 +71,40 @@ def require(nbytes: int, purpose: str) -> None:
     if available is not None and nbytes > available:
         raise DeviceError(
             f"out of memory: {purpose} needs {nbytes} bytes and {available} are available"
+        )
+
+
+def padded(nbytes: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
+    wanted = schedule.of_kind("weight")
+    for each in wanted:
+        _check_weight(each, weights)
+    if all(is_usable(weights[each.name]) for each in wanted):
+        return {each.name: weights[each.name] for each in wanted}
+    total = sum(padded(each.nbytes) for each in wanted)
+    require(total, "the block of weights")
+    block = aligned_bytes(total)
+    placed: dict[str, Array] = {}
+    start = 0
+    for each in wanted:
+        part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
+        placed[each.name] = part.reshape(each.shape)
+        placed[each.name][...] = weights[each.name]
+        start += padded(each.nbytes)
+    return placed
+
+
+def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:
+    given = weights.get(expected.name)
+    if given is None:
+        raise ShapeError(f"the schedule reads the weight '{expected.name}', which is not given")
+    if given.shape != expected.shape or given.dtype != numpy_dtype(expected.dtype):
+        raise ShapeError(
+            f"the weight '{expected.name}' is {given.dtype}{list(given.shape)} and the schedule "
+            f"reads {expected.dtype}{list(expected.shape)}"
         )
