@@ -32,8 +32,8 @@ class Program:
 
     def __init__(self, kernels: Iterable[KernelSpec]):
         objects = tuple(kernels)
-        _check(objects)
         machine = _target_machine()
+        _check(objects)
         self._engine = llvm.create_mcjit_compiler(_executor(machine), machine)
         for kernel in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
