@@ -26,7 +26,7 @@ def fill_planes(
 
     def channel(index: Any) -> Stmt:
         lead = [index // channels, index % channels]
-        return _fill_channel(conv, around, target, lead, index * stride, lanes)
+        return fill_channel(conv, around, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
         return loop("plane", lengths[0], lambda i: channel(firsts[0] + i))
@@ -34,7 +34,7 @@ def fill_planes(
     return block_loops((ceil_div(total, run_planes),), (total,), run)
 
 
-def _fill_channel(
+def fill_channel(
     conv: Convolution,
     around: Surroundings,
     target: Var,
@@ -42,6 +42,7 @@ def _fill_channel(
     base: Any,
     lanes: int,
 ) -> Stmt:
+    """Write the planes of one channel, `lead` its image and number, from `base` on."""
     planes = conv.planes
     parts: list[Stmt] = []
     for a in planes.row_phases:
