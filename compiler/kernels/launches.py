@@ -16,6 +16,11 @@ from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 from compiler.errors import KernelError
 from compiler.schedule import ELEMENT_BYTES
 
+
+class StackError(KernelError):
+    """A block's local buffers outgrow the stack."""
+
+
 STACK_LIMIT = 16 << 10
 """Most bytes of buffers that one block keeps on the stack; larger ones must be workspaces."""
 
@@ -67,9 +72,7 @@ def lower_function(function: PrimFunc, name: str) -> PrimFunc:
     return Sequential(_LOWER)(module)[name]
 
 
-def split_launches(
-    function: PrimFunc, name: str
-) -> tuple[list[LaunchFunction], tuple[int, ...]]:
+def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
     """The launches of a lowered PrimFunc, and the bytes of its root-level scratch buffers.
 
     Those buffers follow the PrimFunc's parameters in the numbering of the launches' `args`. The
@@ -81,9 +84,7 @@ def split_launches(
         numbers[alias] = numbers[source]
     for buffer in root.scratch:
         numbers[buffer] = len(function.params) + root.scratch.index(buffer)
-    launches = [
-        _launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)
-    ]
+    launches = [_launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)]
     return launches, tuple(_buffer_bytes(buffer) for buffer in root.scratch)
 
 
@@ -134,7 +135,7 @@ def _check_stack(statement: Stmt, name: str) -> None:
         statement, (AllocBuffer, lambda alloc: sizes.append(_buffer_bytes(alloc.buffer)))
     )
     if sum(sizes) > STACK_LIMIT:
-        raise KernelError(
+        raise StackError(
             f"a block of the kernel {name} needs {sum(sizes)} bytes of stack, more than"
             f" {STACK_LIMIT}: its schedule must keep those buffers in a workspace"
         )
