@@ -26,7 +26,7 @@ def fill_planes(
 
     def channel(index: Any) -> Stmt:
         lead = [index // channels, index % channels]
-        return _fill_channel(conv, around, target, lead, index * stride, lanes)
+        return fill_channel(conv, around, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
         return loop("plane", lengths[0], lambda i: channel(firsts[0] + i))
@@ -34,7 +34,7 @@ def fill_planes(
     return block_loops((ceil_div(total, run_planes),), (total,), run)
 
 
-def _fill_channel(
+def fill_channel(
     conv: Convolution,
     around: Surroundings,
     target: Var,
@@ -42,6 +42,7 @@ def _fill_channel(
     base: Any,
     lanes: int,
 ) -> Stmt:
+    """Write the planes of one channel, `lead` its image and number, from `base` on."""
     planes = conv.planes
     parts: list[Stmt] = []
     for a in planes.row_phases:
@@ -85,7 +86,13 @@ def _fill_plane(
             value = around.operand(0, [*lead, *[at, column][-around.spatial :]])
             return tirx.BufferStore(target, value, [start + left + x])
 
-        inner = [vector_loop(right - left, lanes, copy)] if right > left else []
+        plain = conv.strides[1] > 1  # LLVM vectorises strided loads better than TVM
+        if right <= left:
+            inner: list[Stmt] = []
+        elif plain:
+            inner = [loop("column", right - left, copy)]
+        else:
+            inner = [vector_loop(right - left, lanes, copy)]
         return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
 
     rows = [loop("row", bottom - top, row)] if bottom > top else []
