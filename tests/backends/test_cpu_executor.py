@@ -150,16 +150,41 @@ def test_a_kernel_of_two_launches_runs_them_in_order() -> None:
         numpy.testing.assert_array_equal(y, 3 * (3 * x + v + 1) + v + 1)
 
 
-def test_more_threads_take_part_in_a_chain_on_one_stream() -> None:
-    """Blocks of one launch really run on several processors at once."""
-    executable = load(chain(40, 24, 400), threads=2)
-    before = {thread.ident for thread in threading.enumerate()}
-    executor = executable.executor()
-    helpers = [t for t in threading.enumerate() if t.ident not in before]
-    assert len(helpers) == 1
-    for _ in range(200):
-        executor.run({"x": values(1)})
-    assert _seconds(helpers[0]) > 0.001
+MEETING = """
+define void @meet(ptr %buffers, i64 %begin, i64 %end) {
+entry:
+  %cells = load ptr, ptr %buffers
+  %late = getelementptr i64, ptr %cells, i64 1
+  %before = atomicrmw add ptr %cells, i64 1 seq_cst
+  br label %wait
+wait:
+  %turn = phi i64 [ 0, %entry ], [ %next, %again ]
+  %next = add i64 %turn, 1
+  %count = load atomic i64, ptr %cells seq_cst, align 8
+  %met = icmp sge i64 %count, 1
+  br i1 %met, label %exit, label %again
+again:
+  %over = icmp sge i64 %next, 20000000000
+  br i1 %over, label %alone, label %wait
+alone:
+  store atomic i64 7, ptr %late seq_cst, align 8
+  br label %exit
+exit:
+  ret void
+}
+"""
+"""Counts its calls in a cell that begins as -1, and waits there for the second one."""
+
+
+def test_threads_share_the_blocks_of_a_launch_on_one_stream() -> None:
+    launch = Launch("meet", (0,), (2, 1, 1))
+    kernel = KernelSpec("meet", "object", compile_object(MEETING), (launch,), ())
+    allocations = (Allocation("output", "y", "int64", (2,)),)
+    task = Task("meet", 0, (), (), (View(0, 0, "int64", (2,)),))
+    schedule = Schedule("meet", allocations, (task,) * 3)
+    executable = BACKEND.load(schedule, {"meet": kernel}, {}, threads=2, poison=True)
+    for _ in range(3):
+        assert executable.run({})["y"].tolist() == [5, -1]
 
 
 def _seconds(thread: threading.Thread) -> float:
