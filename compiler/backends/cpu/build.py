@@ -62,7 +62,7 @@ def _target_machine() -> Any:
     for library in LIBRARIES:
         llvm.load_library_permanently(library)
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
