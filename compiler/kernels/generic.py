@@ -28,6 +28,9 @@ INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
 
 
+INLINED_STAGES = 200
+"""Most stages that one expression may hold, each counted as often as it appears."""
+
 FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
 
@@ -94,9 +97,20 @@ class GenericSchedule:
         return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
 
     def inline(self) -> None:
-        """Inline the stages that are no reduction, no result, and not marked to be kept."""
+        """Inline the stages that are no reduction, no result, and not marked to be kept.
+
+        A stage whose expression has grown too large by inlining values used twice is kept too.
+        """
+        sizes: dict[str, int] = {}
+        before = {
+            f.name: list(f.used) for f in (facts(self.schedule, b) for b in self.root_blocks())
+        }
         for block in self.root_blocks():
             known = facts(self.schedule, block)
+            size = 1 + sum(sizes.get(name, 0) for name in before[known.name])
+            if size > INLINED_STAGES:
+                continue
+            sizes[known.buffer] = size
             if not (known.reduces or known.output or (known.keep and self.has_reader(block))):
                 self.schedule.compute_inline(block)
 

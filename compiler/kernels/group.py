@@ -91,6 +91,14 @@ class Group:
         """Bytes of all inputs and results."""
         return sum(t.nbytes for t in (*self.reads, *self.writes))
 
+    @property
+    def operations(self) -> int:
+        """A rough count of arithmetic operations: one for each element read or made by each."""
+        return sum(
+            max(self.values[i].elements for i in (*op.inputs, *op.outputs) if i is not None)
+            for op in self.operators
+        )
+
     def describe(self) -> str:
         """The kernel's name with its operators and nodes, for messages."""
         return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"

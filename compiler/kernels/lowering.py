@@ -109,7 +109,7 @@ def constant_tensor(value: numpy.ndarray, dtype: str) -> te.Tensor:
 def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     """The row-major position of an index."""
     return reduce(
-        lambda total, item: total * item[1] + item[0], zip(indices, shape, strict=True), 0
+        lambda total, item: total * item[1] + item[0], zip(indices, shape, strict=False), 0
     )
 
 

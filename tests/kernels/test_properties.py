@@ -169,3 +169,19 @@ def test_an_index_remainder_by_a_power_of_two_is_not_miscompiled():
     infos = [TensorInfo("float32", expected.shape)]
     group, arrays = single("Tile", [x, repeats], infos, {}, [1])
     numpy.testing.assert_array_equal(evaluate(group, arrays)[0], expected)
+
+
+def test_a_long_chain_that_uses_values_twice_does_not_explode():
+    info = TensorInfo("float32", (4, 100))
+    chain: list[Operator] = []
+    for i in range(0, 40, 2):
+        chain += [
+            Operator("Sigmoid", {}, (i,), (i + 1,)),
+            Operator("Mul", {}, (i, i + 1), (i + 2,)),
+        ]
+    group = Group("swishes", (info,) * 41, 1, (False,), {}, tuple(chain), (40,))
+    x = draw(info.shape)
+    expected = x.astype("float64")
+    for _ in range(20):
+        expected = expected / (1 + numpy.exp(-expected))
+    numpy.testing.assert_allclose(evaluate(group, [x])[0], expected, rtol=1e-4, atol=1e-6)
