@@ -1,0 +1,152 @@
+"""Device memory: how much a schedule needs, said before it is taken, and where everything lies."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.backends.gpu.driver import Driver
+from compiler.errors import ArtifactError, DeviceError
+from compiler.schedule import Allocation, Schedule
+
+Array = NDArray[Any]
+
+ALIGNMENT = 256
+"""Every buffer starts at a multiple of this, as the driver's own allocations do."""
+
+UPLOAD_BYTES = 32 << 20
+"""Weights travel through page-locked memory in pieces of this size."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes of device memory: the weights once, the rest for each executor."""
+
+    weights: int
+    arena: int
+    buffers: int
+
+    @property
+    def total(self) -> int:
+        """Bytes for one executor and the weights."""
+        return self.weights + self.arena + self.buffers
+
+    def __str__(self) -> str:
+        parts = f"weights {size(self.weights)}, arena {size(self.arena)}"
+        return f"{size(self.total)} ({parts}, inputs and outputs {size(self.buffers)})"
+
+
+def size(nbytes: int) -> str:
+    """A number of bytes in MiB, for messages."""
+    return f"{nbytes / 2**20:.1f} MiB"
+
+
+def aligned(nbytes: int) -> int:
+    """The number of bytes rounded up to the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def memory_need(schedule: Schedule) -> MemoryNeed:
+    """How much device memory a schedule takes, without taking any."""
+
+    def total(*kinds: str) -> int:
+        return sum(aligned(a.nbytes) for a in schedule.allocations if a.kind in kinds)
+
+    return MemoryNeed(total("weight"), total("arena"), total("input", "output"))
+
+
+def layout(allocations: Iterable[tuple[int, Allocation]]) -> tuple[dict[int, int], int]:
+    """The offset of each allocation (by index) in one block, and the block's size."""
+    offsets: dict[int, int] = {}
+    end = 0
+    for index, allocation in allocations:
+        offsets[index] = end
+        end += aligned(allocation.nbytes)
+    return offsets, end
+
+
+def reserve(driver: Driver, nbytes: int, what: str) -> int:
+    """Allocate device memory; DeviceError says how much was needed and how much is free."""
+    free = driver.free_memory()
+    logger.info("%s: allocating %s of %s free", what, size(nbytes), size(free))
+    if nbytes <= free:
+        with suppress(DeviceError):
+            return driver.allocate(nbytes)
+    raise DeviceError(
+        f"{what} needs {size(nbytes)} of device memory, {size(free)} are free of "
+        f"{size(driver.device.memory_bytes)} on {driver.device.name}: free some, make the inputs "
+        "smaller, or use plan-memory{reuse=tight}"
+    )
+
+
+class Weights:
+    """The weights of a module on a device, uploaded once."""
+
+    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, Array]) -> None:
+        found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
+        arrays = [weight_bytes(allocation, weights) for _, allocation in found]
+        offsets, total = layout(found)
+        self._driver = driver
+        self._block = reserve(driver, total, f"{schedule.name}: the weights") if total else 0
+        self.addresses = {index: self._block + offset for index, offset in offsets.items()}
+        upload(driver, [(self.addresses[i], a) for (i, _), a in zip(found, arrays, strict=True)])
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._block:
+            self._driver.free(self._block)
+        self._block = 0
+
+
+def weight_bytes(allocation: Allocation, weights: Mapping[str, Array]) -> Array:
+    """A weight as bytes; ArtifactError if it is missing or of another size."""
+    array = weights.get(allocation.name)
+    if array is None:
+        raise ArtifactError(f"the weight {allocation.name!r} is missing: compile the model again")
+    if array.nbytes != allocation.nbytes:
+        raise ArtifactError(
+            f"the weight {allocation.name!r} has {array.nbytes} bytes where its kernels read "
+            f"{allocation.nbytes}: compile the model again"
+        )
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def upload(driver: Driver, arrays: Sequence[tuple[int, Array]]) -> None:
+    """Copy bytes to device addresses through one page-locked piece of memory."""
+    piece = min(UPLOAD_BYTES, max((array.size for _, array in arrays), default=0))
+    if not piece:
+        return
+    pinned = Pinned(driver, piece)
+    stream = driver.create_stream()
+    for address, array in arrays:
+        for start in range(0, array.size, piece):
+            part = array[start : start + piece]
+            pinned.bytes[: part.size] = part
+            driver.copy(address + start, pinned.address, part.size, stream)
+            driver.synchronize_stream(stream)
+    driver.destroy_stream(stream)
+    pinned.close()
+
+
+class Pinned:
+    """Page-locked host memory as an array of bytes."""
+
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        import ctypes
+
+        self._driver = driver
+        self.address = driver.allocate_pinned(nbytes)
+        memory = (ctypes.c_uint8 * nbytes).from_address(self.address)
+        self.bytes = np.frombuffer(memory, np.uint8)
+
+    def close(self) -> None:
+        """Give the memory back; no view of it may be used afterwards."""
+        if self.address:
+            self._driver.free_pinned(self.address)
+        self.address = 0
