@@ -50,7 +50,16 @@ def fail(status: Any) -> NoReturn:
 class CudaCall:
     """One launch: the driver's parameter struct, and the addresses that it points to."""
 
-    __slots__ = ("_pointers", "block", "function", "grid", "node", "params", "shared_bytes", "values")
+    __slots__ = (
+        "_pointers",
+        "block",
+        "function",
+        "grid",
+        "node",
+        "params",
+        "shared_bytes",
+        "values",
+    )
 
     def __init__(
         self,
@@ -93,15 +102,19 @@ class CudaDriver:
         count = check(cu.cuDeviceGetCount())
         if not 0 <= ordinal < count:
             raise DeviceError(f"there is no CUDA device {ordinal}: {count} are visible")
-        self.dlpack_device = (KDL_CUDA, ordinal)
-        self._ordinal = ordinal
+        self.ordinal = ordinal
+        self.dlpack_device: tuple[int, int] = (KDL_CUDA, ordinal)
         self._device = check(cu.cuDeviceGet(ordinal))
         self._context = check(cu.cuDevicePrimaryCtxRetain(self._device))
         self.make_current()
 
-    @cached_property
+    @property
     def device(self) -> DeviceInfo:
         """The device's description."""
+        return self._device_info
+
+    @cached_property
+    def _device_info(self) -> DeviceInfo:
         cu = self._cu
         version = check(cu.cuDriverGetVersion())
         major = self._attribute("COMPUTE_CAPABILITY_MAJOR")
@@ -110,7 +123,7 @@ class CudaDriver:
         return DeviceInfo(
             name=name.split(b"\0")[0].decode().strip(),
             architecture=f"sm_{major}{minor}",
-            ordinal=self._ordinal,
+            ordinal=self.ordinal,
             driver_version=f"{version // 1000}.{version % 1000 // 10}",
             multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
             memory_bytes=int(check(cu.cuDeviceTotalMem(self._device))),
@@ -125,7 +138,7 @@ class CudaDriver:
         attribute = getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(check(self._cu.cuDeviceGetAttribute(attribute, self._device)))
 
-    @cached_property
+    @property
     def priorities(self) -> tuple[int, int]:
         """The least and the greatest priority of streams and of kernel nodes."""
         status, least, greatest = self._cu.cuCtxGetStreamPriorityRange()
@@ -165,7 +178,9 @@ class CudaDriver:
     def function_info(self, function: Handle) -> FunctionInfo:
         """The resources that a kernel uses, as its compiler wrote them down."""
         names = "NUM_REGS", "LOCAL_SIZE_BYTES", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK"
-        attributes = (getattr(self._cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{n}") for n in names)
+        attributes = (
+            getattr(self._cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{n}") for n in names
+        )
         return FunctionInfo(*(check(self._cu.cuFuncGetAttribute(a, function)) for a in attributes))
 
     def allow_shared(self, function: Handle, nbytes: int) -> None:
@@ -211,6 +226,11 @@ class CudaDriver:
     def free_pinned(self, address: int) -> None:
         """Give page-locked memory back."""
         check(self._cu.cuMemFreeHost(address))
+
+    def ordinal_of(self, address: int) -> int:
+        """The ordinal of the device that an address belongs to; DeviceError for host memory."""
+        kind = self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(check(self._cu.cuPointerGetAttribute(kind, address)))
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
         """Queue a copy in any direction."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.memory import Pinned
 from compiler.errors import ShapeError
 from compiler.schedule import ELEMENT_BYTES, Allocation
 
@@ -26,11 +28,7 @@ LEGACY_STREAM = 1
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy type of a schedule's dtype name (bfloat16 from ml_dtypes)."""
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +131,6 @@ class DeviceArray:
 
     def numpy(self) -> Array:
         """A copy in host memory, made once all queued on the device's default stream is done."""
-        from compiler.backends.gpu.memory import Pinned
-
         pinned = Pinned(self._driver, max(1, self.nbytes))
         stream = self._driver.create_stream(ordered_with_default=True)
         self._driver.copy(pinned.address, self.address, self.nbytes, stream)

@@ -5,7 +5,7 @@ or reached by tokens.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from compiler.schedule import KernelSpec, Schedule
 
@@ -93,76 +93,45 @@ def priorities(
     return [least + round((greatest - least) * part) for part in share]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
-    """Tasks of one sub-flow that follow each other on a stream and are dispatched together.
-
-    `after` holds the units (indices) that it waits for, its stream's earlier unit included.
-    """
+    """Tasks that are dispatched together on one stream; `after` holds earlier units' indices."""
 
     stream: int
-    subflow: int
-    tasks: list[int] = field(default_factory=list[int])
-    after: set[int] = field(default_factory=set[int])
+    tasks: tuple[int, ...]
+    after: tuple[int, ...]
 
 
-def units(schedule: Schedule) -> list[Unit]:
-    """Group the tasks of each sub-flow, in an order in which the units can be dispatched.
+def single_tasks(schedule: Schedule) -> list[Unit]:
+    """Every task as a unit of its own, in launch order."""
+    return _units(schedule, [(index,) for index in range(len(schedule.tasks))])
 
-    A sub-flow is split where keeping it whole would make two units wait for each other.
+
+def subflows(schedule: Schedule) -> list[Unit]:
+    """Every sub-flow as a unit, and every task outside one, in launch order.
+
+    A sub-flow's tasks follow each other in launch order, so no two units wait for each other.
     """
-    found: list[Unit] = []
-    unit_of: list[int] = []
-    newest: dict[int, int] = {}
+    groups: list[tuple[int, ...]] = []
     for index, task in enumerate(schedule.tasks):
-        waits = {unit_of[other] for other in task.after}
-        mine = newest.get(task.stream, -1)
-        if not _may_join(found, mine, task.subflow, waits - {mine}):
-            found.append(Unit(task.stream, task.subflow, after={mine} - {-1}))
-            mine = newest[task.stream] = len(found) - 1
-        found[mine].tasks.append(index)
-        found[mine].after |= waits - {mine}
-        unit_of.append(mine)
-    return _in_dispatch_order(found)
+        last = schedule.tasks[index - 1] if index else None
+        if (
+            last
+            and task.subflow >= 0
+            and (last.subflow, last.stream) == (task.subflow, task.stream)
+        ):
+            groups[-1] += (index,)
+        else:
+            groups.append((index,))
+    return _units(schedule, groups)
 
 
-def _may_join(found: list[Unit], mine: int, subflow: int, waits: set[int]) -> bool:
-    """Whether a task can be added to the unit `mine` without a cycle between units."""
-    if mine < 0 or subflow < 0 or found[mine].subflow != subflow:
-        return False
-    seen: set[int] = set()
-    stack = list(waits)
-    while stack:
-        unit = stack.pop()
-        if unit == mine:
-            return False
-        if unit not in seen:
-            seen.add(unit)
-            stack += found[unit].after
-    return True
-
-
-def _in_dispatch_order(found: list[Unit]) -> list[Unit]:
-    """Sort units topologically and renumber what they wait for."""
-    order: list[int] = []
-    placed: set[int] = set()
-
-    def place(unit: int) -> None:
-        stack = [unit]
-        while stack:
-            top = stack[-1]
-            missing = [other for other in sorted(found[top].after) if other not in placed]
-            stack += missing
-            if not missing:
-                stack.pop()
-                if top not in placed:
-                    placed.add(top)
-                    order.append(top)
-
-    for unit in range(len(found)):
-        place(unit)
-    position = {unit: place for place, unit in enumerate(order)}
-    return [
-        Unit(u.stream, u.subflow, u.tasks, {position[other] for other in u.after})
-        for u in (found[unit] for unit in order)
+def _units(schedule: Schedule, groups: Sequence[tuple[int, ...]]) -> list[Unit]:
+    unit_of = {task: unit for unit, tasks in enumerate(groups) for task in tasks}
+    edges = predecessors(schedule)
+    before = [
+        {unit_of[other] for task in tasks for other in edges[task]} - {unit}
+        for unit, tasks in enumerate(groups)
     ]
+    streams = [schedule.tasks[tasks[0]].stream for tasks in groups]
+    return [Unit(*parts) for parts in zip(streams, groups, reduced(before), strict=True)]

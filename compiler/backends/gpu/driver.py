@@ -64,6 +64,7 @@ class Driver(Protocol):
     """One device and its primary context."""
 
     language: Literal["cuda", "hip"]
+    ordinal: int
     dlpack_device: tuple[int, int]
 
     @property
@@ -133,6 +134,10 @@ class Driver(Protocol):
 
     def free_pinned(self, address: int) -> None:
         """Give page-locked memory back."""
+        ...
+
+    def ordinal_of(self, address: int) -> int:
+        """The ordinal of the device that an address belongs to."""
         ...
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from compiler.backends.gpu.dependencies import Unit
+from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
-from compiler.backends.gpu.plan import Plan, subflows
+from compiler.backends.gpu.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

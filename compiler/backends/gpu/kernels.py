@@ -1,6 +1,7 @@
 """Compiled kernels on a device, and the launches of one executor's schedule with its addresses."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from compiler.backends.gpu.driver import Call, Driver, Handle
@@ -56,9 +57,14 @@ class Functions:
 
     def close(self) -> None:
         """Unload every module."""
+        self._driver.make_current()
         for module in self._modules:
             self._driver.unload_module(module)
         self._modules.clear()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Device memory: how much a schedule needs, said before it is taken, and where everything lies."""
 
+import ctypes
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -100,8 +101,13 @@ class Weights:
     def close(self) -> None:
         """Give the memory back."""
         if self._block:
+            self._driver.make_current()
             self._driver.free(self._block)
         self._block = 0
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
 
 
 def weight_bytes(allocation: Allocation, weights: Mapping[str, Array]) -> Array:
@@ -138,12 +144,10 @@ class Pinned:
     """Page-locked host memory as an array of bytes."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
-        import ctypes
-
         self._driver = driver
         self.address = driver.allocate_pinned(nbytes)
         memory = (ctypes.c_uint8 * nbytes).from_address(self.address)
-        self.bytes = np.frombuffer(memory, np.uint8)
+        self.bytes: Array = np.ctypeslib.as_array(memory)
 
     def close(self) -> None:
         """Give the memory back; no view of it may be used afterwards."""

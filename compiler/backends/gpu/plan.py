@@ -4,13 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.backends.gpu.dependencies import (
-    Unit,
     critical_first,
     durations,
     predecessors,
     priorities,
-    reduced,
-    units,
     upward_ranks,
 )
 from compiler.schedule import KernelSpec, Schedule, Task
@@ -102,22 +99,3 @@ def _closure(users: list[int], edges: Sequence[Sequence[int]], order: Iterable[i
         if any(other in marked or other in reached for other in edges[node]):
             reached.add(node)
     return reached
-
-
-def single_tasks(schedule: Schedule) -> list[Unit]:
-    """Every task as a unit of its own, in launch order, with its edges."""
-    before = predecessors(schedule)
-    return [
-        Unit(task.stream, task.subflow, [index], set(before[index]))
-        for index, task in enumerate(schedule.tasks)
-    ]
-
-
-def subflows(schedule: Schedule) -> list[Unit]:
-    """The units of a schedule's sub-flows, without edges that others imply."""
-    found = units(schedule)
-    edges = reduced([unit.after for unit in found])
-    return [
-        Unit(unit.stream, unit.subflow, unit.tasks, set(after))
-        for unit, after in zip(found, edges, strict=True)
-    ]

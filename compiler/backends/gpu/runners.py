@@ -1,17 +1,18 @@
-"""Units of work dispatched one by one on streams, ordered by events derived from tokens.
+"""The three ways to queue a run: one graph, a graph for each sub-flow, or plain launches.
 
-The schedule's stream 0 is the caller's stream; every other stream is forked from it by an event
-and joined to it at the end, so that to the caller a run looks like one piece of work.
+Outside a graph, units are ordered by events derived from tokens. The schedule's stream 0 is the
+caller's stream; every other stream is forked from it by an event and joined to it at the end, so
+that to the caller a run looks like one piece of work.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from compiler.backends.gpu.dependencies import Unit
+from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import ExecutableGraph, Transfer, unit_graph, whole_graph
 from compiler.backends.gpu.kernels import Calls
-from compiler.backends.gpu.plan import Plan, single_tasks, subflows
+from compiler.backends.gpu.plan import Plan
 
 Command = tuple[Callable[..., object], tuple[Any, ...]]
 
@@ -25,9 +26,9 @@ class GraphRunner:
         plan: Plan,
         calls: Calls,
         stream: Handle,
-        *,
         copies_in: Sequence[Transfer] = (),
         copies_out: Sequence[Transfer] = (),
+        *,
         children: bool = False,
     ) -> None:
         self._driver, self._calls = driver, calls
@@ -35,7 +36,6 @@ class GraphRunner:
             driver, plan, calls, copies_in=copies_in, copies_out=copies_out, children=children
         )
         self._graph = ExecutableGraph.of(driver, builder, stream)
-        self._copies = frozenset(a for copy in (*copies_in, *copies_out) for a in copy.allocations)
 
     def update(self, changed: Iterable[int]) -> None:
         """Give these calls' nodes their present addresses."""
@@ -63,9 +63,9 @@ class StreamRunner:
         plan: Plan,
         calls: Calls,
         stream: Handle,
-        *,
         copies_in: Sequence[Transfer] = (),
         copies_out: Sequence[Transfer] = (),
+        *,
         graphs: bool = False,
     ) -> None:
         self._driver, self._calls = driver, calls
@@ -91,9 +91,7 @@ class StreamRunner:
     def _awaited(self) -> set[int]:
         """The units whose end another stream waits for: a unit there, or the caller."""
         units = self._units
-        foreign = {
-            other for u in units for other in u.after if units[other].stream != u.stream
-        }
+        foreign = {other for u in units for other in u.after if units[other].stream != u.stream}
         return foreign | set(self._sinks())
 
     def _sinks(self) -> list[int]:
@@ -117,9 +115,7 @@ class StreamRunner:
     def _compile(self, caller: Handle) -> list[Command]:
         """The driver calls of a run, in order, for one caller's stream."""
         driver = self._driver
-        copy = [
-            (driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._copies_in
-        ]
+        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._copies_in]
         commands: list[Command] = [*copy]
         if len(self._streams) > 1 or 0 not in self._streams:
             commands.append((driver.record, (self._fork, caller)))
@@ -133,7 +129,7 @@ class StreamRunner:
     def _of_unit(self, index: int, unit: Unit, caller: Handle) -> list[Command]:
         driver = self._driver
         stream = caller if unit.stream == 0 else self._streams[unit.stream]
-        waits = [self._events[o] for o in sorted(unit.after) if self._units[o].stream != unit.stream]
+        waits = [self._events[o] for o in unit.after if self._units[o].stream != unit.stream]
         if not unit.after and unit.stream != 0:
             waits = [self._fork]
         commands: list[Command] = [(driver.wait, (stream, event)) for event in waits]
@@ -145,7 +141,9 @@ class StreamRunner:
     def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
         if index in self._graphs:
             return [(self._driver.launch_graph, (self._graphs[index].executable, stream))]
-        calls = (self._calls.calls[call] for task in unit.tasks for call in self._calls.of_task[task])
+        calls = (
+            self._calls.calls[call] for task in unit.tasks for call in self._calls.of_task[task]
+        )
         return [(self._driver.launch, (call, stream)) for call in calls]
 
     def close(self) -> None:

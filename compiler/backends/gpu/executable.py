@@ -1,0 +1,103 @@
+"""A schedule loaded on a GPU: kernels and weights once, executors that share them."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from threading import Lock
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.backends.base import MemoryReport
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executor import MODES, Executor, Program, Settings
+from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.memory import Weights, logger, memory_need
+from compiler.backends.gpu.plan import plan
+from compiler.backends.gpu.run import Run
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec, Schedule
+
+Array = NDArray[Any]
+
+
+class GpuExecutable:
+    """Implements `compiler.backends.base.Executable` over any driver.
+
+    `run` and `submit` use one executor of its own, made when first needed; callers that want
+    runs to overlap make executors of their own.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        *,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> None:
+        """Load kernels and weights; `costs` are measured nanoseconds by kernel name."""
+        self._settings = settings_from(Settings(), options)
+        self._schedule, self._lock = schedule, Lock()
+        self._code = sum(len(kernels[k].code) for k in {t.kernel for t in schedule.tasks})
+        logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
+        driver.make_current()
+        rates = driver.device.flops, driver.device.bandwidth
+        decided = plan(schedule, kernels, costs or {}, rates, driver.priorities)
+        functions = Functions(driver, schedule, kernels)
+        self._program = Program(driver, decided, functions, Weights(driver, schedule, weights))
+        self._own: Executor | None = None
+
+    @property
+    def program(self) -> Program:
+        """The plan, kernels and weights."""
+        return self._program
+
+    @property
+    def streams(self) -> int:
+        """The number of streams of the schedule."""
+        return self._schedule.streams
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What it takes on the device; an executor's inputs and outputs count as arena."""
+        need = memory_need(self._schedule)
+        return MemoryReport(need.weights, need.arena + need.buffers, self._code)
+
+    def executor(self, **options: Any) -> Executor:
+        """A further executor; `options` are fields of `Settings`."""
+        return Executor(self._program, settings_from(self._settings, options))
+
+    @property
+    def _default(self) -> Executor:
+        with self._lock:
+            if self._own is None:
+                self._own = Executor(self._program, self._settings)
+            return self._own
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Run and wait; `options` are those of `Executor.submit`."""
+        return self._default.run(inputs, **options)
+
+    def submit(self, inputs: Mapping[str, Any], **options: Any) -> Run:
+        """Queue one run and return at once; see `Executor.submit`."""
+        return self._default.submit(inputs, **options)
+
+    def close(self) -> None:
+        """Release the executor of its own; the rest goes with the last executor that uses it."""
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+
+
+def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:
+    """Settings with some fields replaced; DeviceError for an unknown option or mode."""
+    known = [field.name for field in fields(Settings)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise DeviceError(f"unknown options {unknown}; a GPU executor takes {known}")
+    settings = replace(base, **options)
+    if settings.mode not in MODES:
+        raise DeviceError(f"unknown mode {settings.mode!r}; the modes are {', '.join(MODES)}")
+    return settings
