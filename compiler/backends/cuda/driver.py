@@ -6,10 +6,9 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Literal, NoReturn, cast
 
+from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
 from compiler.errors import DeviceError
-
-KDL_CUDA = 2
 
 
 @cache
@@ -103,7 +102,7 @@ class CudaDriver:
         if not 0 <= ordinal < count:
             raise DeviceError(f"there is no CUDA device {ordinal}: {count} are visible")
         self.ordinal = ordinal
-        self.dlpack_device: tuple[int, int] = (KDL_CUDA, ordinal)
+        self.dlpack_device: tuple[int, int] = (dlpack.CUDA, ordinal)
         self._device = check(cu.cuDeviceGet(ordinal))
         self._context = check(cu.cuDevicePrimaryCtxRetain(self._device))
         self.make_current()

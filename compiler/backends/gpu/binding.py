@@ -13,7 +13,13 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.backends.gpu.arrays import DeviceArray, DeviceView, check_fits, device_view
+from compiler.backends.gpu.arrays import (
+    DeviceArray,
+    DeviceView,
+    check_fits,
+    device_view,
+    fingerprint,
+)
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.errors import DeviceError, ShapeError
@@ -27,22 +33,24 @@ DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
 
 
-@dataclass(slots=True)
-class Bound:
-    """The buffers of one run: `addresses` of all inputs and outputs, and what must be copied.
+Copy = tuple[int, int, int]
+"""Destination, source and bytes, on the device."""
 
-    `staged` are the allocations whose bytes travel through page-locked memory; `copies_in` and
-    `copies_out` are (destination, source, bytes) on the device. `keep` holds what must stay alive.
+
+@dataclass(slots=True)
+class Placement:
+    """Where the buffers of a run lie: `addresses` of all inputs and outputs, and copies to make.
+
+    `staged` are the allocations whose bytes travel through page-locked memory; `producers` are
+    streams to wait for; `capsules` keep memory alive that was given by DLPack.
     """
 
     addresses: dict[int, int]
     staged: set[int] = field(default_factory=set[int])
-    copies_in: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
-    copies_out: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
-    results: dict[str, Any] = field(default_factory=dict[str, Any])
-    host: dict[int, Array | None] = field(default_factory=dict[int, Array | None])
+    copies_in: list[Copy] = field(default_factory=list[Copy])
+    copies_out: list[Copy] = field(default_factory=list[Copy])
     producers: set[int] = field(default_factory=set[int])
-    keep: list[object] = field(default_factory=list[object])
+    capsules: list[object] = field(default_factory=list[object])
 
 
 class Binder:
@@ -65,65 +73,98 @@ class Binder:
         self._outputs = _named(schedule, "output")
         self._places = (*self._inputs.values(), *self._outputs.values())
         self._own = {index: buffers.addresses[index] for index, _ in self._places}
+        self._memo: tuple[list[object], Placement] | None = None
 
-    def bind(
-        self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle, owner: object
-    ) -> Bound:
+    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> Placement:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
+
+        The placement of the run before is returned again if all device buffers are the same.
+        """
+        given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
+        key += [fingerprint(array) for array in (*inputs.values(), *given.values())]
+        if self._memo is not None and self._memo[0] == key:
+            return self._memo[1]
+        placement = self._place(inputs, given, outputs == "device", stream)
+        known = not placement.staged and not placement.capsules
+        self._memo = (key, placement) if known else None
+        return placement
+
+    def _place(
+        self, inputs: Mapping[str, Any], given: Mapping[str, Any], on_device: bool, stream: Handle
+    ) -> Placement:
+        check_names("input", inputs, self._inputs, complete=True)
+        check_names("output", given, self._outputs, complete=False)
+        placement = Placement(dict(self._own))
+        for name, (index, allocation) in self._inputs.items():
+            view = self._view(placement, allocation, inputs[name], stream)
+            if view is None:
+                self._stage(index, allocation, np.asarray(inputs[name]))
+                placement.staged.add(index)
+            else:
+                self._place_input(placement, index, allocation, view)
+        for name, (index, allocation) in {} if on_device else self._outputs.items():
+            view = self._view(placement, allocation, given.get(name), stream)
+            if view is None:
+                check_writable(allocation, given.get(name))
+                placement.staged.add(index)
+            else:
+                self._place_output(placement, index, allocation, view)
+        return placement
+
+    def results(self, outputs: Outputs, owner: object) -> dict[str, Any]:
+        """The outputs of a run in the model's order; None for arrays to be made at its end.
 
         `owner` is kept alive by outputs that are views of the executor's buffers.
         """
-        check_names("input", inputs, self._inputs, complete=True)
-        bound = Bound(dict(self._own))
-        for name, (index, allocation) in self._inputs.items():
-            self._bind_input(bound, index, allocation, inputs[name], stream)
+        if outputs == "device":
+            return {
+                name: DeviceArray(self._driver, allocation, self._own[index], owner)
+                for name, (index, allocation) in self._outputs.items()
+            }
         given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
-        check_names("output", given, self._outputs, complete=False)
-        for name, (index, allocation) in self._outputs.items():
-            if outputs == "device":
-                address = self._own[index]
-                bound.results[name] = DeviceArray(self._driver, allocation, address, owner)
-            else:
-                self._bind_output(bound, index, allocation, given.get(name), stream)
-        return bound
+        return {name: given.get(name) for name in self._outputs}
 
-    def _bind_input(
-        self, bound: Bound, index: int, allocation: Allocation, array: Any, stream: Handle
-    ) -> None:
-        view = device_view(array, self._driver, stream)
-        if view is None:
-            host: Array = np.asarray(array)
-            check_fits(allocation, host.dtype.name, host.shape)
-            np.copyto(self._buffers.staging(index), host)
-            bound.staged.add(index)
-            return
-        self._check_view(allocation, view)
-        bound.keep.append(view.owner)
-        if view.stream is not None:
-            bound.producers.add(view.stream)
-        if self._direct(allocation, view):
-            bound.addresses[index] = view.address
-        elif view.nbytes:
-            bound.copies_in.append((self._own[index], view.address, view.nbytes))
+    def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
+        check_fits(allocation, array.dtype.name, array.shape)
+        np.copyto(self._buffers.staging(index), array)
 
-    def _bind_output(
-        self, bound: Bound, index: int, allocation: Allocation, array: Any, stream: Handle
-    ) -> None:
+    def collect(self, placement: Placement, results: dict[str, Any]) -> None:
+        """Copy results from page-locked memory to the caller's arrays, or to new ones."""
+        for name, (index, _) in self._outputs.items():
+            if index in placement.staged and results[name] is None:
+                results[name] = self._buffers.staging(index).copy()
+            elif index in placement.staged:
+                np.copyto(results[name], self._buffers.staging(index))
+
+    def _view(
+        self, placement: Placement, allocation: Allocation, array: Any, stream: Handle
+    ) -> DeviceView | None:
+        """The device memory of an array, checked; None for an array on the host."""
         view = None if array is None else device_view(array, self._driver, stream)
-        if view is None:
-            if array is not None:
-                check_writable(allocation, array)
-            bound.staged.add(index)
-            bound.host[index] = array
-            bound.results[allocation.name] = array
-            return
-        self._check_view(allocation, view)
-        bound.keep.append(view.owner)
-        bound.results[allocation.name] = array
-        if self._direct(allocation, view) and not self._overlaps(bound, index, view):
-            bound.addresses[index] = view.address
+        if view is not None:
+            self._check_view(allocation, view)
+            if view.stream is not None:
+                placement.producers.add(view.stream)
+            if view.owner is not array:
+                placement.capsules.append(view.owner)
+        return view
+
+    def _place_input(
+        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
+    ) -> None:
+        if self._direct(allocation, view):
+            placement.addresses[index] = view.address
         elif view.nbytes:
-            bound.copies_out.append((view.address, self._own[index], view.nbytes))
+            placement.copies_in.append((self._own[index], view.address, view.nbytes))
+
+    def _place_output(
+        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
+    ) -> None:
+        if self._direct(allocation, view) and not self._overlaps(placement, index, view):
+            placement.addresses[index] = view.address
+        elif view.nbytes:
+            placement.copies_out.append((view.address, self._own[index], view.nbytes))
 
     def _check_view(self, allocation: Allocation, view: DeviceView) -> None:
         check_fits(allocation, view.dtype, view.shape)
@@ -138,10 +179,10 @@ class Binder:
         aligned = view.address % DIRECT_ALIGNMENT == 0
         return aligned and self.bindings[allocation.name] == "update" and view.nbytes > 0
 
-    def _overlaps(self, bound: Bound, index: int, view: DeviceView) -> bool:
+    def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         for other, allocation in self._places:
-            start = bound.addresses[other]
+            start = placement.addresses[other]
             before = start + allocation.nbytes <= view.address
             if other != index and not before and start < view.address + view.nbytes:
                 return True
@@ -166,7 +207,9 @@ def check_names(
 
 
 def check_writable(allocation: Allocation, array: Any) -> None:
-    """Raise ShapeError unless an array on the host can take an output."""
+    """Raise ShapeError unless an array on the host can take an output (None: one is made)."""
+    if array is None:
+        return
     if not isinstance(array, np.ndarray):
         kind = type(array).__name__
         raise ShapeError(f"output {allocation.name!r} takes a numpy or device array, not {kind}")

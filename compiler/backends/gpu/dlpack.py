@@ -9,6 +9,9 @@ from typing import Any
 
 from compiler.errors import ShapeError
 
+CUDA, ROCM = 2, 10
+"""Device types of memory on NVIDIA's and AMD's GPUs."""
+
 TYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 CODE_OF = {name: code for code, name in TYPE_CODES.items()}
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from compiler.backends.gpu.arrays import LEGACY_STREAM
-from compiler.backends.gpu.binding import Binder, Binding, Bound, Outputs
+from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.kernels import Calls, Functions
@@ -102,7 +101,8 @@ class Executor:
         self._runs = 0
         self._foreign: tuple[int, Handle] | None = None
         self._last: tuple[Handle, Handle] | None = None
-        self._pending: tuple[Run, Bound] | None = None
+        self._pending: Run | None = None
+        self._ready: tuple[Placement, Runner] | None = None
 
     def _bindings(self) -> dict[str, Binding]:
         """How each input and output is bound: as set, else by how many nodes an update touches."""
@@ -153,8 +153,9 @@ class Executor:
             self._driver.make_current()
             queue = self._stream if stream is None else self._handle(stream)
             self._settle()
-            bound = self._binder.bind(inputs, outputs, queue, self)
-            return self._queue(bound, queue)
+            placement = self._binder.bind(inputs, outputs, queue)
+            self._queue(placement, queue)
+            return self._started(placement, inputs, outputs)
 
     def _handle(self, stream: Any) -> Handle:
         address = stream_address(stream)
@@ -165,41 +166,48 @@ class Executor:
     def _settle(self) -> None:
         """Wait for the last run if it still uses page-locked memory."""
         if self._pending is not None:
-            self._pending[0].wait()
+            self._pending.wait()
 
-    def _queue(self, bound: Bound, stream: Handle) -> Run:
-        self._follow(bound, stream)
-        for copy in bound.copies_in:
+    def _queue(self, placement: Placement, stream: Handle) -> None:
+        self._follow(placement, stream)
+        for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
-        self._runner(bound, stream).run(stream)
-        for copy in bound.copies_out:
+        if self._ready is None or self._ready[0] is not placement:
+            self._ready = placement, self._runner(placement, stream)
+        self._ready[1].run(stream)
+        for copy in placement.copies_out:
             self._driver.copy(*copy, stream)
         event = self._events[self._runs % EVENTS]
         self._runs += 1
         self._driver.record(event, stream)
         self._last = stream, event
-        run = Run(self._driver, event, self._finish(bound), bound.keep)
-        self._pending = (run, bound) if bound.staged else None
+
+    def _started(self, placement: Placement, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
+        results = self._binder.results(outputs, self)
+        keep = tuple(inputs.values()), placement.capsules
+        finish = partial(self._finish, placement)
+        run = Run(self._driver, self._events[(self._runs - 1) % EVENTS], results, finish, keep)
+        self._pending = run if placement.staged else None
         return run
 
-    def _follow(self, bound: Bound, stream: Handle) -> None:
+    def _follow(self, placement: Placement, stream: Handle) -> None:
         """Queue behind this executor's last run and behind what produces the inputs."""
         if self._last is not None and self._last[0] is not stream:
             self._driver.wait(stream, self._last[1])
-        for producer in bound.producers - {self._driver.handle_address(stream)}:
+        for producer in placement.producers:
             if producer != LEGACY_STREAM or stream is not self._stream:
                 self._driver.record(self._fence, self._driver.stream(producer))
                 self._driver.wait(stream, self._fence)
 
-    def _runner(self, bound: Bound, stream: Handle) -> Runner:
+    def _runner(self, placement: Placement, stream: Handle) -> Runner:
         """The runner for where this run's arrays lie, with its addresses brought up to date."""
-        for index, address in bound.addresses.items():
+        for index, address in placement.addresses.items():
             if self._at[index] != address:
                 self._calls.move(index, address)
                 self._at[index] = address
-        variant = self._variants.get(frozenset(bound.staged))
+        variant = self._variants.get(frozenset(placement.staged))
         if variant is None:
-            variant = self._new_variant(frozenset(bound.staged), stream)
+            variant = self._new_variant(frozenset(placement.staged), stream)
         stale = [index for index, address in self._at.items() if variant.at[index] != address]
         if stale:
             calls = {call for index in stale for call in self._calls.touching(index)}
@@ -210,6 +218,7 @@ class Executor:
     def _new_variant(self, staged: frozenset[int], stream: Handle) -> _Variant:
         if len(self._variants) >= VARIANTS:
             self._synchronize()
+            self._ready = None
             self._variants.pop(next(iter(self._variants))).runner.close()
         self._variants[staged] = _Variant(self._make(staged, stream), dict(self._at))
         return self._variants[staged]
@@ -223,25 +232,12 @@ class Executor:
             return GraphRunner(*common, children=self.settings.children)
         return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
 
-    def _finish(self, bound: Bound) -> Any:
-        def finish(run: Run) -> dict[str, Any]:
-            with self._lock:
-                if self._pending is not None and self._pending[0] is run:
-                    self._collect(bound)
-                    self._pending = None
-                return bound.results
-
-        return finish
-
-    def _collect(self, bound: Bound) -> None:
-        """Copy results from page-locked memory to arrays of their own, or the caller's."""
-        allocations = self._plan.schedule.allocations
-        for index, array in bound.host.items():
-            staging = self._buffers.staging(index)
-            if array is None:
-                bound.results[allocations[index].name] = staging.copy()
-            else:
-                np.copyto(array, staging)
+    def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
+        """Take a run's results out of page-locked memory, unless the next run has had it done."""
+        with self._lock:
+            if self._pending is run:
+                self._binder.collect(placement, results)
+                self._pending = None
 
     def _synchronize(self) -> None:
         if self._last is not None:

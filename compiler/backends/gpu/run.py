@@ -10,16 +10,18 @@ Outputs = dict[str, Any]
 
 
 class Run:
-    """The end of a run and its outputs; `finish` hands out results once the event has happened.
-
-    `event` is the driver's event (an integer that other libraries can wait for on the device).
-    """
+    """A queued run; `finish` completes its results once its event has happened."""
 
     def __init__(
-        self, driver: Driver, event: Handle, finish: Callable[["Run"], Outputs], keep: object
+        self,
+        driver: Driver,
+        event: Handle,
+        results: Outputs,
+        finish: Callable[["Run", Outputs], None],
+        keep: object,
     ) -> None:
-        self._driver, self._event, self._finish, self._keep = driver, event, finish, keep
-        self._outputs: Outputs | None = None
+        self._driver, self._event, self._results = driver, event, results
+        self._finish, self._keep, self._finished = finish, keep, False
 
     @property
     def event(self) -> int:
@@ -28,19 +30,19 @@ class Run:
 
     def done(self) -> bool:
         """Whether the run has ended; does not block."""
-        if self._outputs is not None:
+        if self._finished:
             return True
         self._driver.make_current()
         return self._driver.happened(self._event)
 
     def wait(self) -> Outputs:
         """Block until the run has ended; its outputs by name, in the model's order."""
-        if self._outputs is None:
+        if not self._finished:
             self._driver.make_current()
             self._driver.synchronize_event(self._event)
-            self._outputs = self._finish(self)
-            self._keep = None
-        return self._outputs
+            self._finish(self, self._results)
+            self._finished, self._keep = True, None
+        return self._results
 
     def __await__(self) -> Generator[Any, None, Outputs]:
         return asyncio.to_thread(self.wait).__await__()

@@ -10,6 +10,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ class RecordedCall:
     """A launch whose arguments are addresses."""
 
     symbol: str
+    action: Callable[..., None]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
@@ -112,12 +114,17 @@ class RecordingDriver:
         self._pending: list[Operation] = []
         self._handles: dict[int, Any] = {}
         self._next = BASE
+        self._lock = RLock()
         self.default = Stream(1, ordered=True)
         self.log: list[str] = []
         self.graphs: list[Graph] = []
         self.device = DeviceInfo(
             "recorder", "sm_90", 0, "13.0", 132, memory, 1 << 20, 227 << 10, 10**6, 10**6, 4096
         )
+
+    def add_kernels(self, kernels: dict[str, Callable[..., None]]) -> None:
+        """Offer more functions; one of the same name is replaced for modules loaded from now."""
+        self._kernels = {**self._kernels, **kernels}
 
     def make_current(self) -> None:
         self.log.append("make_current")
@@ -133,13 +140,13 @@ class RecordingDriver:
     def function(self, module: Handle, symbol: str) -> Handle:
         if symbol not in self._kernels:
             raise DeviceError(f"the image has no kernel {symbol!r}")
-        return symbol
+        return symbol, self._kernels[symbol]
 
     def function_info(self, function: Handle) -> FunctionInfo:
         return FunctionInfo(32, 0, 0, 1024)
 
     def allow_shared(self, function: Handle, nbytes: int) -> None:
-        self.log.append(f"allow_shared {function} {nbytes}")
+        self.log.append(f"allow_shared {function[0]} {nbytes}")
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         return 2048 // threads
@@ -152,7 +159,8 @@ class RecordingDriver:
         shared_bytes: int,
         arguments: Sequence[int],
     ) -> RecordedCall:
-        return RecordedCall(function, grid, block, shared_bytes, list(arguments))
+        symbol, action = function
+        return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))
 
     def free_memory(self) -> int:
         return self._total - sum(block.size for block in self._blocks.values())
@@ -160,10 +168,11 @@ class RecordingDriver:
     def allocate(self, nbytes: int) -> int:
         if nbytes > self.free_memory():
             raise DeviceError("out of memory")
-        address = self._next
-        self._next += (nbytes // 256 + 2) * 256
-        self._blocks[address] = np.full(max(1, nbytes), POISON, np.uint8)
-        self._starts.append(address)
+        with self._lock:
+            address = self._next
+            self._next += (nbytes // 256 + 2) * 256
+            self._blocks[address] = np.full(max(1, nbytes), POISON, np.uint8)
+            self._starts.append(address)
         return address
 
     def free(self, address: int) -> None:
@@ -215,9 +224,13 @@ class RecordingDriver:
         self._queue(stream, action)
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
-        stream = Stream(len(self._handles) + 100, ordered_with_default)
-        self._handles[stream.address] = stream
-        return stream
+        return self._remember(Stream(0, ordered_with_default))
+
+    def _remember(self, handle: Any) -> Handle:
+        with self._lock:
+            handle.address = len(self._handles) + 100
+            self._handles[handle.address] = handle
+        return handle
 
     def stream(self, address: int) -> Handle:
         return self.default if address in (0, 1) else self._handles[address]
@@ -233,9 +246,7 @@ class RecordingDriver:
         self._run_until(stream.last)
 
     def create_event(self, *, timing: bool = False) -> Handle:
-        event = Event(len(self._handles) + 100)
-        self._handles[event.address] = event
-        return event
+        return self._remember(Event(0))
 
     def destroy_event(self, event: Handle) -> None:
         assert event.alive
@@ -268,24 +279,28 @@ class RecordingDriver:
     ) -> Operation:
         assert stream.alive, "a stream is used after it was destroyed"
         before = [*after, *([stream.last] if stream.last else [])]
-        others = [each for each in self._handles.values() if isinstance(each, Stream)]
+        others = [each for each in list(self._handles.values()) if isinstance(each, Stream)]
         follows = [self.default] if stream.ordered else []
         follows = [each for each in others if each.ordered] if stream is self.default else follows
         before += [each.last for each in follows if each.last is not None]
         operation = Operation(action, before)
         stream.last = operation
-        self._pending.append(operation)
+        with self._lock:
+            self._pending.append(operation)
         return operation
 
     def _run_until(self, goal: Operation | None) -> None:
         """Execute pending work in a random allowed order until the goal is done."""
         while goal is not None and not goal.done:
-            self.step()
+            with self._lock:
+                if not goal.done:
+                    self.step()
 
     def drain(self) -> None:
         """Execute everything that is queued."""
-        while self._pending:
-            self.step()
+        with self._lock:
+            while self._pending:
+                self.step()
 
     def step(self) -> None:
         """Execute one operation of those that may run now."""
@@ -296,7 +311,7 @@ class RecordingDriver:
         self._pending.remove(chosen)
 
     def _execute(self, call: RecordedCall, arguments: Sequence[int]) -> None:
-        self._kernels[call.symbol](*(self.bytes_from(address) for address in arguments))
+        call.action(*(self.bytes_from(address) for address in arguments))
 
     def launch(self, call: Call, stream: Handle) -> None:
         assert isinstance(call, RecordedCall)
@@ -389,7 +404,8 @@ class RecordingDriver:
                 ends[id(node)] = self._expand(node.child, before, arguments)
             else:
                 operation = Operation(self._action(node, arguments), before)
-                self._pending.append(operation)
+                with self._lock:
+                    self._pending.append(operation)
                 ends[id(node)] = [operation]
         return [end for each in ends.values() for end in each] or start
 
