@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import Attribute, ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type

@@ -82,7 +82,7 @@ def schedule_groups(
             group.workspaces = ArrayAttr([IntegerAttr(size, i64)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scheduled:
     """A model whose module is an unsynchronized `taskflow.graph`, and its groups by kernel."""
 
@@ -90,6 +90,9 @@ class Scheduled:
     groups: dict[str, GroupOp]
     reference: dict[str, Array]
     module: ModuleOp
+
+    def __repr__(self) -> str:
+        return str(self.module)
 
     @property
     def graph(self) -> taskflow.GraphOp:
@@ -135,10 +138,12 @@ def grouped(draw: st.DrawFn, max_operators: int = 12) -> Model:
 @st.composite
 def scheduled(draw: st.DrawFn, max_operators: int = 12) -> Scheduled:
     """Lowered int32 models, not yet synchronised."""
-    model = draw(grouped(max_operators))
-    groups = {
-        str(g.kernel.data if g.kernel else ""): g.clone() for g in graph_of(model.module).groups
-    }
+    return lower(draw(grouped(max_operators)))
+
+
+def lower(model: Model) -> Scheduled:
+    """Lower a grouped model, keeping what it computes for comparison."""
+    groups = {g.kernel.data: g.clone() for g in graph_of(model.module).groups if g.kernel}
     reference = interpret(model.module, model.weights, model.inputs)
     LowerToTaskflow().apply(Context(), model.module)
     return Scheduled(model, groups, reference, model.module)

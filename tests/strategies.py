@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -52,6 +53,10 @@ class Model:
     module: ModuleOp
     weights: dict[str, Array]
     inputs: dict[str, Array]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis shows of a falsifying example: the IR as it is at that time."""
+        printer.text(f"{self.module!s}")
 
 
 @dataclass

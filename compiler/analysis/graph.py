@@ -166,3 +166,10 @@ def _order_units(members: dict[int, list[int]], edges: Iterable[tuple[int, int]]
     if len(order) != len(members):
         raise ValueError("the units wait for each other in a circle")
     return order
+
+
+def subgraph(dag: DAG, nodes: Sequence[int]) -> DAG:
+    """The graph of some nodes, given ascending, and the edges between them, numbered anew."""
+    number = {v: i for i, v in enumerate(nodes)}
+    edges = ((number[u], number[v]) for u in nodes for v in dag.successors[u] if v in number)
+    return DAG.from_edges([dag.costs[v] for v in nodes], edges)

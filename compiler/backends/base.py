@@ -16,10 +16,7 @@ from compiler.schedule import KernelSpec, Schedule
 
 Array = NDArray[Any]
 
-BACKENDS = {
-    "cpu": "compiler.backends.cpu.driver",
-    "cuda": "compiler.backends.cuda.build",
-}
+BACKENDS = {"cpu": "compiler.backends.cpu.driver"}
 """The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
 
 
@@ -57,6 +54,11 @@ class Executable(Executor, Protocol):
     @property
     def streams(self) -> int:
         """The number of streams of the schedule."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the host work on a run, the caller's among them."""
         ...
 
     @property

@@ -1,6 +1,7 @@
 """The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 from xdsl.dialects.builtin import (
     I64,
@@ -31,6 +32,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
@@ -181,7 +183,7 @@ class ConstantOp(IRDLOperation):
         """Parse `dense<...> : tensor<...>`."""
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
-        if not isinstance(value, DenseIntOrFPElementsAttr):
+        if not isa(value, DenseIntOrFPElementsAttr):
             parser.raise_error("dataflow.constant needs a dense attribute")
         op = cls(value)
         op.attributes = attributes
@@ -191,7 +193,13 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        printer.print_attribute(self.value)
+        values = self.value.get_values()
+        if all(isfinite(value) for value in values if isinstance(value, float)):
+            printer.print_attribute(self.value)
+        else:  # xDSL prints an infinity as bits, which it then reads as an integer
+            digits = self.value.data.data.hex().upper()
+            printer.print_string(f'dense<"0x{digits}"> : ')
+            printer.print_attribute(self.value.get_type())
 
     def verify_(self) -> None:
         if self.output.type != self.value.get_type():

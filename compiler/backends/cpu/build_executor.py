@@ -1,8 +1,9 @@
-"""Regenerates executor.ll from executor.c: `python -m compiler.backends.cpu.build_executor [CLANG]`.
+"""Regenerates executor.ll from executor.c.
 
-Needs clang 15 or newer (Debian: `apt-get install clang-19`), which running Flowloom does not. What
-names a processor, an object format or an operating system is taken out of the text, and no
-optimisation has run that could have used it, so any LP64 POSIX host can optimise and load it.
+`python -m compiler.backends.cpu.build_executor [CLANG]` needs clang 15 or newer (Debian:
+`apt-get install clang-19`), which running Flowloom does not. What names a processor, an object
+format or an operating system is taken out of the text, and no optimisation has run that could have
+used it, so any LP64 POSIX host can optimise and load it.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ FLAGS = (
 ).split()
 
 HOST_SPECIFIC = (
-    r"^(?:; ModuleID|source_filename|target (?:datalayout|triple)|!|attributes |; Function Attrs).*\n",
+    r"^(?:; ModuleID|; Function Attrs|source_filename|target |attributes |!).*\n",
     r" #\d+\b",
     r", !llvm\.loop !\d+",
     r"(?<=define )dso_local ",

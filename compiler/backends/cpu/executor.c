@@ -15,9 +15,9 @@
 
 /* Not <pthread.h>: the sizes of its types differ between hosts, so 128 bytes stand for each. */
 typedef struct { _Alignas(64) char storage[128]; } opaque;
-extern int pthread_mutex_init(opaque *, const void *), pthread_mutex_destroy(opaque *);
+extern int pthread_mutex_init(opaque *, const void *);
 extern int pthread_mutex_lock(opaque *), pthread_mutex_unlock(opaque *);
-extern int pthread_cond_init(opaque *, const void *), pthread_cond_destroy(opaque *);
+extern int pthread_cond_init(opaque *, const void *);
 extern int pthread_cond_wait(opaque *, opaque *), pthread_cond_broadcast(opaque *);
 extern int sched_yield(void);
 extern void cpu_pause(void); /* the host's spin-wait hint, defined when this is loaded */
@@ -213,13 +213,9 @@ void executor_work(engine *e, int64_t home) {
     work_until(e, home, &e->closed, 1);
 }
 
+/* Nothing is destroyed: neither lock nor condition owns anything, and a forked child would wait in
+ * pthread_cond_destroy for threads that it does not have. */
 void executor_close(engine *e) {
     PUT(e->closed, 1);
     announce(e);
-}
-
-/* After every thread has returned from executor_work. */
-void executor_destroy(engine *e) {
-    pthread_cond_destroy(&e->wake);
-    pthread_mutex_destroy(&e->lock);
 }

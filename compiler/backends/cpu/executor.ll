@@ -1,4 +1,4 @@
-; executor.c sha256 f38cf05b3b06cd9cc8116ec061a6badd55261c7d1e6f5d3915d545691d3c1e2e
+; executor.c sha256 00a779f958fb183a2a37c5ecdbfe54d9c50f8e41881683fd9ab7fdc2d3877f76
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, [56 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }
@@ -279,22 +279,6 @@ define void @executor_close(ptr noundef %0) {
   call void @announce(ptr noundef %7)
   ret void
 }
-
-define void @executor_destroy(ptr noundef %0) {
-  %2 = alloca ptr, align 8
-  store ptr %0, ptr %2, align 8
-  %3 = load ptr, ptr %2, align 8
-  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 11
-  %5 = call i32 @pthread_cond_destroy(ptr noundef %4)
-  %6 = load ptr, ptr %2, align 8
-  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 10
-  %8 = call i32 @pthread_mutex_destroy(ptr noundef %7)
-  ret void
-}
-
-declare i32 @pthread_cond_destroy(ptr noundef)
-
-declare i32 @pthread_mutex_destroy(ptr noundef)
 
 declare i32 @pthread_mutex_lock(ptr noundef)
 
