@@ -1,4 +1,4 @@
-"""Every check that needs a GPU, in one run with plain Python: `python3 tests/gpu_check.py [NAME ...]`.
+"""Every check that needs a GPU, in one run: `python3 tests/gpu_check.py [NAME ...]`.
 
 Goes on after a failure; prints a table last and exits 1 if anything failed.
 """

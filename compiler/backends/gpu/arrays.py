@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import Pinned
+from compiler.backends.memory import numpy_dtype
 from compiler.errors import ShapeError
 from compiler.schedule import ELEMENT_BYTES, Allocation
 
@@ -24,11 +24,6 @@ HOST_DEVICES = (1, 3, 11)
 
 LEGACY_STREAM = 1
 """DLPack's and the array interface's number for the legacy default stream."""
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy type of a schedule's dtype name (bfloat16 from ml_dtypes)."""
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,9 @@ class Binder:
                 placement.staged.add(index)
             else:
                 self._place_input(placement, index, allocation, view)
-        for name, (index, allocation) in {} if on_device else self._outputs.items():
+        for name, (index, allocation) in self._outputs.items():
+            if on_device:
+                continue
             view = self._view(placement, allocation, given.get(name), stream)
             if view is None:
                 check_writable(allocation, given.get(name))

@@ -9,13 +9,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.backends.gpu.arrays import numpy_dtype
-from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import Transfer
 from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
+from compiler.backends.memory import numpy_dtype
 from compiler.schedule import Schedule
 
 Array = NDArray[Any]
+
+POISON = 0xFF
+"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
 
 MERGED_BYTES = 256 << 10
 """Neighbours are copied together up to this size; larger ones apart, so that work starts early."""
@@ -30,6 +33,7 @@ class Buffers:
         kinds = ("input", "output", "arena")
         own = [(i, a) for kind in kinds for i, a in every if a.kind == kind]
         self._offsets, total = layout(own)
+        self.nbytes = total
         self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
         self.addresses = [
             weights[i] if i in weights else self._block + self._offsets[i] for i, _ in every
@@ -71,6 +75,11 @@ class Buffers:
     def _adjoin(self, last: Transfer, here: Transfer) -> bool:
         gap = here.device - (last.device + last.nbytes)
         return 0 <= gap < 256 and here.device + here.nbytes - last.device <= MERGED_BYTES
+
+    def poison(self, stream: Handle) -> None:
+        """Queue filling all of it with bytes that make NaN of every floating-point type."""
+        if self.nbytes:
+            self._driver.fill(self._block, POISON, self.nbytes, stream)
 
     def close(self) -> None:
         """Give all memory back."""

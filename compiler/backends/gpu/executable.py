@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from compiler.analysis.schedule_structure import check_structure
 from compiler.backends.base import MemoryReport
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import MODES, Executor, Program, Settings
@@ -39,6 +40,7 @@ class GpuExecutable:
     ) -> None:
         """Load kernels and weights; `costs` are measured nanoseconds by kernel name."""
         self._settings = settings_from(Settings(), options)
+        check_structure(schedule)
         self._schedule, self._lock = schedule, Lock()
         self._code = sum(len(kernels[k].code) for k in {t.kernel for t in schedule.tasks})
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
@@ -58,6 +60,11 @@ class GpuExecutable:
     def streams(self) -> int:
         """The number of streams of the schedule."""
         return self._schedule.streams
+
+    @property
+    def threads(self) -> int:
+        """The host's threads at work on a run: the caller's."""
+        return 1
 
     @property
     def memory(self) -> MemoryReport:

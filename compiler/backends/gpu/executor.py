@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from compiler.backends.gpu.arrays import LEGACY_STREAM
 from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
-from compiler.backends.gpu.buffers import Buffers
+from compiler.backends.gpu.buffers import POISON, Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import Weights
@@ -50,12 +50,14 @@ class Settings:
 
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
+    `poison` fills arena and outputs with NaN before each run.
     """
 
     mode: Mode = "graph"
     children: bool = False
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     updates: int = 16
+    poison: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class Executor:
 
     def _queue(self, placement: Placement, stream: Handle) -> None:
         self._follow(placement, stream)
+        if self.settings.poison:
+            self._poison(placement, stream)
         for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
         if self._ready is None or self._ready[0] is not placement:
@@ -181,6 +185,14 @@ class Executor:
         self._runs += 1
         self._driver.record(event, stream)
         self._last = stream, event
+
+    def _poison(self, placement: Placement, stream: Handle) -> None:
+        self._buffers.poison(stream)
+        for index, allocation in enumerate(self._plan.schedule.allocations):
+            direct = placement.addresses.get(index) != self._buffers.addresses[index]
+            if allocation.kind == "output" and direct and allocation.nbytes:
+                address = placement.addresses[index]
+                self._driver.fill(address, POISON, allocation.nbytes, stream)
 
     def _started(self, placement: Placement, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
         results = self._binder.results(outputs, self)

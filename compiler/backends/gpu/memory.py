@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.backends.gpu.driver import Driver
-from compiler.errors import ArtifactError, DeviceError
+from compiler.backends.memory import place_weights
+from compiler.errors import DeviceError
 from compiler.schedule import Allocation, Schedule
 
 Array = NDArray[Any]
@@ -91,12 +92,12 @@ class Weights:
 
     def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, Array]) -> None:
         found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
-        arrays = [weight_bytes(allocation, weights) for _, allocation in found]
+        placed = place_weights(schedule, weights)
         offsets, total = layout(found)
         self._driver = driver
         self._block = reserve(driver, total, f"{schedule.name}: the weights") if total else 0
         self.addresses = {index: self._block + offset for index, offset in offsets.items()}
-        upload(driver, [(self.addresses[i], a) for (i, _), a in zip(found, arrays, strict=True)])
+        upload(driver, [(self.addresses[i], as_bytes(placed[a.name])) for i, a in found])
 
     def close(self) -> None:
         """Give the memory back."""
@@ -110,17 +111,9 @@ class Weights:
             self.close()
 
 
-def weight_bytes(allocation: Allocation, weights: Mapping[str, Array]) -> Array:
-    """A weight as bytes; ArtifactError if it is missing or of another size."""
-    array = weights.get(allocation.name)
-    if array is None:
-        raise ArtifactError(f"the weight {allocation.name!r} is missing: compile the model again")
-    if array.nbytes != allocation.nbytes:
-        raise ArtifactError(
-            f"the weight {allocation.name!r} has {array.nbytes} bytes where its kernels read "
-            f"{allocation.nbytes}: compile the model again"
-        )
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def as_bytes(array: Array) -> Array:
+    """The bytes of a row-major array."""
+    return array.reshape(-1).view(np.uint8)
 
 
 def upload(driver: Driver, arrays: Sequence[tuple[int, Array]]) -> None:

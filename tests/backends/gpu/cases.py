@@ -59,7 +59,8 @@ class Mix:
             for i, n in enumerate(self.writes)
         )
         head = f'extern "C" __global__ void {self.symbol}({", ".join(reads + writes)})'
-        return f"{head} {{\n  WAIT;\n  unsigned p = blockIdx.x * {THREADS}u + threadIdx.x;\n{stores}\n}}\n"
+        place = f"unsigned p = blockIdx.x * {THREADS}u + threadIdx.x;"
+        return f"{head} {{\n  WAIT;\n  {place}\n{stores}\n}}\n"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Case:
     weights: Mapping[str, Words]
 
     @property
-    def functions(self) -> dict[str, Callable[..., None]]:
+    def functions(self) -> dict[str, Mix]:
         """Every function by symbol."""
         return {mix.symbol: mix for mixes in self.kernels.values() for mix in mixes}
 

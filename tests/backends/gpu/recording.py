@@ -8,7 +8,7 @@ synchronises; then operations run in a random order among those allowed.
 import ctypes
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal
@@ -105,7 +105,7 @@ class RecordingDriver:
     priorities = (0, -5)
 
     def __init__(
-        self, kernels: dict[str, Callable[..., None]], seed: int = 0, memory: int = 1 << 30
+        self, kernels: Mapping[str, Callable[..., None]], seed: int = 0, memory: int = 1 << 30
     ) -> None:
         self._kernels, self._chance, self._total = kernels, random.Random(seed), memory
         self._starts: list[int] = []
@@ -122,7 +122,7 @@ class RecordingDriver:
             "recorder", "sm_90", 0, "13.0", 132, memory, 1 << 20, 227 << 10, 10**6, 10**6, 4096
         )
 
-    def add_kernels(self, kernels: dict[str, Callable[..., None]]) -> None:
+    def add_kernels(self, kernels: Mapping[str, Callable[..., None]]) -> None:
         """Offer more functions; one of the same name is replaced for modules loaded from now."""
         self._kernels = {**self._kernels, **kernels}
 

@@ -1,6 +1,7 @@
-"""The checks for a device, on a device; and those that make sense there, on the recording driver."""
+"""The checks for a device; those that make sense there also run on the recording driver."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_on_a_device(check: Callable[[], str]):
 def test_on_the_recorder(check: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
     driver = RecordingDriver({}, seed=7)
 
-    def load(found: Case, wait: str = "none", **options: object) -> GpuExecutable:
+    def load(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:
         del wait
         driver.add_kernels(found.functions)
         specs = found.specs(lambda _: b"\x7fELF")
