@@ -10,13 +10,13 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.backends.gpu.device_checks import CHECKS
+from tests.backends.gpu import device_checks, device_measurements
 
 
 def main(names: list[str]) -> int:
     """Run the checks whose names contain one of the words; returns the exit status."""
     lines, failed = list[str](), 0
-    for check in CHECKS:
+    for check in device_checks.CHECKS + device_measurements.CHECKS:
         name = check.__name__.removeprefix("check_")
         if names and not any(word in name for word in names):
             continue

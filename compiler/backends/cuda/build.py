@@ -65,7 +65,7 @@ class CudaBackend:
     ) -> GpuExecutable:
         """Load on the device `ordinal` (0); other options are those of `GpuExecutable`."""
         ordinal = int(options.pop("ordinal", 0))
-        return GpuExecutable(device(ordinal), schedule, kernels, weights, **options)
+        return GpuExecutable.load(device(ordinal), schedule, kernels, weights, **options)
 
 
 def runs_on(compiled: str, present: str) -> bool:

@@ -121,7 +121,7 @@ class DeviceArray:
 
     def __init__(self, driver: Driver, allocation: Allocation, address: int, owner: object) -> None:
         self._driver, self._owner = driver, owner
-        self.address = address
+        self.address, self.allocation = address, allocation
         self.dtype, self.shape, self.nbytes = allocation.dtype, allocation.shape, allocation.nbytes
 
     @property

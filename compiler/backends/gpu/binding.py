@@ -75,6 +75,10 @@ class Binder:
         self._own = {index: buffers.addresses[index] for index, _ in self._places}
         self._memo: tuple[list[object], Placement] | None = None
 
+    def set_binding(self, name: str, binding: Binding) -> None:
+        """Bind device buffers of one input or output in another way from now on."""
+        self.bindings[name], self._memo = binding, None
+
     def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> Placement:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
 
@@ -157,7 +161,7 @@ class Binder:
     ) -> None:
         if self._direct(allocation, view):
             placement.addresses[index] = view.address
-        elif view.nbytes:
+        elif view.nbytes and view.address != self._own[index]:
             placement.copies_in.append((self._own[index], view.address, view.nbytes))
 
     def _place_output(
@@ -165,7 +169,7 @@ class Binder:
     ) -> None:
         if self._direct(allocation, view) and not self._overlaps(placement, index, view):
             placement.addresses[index] = view.address
-        elif view.nbytes:
+        elif view.nbytes and view.address != self._own[index]:
             placement.copies_out.append((view.address, self._own[index], view.nbytes))
 
     def _check_view(self, allocation: Allocation, view: DeviceView) -> None:

@@ -27,7 +27,7 @@ MERGED_BYTES = 256 << 10
 class Buffers:
     """Device buffers of one executor; `addresses` has one entry an allocation of the schedule."""
 
-    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[int, int]) -> None:
+    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, int]) -> None:
         self._driver, self._schedule = driver, schedule
         every = list(enumerate(schedule.allocations))
         kinds = ("input", "output", "arena")
@@ -36,7 +36,8 @@ class Buffers:
         self.nbytes = total
         self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
         self.addresses = [
-            weights[i] if i in weights else self._block + self._offsets[i] for i, _ in every
+            weights[a.name] if a.kind == "weight" else self._block + self._offsets[i]
+            for i, a in every
         ]
         self._pinned: Pinned | None = None
 

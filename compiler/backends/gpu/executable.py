@@ -13,7 +13,7 @@ from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import MODES, Executor, Program, Settings
 from compiler.backends.gpu.kernels import Functions
 from compiler.backends.gpu.memory import Weights, logger, memory_need
-from compiler.backends.gpu.plan import plan
+from compiler.backends.gpu.plan import Plan, plan
 from compiler.backends.gpu.run import Run
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
@@ -30,6 +30,23 @@ class GpuExecutable:
 
     def __init__(
         self,
+        program: Program,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        costs: Mapping[str, float],
+        settings: Settings,
+    ) -> None:
+        driver = program.driver
+        rates = driver.device.flops, driver.device.bandwidth
+        self._program, self._schedule, self._settings = program, schedule, settings
+        self._kernels, self._costs = kernels, costs
+        self._plan = plan(schedule, kernels, costs, rates, driver.priorities)
+        self._own: Executor | None = None
+        self._lock = Lock()
+
+    @classmethod
+    def load(
+        cls,
         driver: Driver,
         schedule: Schedule,
         kernels: Mapping[str, KernelSpec],
@@ -37,24 +54,29 @@ class GpuExecutable:
         *,
         costs: Mapping[str, float] | None = None,
         **options: Any,
-    ) -> None:
-        """Load kernels and weights; `costs` are measured nanoseconds by kernel name."""
-        self._settings = settings_from(Settings(), options)
+    ) -> "GpuExecutable":
+        """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
+
+        Other options are fields of `Settings`.
+        """
+        settings = settings_from(Settings(), options)
         check_structure(schedule)
-        self._schedule, self._lock = schedule, Lock()
-        self._code = sum(len(kernels[k].code) for k in {t.kernel for t in schedule.tasks})
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
-        rates = driver.device.flops, driver.device.bandwidth
-        decided = plan(schedule, kernels, costs or {}, rates, driver.priorities)
         functions = Functions(driver, schedule, kernels)
-        self._program = Program(driver, decided, functions, Weights(driver, schedule, weights))
-        self._own: Executor | None = None
+        program = Program(driver, functions, Weights(driver, schedule, weights))
+        return cls(program, schedule, kernels, costs or {}, settings)
+
+    def alternative(self, schedule: Schedule, **options: Any) -> "GpuExecutable":
+        """Another schedule of the same kernels and weights, which are shared."""
+        check_structure(schedule)
+        settings = settings_from(self._settings, options)
+        return GpuExecutable(self._program, schedule, self._kernels, self._costs, settings)
 
     @property
-    def program(self) -> Program:
-        """The plan, kernels and weights."""
-        return self._program
+    def plan(self) -> Plan:
+        """The edges, order and priorities of its graphs."""
+        return self._plan
 
     @property
     def streams(self) -> int:
@@ -70,17 +92,18 @@ class GpuExecutable:
     def memory(self) -> MemoryReport:
         """What it takes on the device; an executor's inputs and outputs count as arena."""
         need = memory_need(self._schedule)
-        return MemoryReport(need.weights, need.arena + need.buffers, self._code)
+        code = sum(len(self._kernels[name].code) for name in self._program.functions.of)
+        return MemoryReport(need.weights, need.arena + need.buffers, code)
 
     def executor(self, **options: Any) -> Executor:
         """A further executor; `options` are fields of `Settings`."""
-        return Executor(self._program, settings_from(self._settings, options))
+        return Executor(self._program, self._plan, settings_from(self._settings, options))
 
     @property
     def _default(self) -> Executor:
         with self._lock:
             if self._own is None:
-                self._own = Executor(self._program, self._settings)
+                self._own = Executor(self._program, self._plan, self._settings)
             return self._own
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol
 
-from compiler.backends.gpu.arrays import LEGACY_STREAM
+from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
 from compiler.backends.gpu.buffers import POISON, Buffers
 from compiler.backends.gpu.driver import Driver, Handle
@@ -62,10 +62,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the executors of one module on one device share."""
+    """What all executors of one module on one device share, whatever their schedule."""
 
     driver: Driver
-    plan: Plan
     functions: Functions
     weights: Weights
 
@@ -85,9 +84,9 @@ class Executor:
     before it; results on the host are copied out first.
     """
 
-    def __init__(self, program: Program, settings: Settings | None = None) -> None:
+    def __init__(self, program: Program, plan: Plan, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self._program, self._driver, self._plan = program, program.driver, program.plan
+        self._program, self._driver, self._plan = program, program.driver, plan
         self._lock, self._closed = RLock(), False
         self._driver.make_current()
         schedule = self._plan.schedule
@@ -112,10 +111,8 @@ class Executor:
         return {allocations[i].name: self._binding(i, allocations[i].name) for i in self._at}
 
     def _binding(self, index: int, name: str) -> Binding:
-        if self.settings.mode == "streams":
-            return "update"
-        if self.settings.children:
-            return "copy"
+        if not self.binds_freely:
+            return "copy" if self.settings.children else "update"
         touched = len(self._calls.touching(index))
         by_rule: Binding = "update" if touched <= self.settings.updates else "copy"
         return self.settings.bindings.get(name, by_rule)
@@ -126,9 +123,28 @@ class Executor:
         return self._binder.bindings
 
     @property
-    def calls(self) -> Calls:
-        """The launches, with this executor's addresses."""
-        return self._calls
+    def binds_freely(self) -> bool:
+        """Whether there is a choice: plain launches take any address, child graphs none."""
+        return self.settings.mode != "streams" and not self.settings.children
+
+    def bind_by(self, name: str, binding: Binding) -> None:
+        """Change how an input or output is bound, from the next run on."""
+        with self._lock:
+            self._binder.set_binding(name, binding)
+
+    @property
+    def driver(self) -> Driver:
+        """The device."""
+        return self._driver
+
+    def in_place(self, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
+        """Its own buffers of the inputs or outputs: a run with these moves no bytes."""
+        every = zip(self._plan.schedule.allocations, self._buffers.addresses, strict=True)
+        return {
+            a.name: DeviceArray(self._driver, a, address, self)
+            for a, address in every
+            if a.kind == kind
+        }
 
     @property
     def stream(self) -> Handle:

@@ -88,7 +88,7 @@ def reserve(driver: Driver, nbytes: int, what: str) -> int:
 
 
 class Weights:
-    """The weights of a module on a device, uploaded once."""
+    """The weights of a module on a device, uploaded once; `addresses` has them by name."""
 
     def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, Array]) -> None:
         found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == "weight"]
@@ -96,8 +96,8 @@ class Weights:
         offsets, total = layout(found)
         self._driver = driver
         self._block = reserve(driver, total, f"{schedule.name}: the weights") if total else 0
-        self.addresses = {index: self._block + offset for index, offset in offsets.items()}
-        upload(driver, [(self.addresses[i], as_bytes(placed[a.name])) for i, a in found])
+        self.addresses = {a.name: self._block + offsets[index] for index, a in found}
+        upload(driver, [(self.addresses[a.name], as_bytes(placed[a.name])) for _, a in found])
 
     def close(self) -> None:
         """Give the memory back."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule import Allocation, AllocationKind, KernelSpec, Launch, Schedule, Task, View
 
 Words = NDArray[np.uint32]
 THREADS = 64
@@ -143,10 +143,10 @@ class _Builder:
     end_of: dict[int, int] = field(default_factory=dict[int, int])
     arena: int = 0
 
-    def whole(self, kind: str, name: str) -> _Region:
+    def whole(self, kind: AllocationKind, name: str) -> _Region:
         """A new allocation as one region."""
         size = self.chance.randint(1, self.words)
-        self.allocations.append(Allocation(kind, name, "uint32", (size,)))  # type: ignore[arg-type]
+        self.allocations.append(Allocation(kind, name, "uint32", (size,)))
         return _Region(View(len(self.allocations) - 1, 0, "uint32", (size,)))
 
     def scratch(self) -> _Region:

@@ -6,9 +6,8 @@ They run as tests marked `gpu`, and all at once by `tests/gpu_check.py`, which n
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
-from tests.backends.gpu.cases import Case, Mix, case
+from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.nvrtc import compile_cubin
 
 Words = NDArray[np.uint32]
@@ -40,7 +39,7 @@ def load(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:
     text = f"#define WAIT {' '.join(WAITS[wait].split())}\n"
     text += "".join(mix.cuda() for mix in found.functions.values())
     image = compile_cubin(text, driver.device.architecture)
-    return GpuExecutable(
+    return GpuExecutable.load(
         driver, found.schedule, found.specs(lambda _: image), found.weights, **options
     )
 
@@ -361,7 +360,7 @@ def check_wrong_architecture() -> str:
     return expect(
         DeviceError,
         ("k0", "--arch"),
-        lambda: GpuExecutable(device(), found.schedule, specs, found.weights),
+        lambda: GpuExecutable.load(device(), found.schedule, specs, found.weights),
     )[:90]
 
 
@@ -379,9 +378,10 @@ def check_large_shared_memory() -> str:
     """A kernel with 160 kB of dynamic shared memory runs; one with 300 kB is refused."""
     size, driver = 40000, device()
     image = compile_cubin(SHARED_KERNEL, driver.device.architecture)
-    tensors = tuple(
-        Allocation(k, n, "uint32", (size,)) for k, n in (("input", "x"), ("output", "y"))
-    )  # type: ignore[arg-type]
+    tensors = (
+        Allocation("input", "x", "uint32", (size,)),
+        Allocation("output", "y", "uint32", (size,)),
+    )
     views = [View(index, 0, "uint32", (size,)) for index in (0, 1)]
     task = Task("reverse", 0, (), (views[0],), (views[1],))
     schedule = Schedule("shared", tensors, (task,))
@@ -389,47 +389,39 @@ def check_large_shared_memory() -> str:
     def make(nbytes: int) -> GpuExecutable:
         launch = Launch("reverse", (0, 1), (1, 1, 1), (1024, 1, 1), nbytes)
         spec = KernelSpec("reverse", "cuda", image, (launch,), ("",))
-        return GpuExecutable(driver, schedule, {"reverse": spec}, {})
+        return GpuExecutable.load(driver, schedule, {"reverse": spec}, {})
 
     x = np.arange(size, dtype=np.uint32)
     np.testing.assert_array_equal(make(4 * size).run({"x": x})["y"], x[::-1])
     return expect(DeviceError, ("reverse", "shared memory"), lambda: make(300_000))
 
 
-def check_overlap() -> str:
-    """Independent kernels on several streams take less time than on one."""
-    times: dict[tuple[str, int], float] = {}
-    for streams in (1, 8):
-        found = independent(streams)
-        for options in OPTIONS:
-            executor = load(found, "work", **options).executor()
-            arrays = {name: OnDevice(array) for name, array in found.inputs(0).items()}
-            outputs = outputs_on_device(found)
-            samples = list[float]()
-            for _ in range(60):
-                start = perf_counter()
-                executor.run(arrays, outputs=outputs)
-                samples.append(1e6 * (perf_counter() - start))
-            times["+".join(str(v) for v in options.values()), streams] = median(samples[10:])
-    assert times["graph", 8] < 0.5 * times["graph", 1], times
-    return ", ".join(f"{mode}/{n}: {time:.0f} us" for (mode, n), time in times.items())
+def check_alternative() -> str:
+    """Another schedule of the same kernels shares the weights that are on the device."""
+    found = case(16, tasks=30, streams=4, words=300)
+    one = replace(found.schedule, tasks=tuple(replace(t, stream=0) for t in found.schedule.tasks))
+    executable, inputs = load(found), found.inputs(1)
+    free = device().free_memory()
+    other = executable.alternative(one)
+    assert device().free_memory() == free
+    equal(other.run(inputs), found.expected(inputs), "one stream")
+    equal(executable.run(inputs), found.expected(inputs), "four streams")
+    return "equal"
 
 
-def independent(streams: int) -> Case:
-    """Eight chains of twelve one-block kernels each, one output a chain."""
-    kernel = Mix("chain", (32,), (32,), 5)
-    inputs = Allocation("input", "x", "uint32", (32,))
-    outputs = tuple(Allocation("output", f"y{i}", "uint32", (32,)) for i in range(8))
-    arena = Allocation("arena", "arena", "uint8", (8 * 12 * 128,))
-    tasks = list[Task]()
-    for step in range(12):
-        for chain in range(8):
-            slot = View(2 + chain, 0, "uint32", (32,))
-            here = slot if step == 11 else View(1, 128 * (12 * chain + step), "uint32", (32,))
-            source = tasks[-8].writes[0] if step else View(0, 0, "uint32", (32,))
-            tasks.append(Task("chain", chain % streams, (), (source,), (here,)))
-    schedule = Schedule("chains", (inputs, arena, *outputs), tuple(tasks))
-    return Case(schedule, {"chain": (kernel,)}, {})
+def check_poison() -> str:
+    """With the arena and outputs filled before each run, results stay the same."""
+    found = case(17, tasks=30, streams=4, words=300)
+    for options in OPTIONS:
+        executor = load(found, poison=True, **options).executor()
+        outputs = outputs_on_device(found)
+        for run in range(3):
+            inputs = found.inputs(run)
+            equal(executor.run(inputs), found.expected(inputs), f"{options} {run}")
+            executor.run(inputs, outputs=outputs)
+            got = {name: each.get() for name, each in outputs.items()}
+            equal(got, found.expected(inputs), f"{options} {run}")
+    return "equal"
 
 
 CHECKS: tuple[Callable[[], str], ...] = (
@@ -447,5 +439,6 @@ CHECKS: tuple[Callable[[], str], ...] = (
     check_out_of_memory,
     check_wrong_architecture,
     check_large_shared_memory,
-    check_overlap,
+    check_alternative,
+    check_poison,
 )
