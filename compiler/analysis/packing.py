@@ -1,0 +1,53 @@
+"""Packings: how a weight is laid out before a kernel reads it, as short text.
+
+A packing is steps joined by `|`, each applied to the result of the one before:
+`pad:0,0,13,0` adds zeros behind each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
+numpy's. The empty text leaves the weight as it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy
+
+Step = tuple[str, tuple[int, ...]]
+
+
+def packing_steps(packing: str) -> Iterator[Step]:
+    """The steps of a packing; raises ValueError for one that is not well formed."""
+    for text in filter(None, packing.split("|")):
+        name, _, numbers = text.partition(":")
+        if name not in ("pad", "reshape", "transpose"):
+            raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
+        yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
+
+
+def packed_shape(shape: Sequence[int], packing: str) -> tuple[int, ...]:
+    """The shape of a weight after packing; raises ValueError when the packing does not fit."""
+    result = tuple(shape)
+    for name, numbers in packing_steps(packing):
+        result = _step_shape(result, name, numbers, packing)
+    return result
+
+
+def _step_shape(
+    shape: tuple[int, ...], name: str, numbers: tuple[int, ...], packing: str
+) -> tuple[int, ...]:
+    if name == "pad" and len(numbers) == len(shape) and min(numbers, default=0) >= 0:
+        return tuple(n + p for n, p in zip(shape, numbers, strict=True))
+    if name == "reshape" and prod(numbers) == prod(shape):
+        return numbers
+    if name == "transpose" and sorted(numbers) == list(range(len(shape))):
+        return tuple(shape[axis] for axis in numbers)
+    raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
+
+
+def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
+    """Lay out an array as a packing says, C-contiguous; raises ValueError as `packed_shape`."""
+    packed_shape(array.shape, packing)
+    for name, numbers in packing_steps(packing):
+        if name == "pad":
+            array = numpy.pad(array, [(0, n) for n in numbers])
+        else:
+            array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
+    return numpy.ascontiguousarray(array)

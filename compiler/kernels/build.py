@@ -1,0 +1,62 @@
+"""Building a module's distinct kernels: from the cache, in process, or in worker processes."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.ir.dataflow import GroupOp
+from compiler.kernels.cache import KernelCache
+from compiler.kernels.group import Group, extract_group
+from compiler.kernels.target import CpuTarget, parse_target
+from compiler.kernels.workers import build_in_workers
+from compiler.schedule import KernelSpec
+
+WORKERS_PAY = 12
+"""From this many missing kernels on, starting worker processes costs less than it saves."""
+
+
+def build_kernels(
+    module: ModuleOp, target: str, cache: KernelCache | None, jobs: int = 0
+) -> dict[str, KernelSpec]:
+    """Build each distinct kernel of a module's groups once; returns them by kernel name.
+
+    `target` is `cpu` or `cpu:MCPU`; `jobs` is the number of processes (0 for one a core). Raises
+    KernelError, which names the kernel, its operators and their nodes.
+    """
+    machine = parse_target(target)
+    groups = distinct_groups(module)
+    specs: dict[str, KernelSpec] = {}
+    if cache is not None:
+        found = {name: cache.load(group, str(machine)) for name, group in groups.items()}
+        specs = {name: spec for name, spec in found.items() if spec is not None}
+    missing = [group for name, group in groups.items() if name not in specs]
+    for group, spec in build_groups(missing, machine, jobs or os.cpu_count() or 1):
+        specs[group.name] = spec
+        if cache is not None:
+            cache.store(group, str(machine), spec)
+    if cache is not None and missing:
+        cache.trim()
+    return {name: specs[name] for name in groups}
+
+
+def distinct_groups(module: ModuleOp) -> dict[str, Group]:
+    """One group of each kernel name, in launch order."""
+    groups: dict[str, GroupOp] = {}
+    for op in module.walk():
+        if isinstance(op, GroupOp) and op.kernel is not None:
+            groups.setdefault(op.kernel.data, op)
+    return {name: extract_group(op) for name, op in groups.items()}
+
+
+def build_groups(
+    groups: Sequence[Group], target: CpuTarget, jobs: int
+) -> Iterator[tuple[Group, KernelSpec]]:
+    """Build groups, yielding each kernel as it is ready."""
+    if jobs > 1 and len(groups) >= WORKERS_PAY:
+        yield from build_in_workers(groups, target, jobs)
+    elif groups:
+        from compiler.kernels.kernel import build_kernel
+
+        for group in groups:
+            yield group, build_kernel(group, target)

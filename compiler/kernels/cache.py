@@ -1,0 +1,167 @@
+"""The kernel cache on disk: one checked file a kernel, safe under concurrent writers and crashes."""
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from compiler.errors import KernelError
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec, Launch
+
+MAGIC = b"flowloom-kernel-1\n"
+SUFFIX = ".kernel"
+DEFAULT_LIMIT = 4 << 30
+"""Bytes that the cache may take before the entries used least recently are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatus:
+    """Entries and bytes of the cache, in all and by target."""
+
+    directory: Path
+    entries: int
+    nbytes: int
+    targets: dict[str, tuple[int, int]]
+
+
+def default_directory() -> Path:
+    """`$FLOWLOOM_CACHE`, or `flowloom/kernels` in the user's cache directory."""
+    chosen = os.environ.get("FLOWLOOM_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "flowloom" / "kernels"
+
+
+@cache
+def generator_version() -> str:
+    """A hash of the kernel generator's source and of the versions of what generates code."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite"):
+        digest.update(f"{package} {metadata.version(package)}\n".encode())
+    return digest.hexdigest()
+
+
+class KernelCache:
+    """Compiled kernels in a directory, keyed by group, target and generator.
+
+    Raises KernelError when the directory cannot be made or written.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, limit: int = DEFAULT_LIMIT):
+        self.directory = Path(directory) if directory is not None else default_directory()
+        self.limit = limit
+
+    def load(self, group: Group, target: str) -> KernelSpec | None:
+        """The kernel of a group, or None; a damaged entry is warned of and counts as absent."""
+        path = self._path(group, target)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._error("read", error) from error
+        spec = decode_entry(content)
+        if spec is None:
+            warnings.warn(f"the kernel cache entry {path} is damaged: building it anew", stacklevel=2)
+            return None
+        try:
+            os.utime(path)
+        except OSError:
+            pass
+        return spec
+
+    def store(self, group: Group, target: str, spec: KernelSpec) -> None:
+        """Keep a kernel: written beside its place, then moved there in one step."""
+        path = self._path(group, target)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+                file.write(encode_entry(spec))
+            os.replace(file.name, path)
+        except OSError as error:
+            raise self._error("write", error) from error
+
+    def trim(self) -> None:
+        """Remove the entries used least recently until the cache fits its limit."""
+        entries = sorted((s.st_mtime, s.st_size, p) for p, s in self._entries())
+        excess = sum(size for _, size, _ in entries) - self.limit
+        for _, size, path in entries:
+            if excess <= 0:
+                return
+            path.unlink(missing_ok=True)
+            excess -= size
+
+    def status(self) -> CacheStatus:
+        """Count the entries and their bytes."""
+        targets: dict[str, tuple[int, int]] = {}
+        for path, stat in self._entries():
+            count, size = targets.get(path.parent.name, (0, 0))
+            targets[path.parent.name] = (count + 1, size + stat.st_size)
+        counts = targets.values()
+        return CacheStatus(
+            self.directory, sum(c for c, _ in counts), sum(s for _, s in counts), targets
+        )
+
+    def clear(self) -> int:
+        """Remove every entry and every leftover of a crash; return the number of entries."""
+        removed = self.status().entries
+        for path in [*self.directory.glob(f"*/*{SUFFIX}"), *self.directory.glob("*/*.tmp")]:
+            path.unlink(missing_ok=True)
+        return removed
+
+    def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self.directory.glob(f"*/*{SUFFIX}"):
+            try:
+                yield path, path.stat()
+            except FileNotFoundError:
+                continue
+
+    def _path(self, group: Group, target: str) -> Path:
+        mark = hashlib.sha256(target.encode()).hexdigest()[:8]
+        folder = "-".join(target.split(":")[:2]) + "-" + mark
+        content = f"{group.content_hash()} {target} {generator_version()}"
+        return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
+
+    def _error(self, action: str, error: OSError) -> KernelError:
+        return KernelError(
+            f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}; set"
+            " FLOWLOOM_CACHE to a directory that can be written, or compile without a cache"
+        )
+
+
+def encode_entry(spec: KernelSpec) -> bytes:
+    """The file of one kernel: a magic line, the checksum of the rest, then header and code."""
+    fields: dict[str, Any] = asdict(spec)
+    code: bytes = fields.pop("code")
+    header = json.dumps(fields).encode()
+    body = len(header).to_bytes(8, "little") + header + code
+    return MAGIC + hashlib.sha256(body).digest() + body
+
+
+def decode_entry(content: bytes) -> KernelSpec | None:
+    """The kernel of a cache file, or None when the file is damaged."""
+    start = len(MAGIC) + 32
+    body = content[start:]
+    if content[:start] != MAGIC + hashlib.sha256(body).digest():
+        return None
+    end = 8 + int.from_bytes(body[:8], "little")
+    fields: dict[str, Any] = json.loads(body[8:end])
+    launches = tuple(
+        Launch(**{k: tuple(v) if isinstance(v, list) else v for k, v in launch.items()})
+        for launch in fields.pop("launches")
+    )
+    packings, workspaces = tuple(fields.pop("packings")), tuple(fields.pop("workspaces"))
+    return KernelSpec(
+        code=body[end:], launches=launches, packings=packings, workspaces=workspaces, **fields
+    )

@@ -1,0 +1,80 @@
+"""From launch functions to a relocatable object with the uniform entry points, by LLVM."""
+
+import re
+
+import llvmlite.binding as llvm
+import tvm
+import tvm_ffi
+from tvm import IRModule, tirx
+
+from compiler.errors import KernelError
+from compiler.kernels.launches import LaunchFunction, launch_module
+from compiler.kernels.mathematics import link_mathematics
+from compiler.kernels.target import CpuTarget
+
+_DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
+_TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
+
+
+def llvm_text(module: IRModule, target: CpuTarget) -> str:
+    """TVM's LLVM code for plain functions, not optimised, without its debug data and globals."""
+    options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
+    if target.features:
+        options["mattr"] = target.features.split(",")
+    tvm_target = tvm.target.Target(options)
+    passes = [
+        tirx.transform.BindTarget(tvm_target),
+        tirx.transform.FP8StorageLegalize(),
+        tirx.transform.BF16StorageLegalize(),
+        tirx.transform.LowerTVMBuiltin(),
+        tirx.transform.LowerIntrin(),
+    ]
+    build = tvm_ffi.get_global_func("target.build.llvm")
+    text = str(build(tvm.ir.transform.Sequential(passes)(module), tvm_target).inspect_source("ll"))
+    text = text.replace("define dllexport void @", "define internal void @")
+    return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
+
+
+def entry_text(symbol: str, body: str, arguments: int) -> str:
+    """LLVM code of `void symbol(void **buffers, int64_t begin, int64_t end)` that calls a body."""
+    lines = [f"define void @{symbol}(ptr noalias readonly %buffers, i64 %begin, i64 %end) {{"]
+    for i in range(arguments):
+        lines += [
+            f"  %slot{i} = getelementptr ptr, ptr %buffers, i64 {i}",
+            f"  %buffer{i} = load ptr, ptr %slot{i}",
+        ]
+    passed = "".join(f"ptr %buffer{i}, " for i in range(arguments))
+    lines += [
+        "  %first = trunc i64 %begin to i32",
+        "  %last = trunc i64 %end to i32",
+        f"  call void @{body}({passed}i32 %first, i32 %last)",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def compile_object(name: str, launches: list[LaunchFunction], target: CpuTarget) -> bytes:
+    """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
+    text = llvm_text(launch_module(launches), target)
+    entries = []
+    for i, launch in enumerate(launches):
+        body = f"{name}_{i}_body"
+        text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
+        entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
+    return optimise("\n".join([link_mathematics(text), *entries]), target)
+
+
+def optimise(text: str, target: CpuTarget) -> bytes:
+    """Optimise LLVM code for a target and emit its object."""
+    machine = target.machine()
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise KernelError(f"the generated LLVM code is invalid: {error}") from error
+    tuning = llvm.PipelineTuningOptions(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    tuning.loop_interleaving = tuning.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)

@@ -1,0 +1,290 @@
+"""Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from tvm import te, tirx
+
+from compiler.kernels.lowering import Context, lowering
+from compiler.kernels.mathematics import call, dtype_of
+
+Scalar = Any
+"""A scalar expression of TVM."""
+
+NARROW = ("float16", "bfloat16")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a dtype name is one of the floats."""
+    return "float" in dtype
+
+
+def cast(x: Scalar, dtype: str) -> Scalar:
+    """Convert a scalar as numpy does: to bool by comparison, to small integers by wrapping."""
+    source = dtype_of(x)
+    if source == dtype:
+        return x
+    if dtype == "bool":
+        return x != tirx.const(0, source)
+    if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
+        return x.astype("int32").astype(dtype)
+    if source in NARROW or (dtype in NARROW and source != "float32"):
+        return x.astype("float32").astype(dtype)
+    return x.astype(dtype)
+
+
+def wide(dtype: str) -> str:
+    """The dtype in which values of a dtype are computed."""
+    return "float32" if dtype in NARROW else dtype
+
+
+def elementwise(context: Context, function: Callable[..., Any]) -> te.Tensor:
+    """Apply a function of scalars to all inputs, broadcast; 16-bit floats are computed in 32."""
+    positions = [i for i in range(len(context.inputs)) if context.has(i)]
+    dtype = context.output.dtype
+
+    def body(*indices: Any) -> Scalar:
+        scalars = [context.element(i, indices) for i in positions]
+        return cast(function(*[cast(s, wide(dtype_of(s))) for s in scalars]), dtype)
+
+    return te.compute(context.output.shape, body, name=context.operator.type)
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.max(a, b)
+    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.min(a, b)
+    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
+
+
+def is_nan(x: Scalar) -> Scalar:
+    """Whether a float is NaN."""
+    return tirx.isnan(x)
+
+
+def _register(type: str, function: Callable[..., Any]) -> None:
+    lowering(type)(lambda context: elementwise(context, function))
+
+
+def _zero(x: Scalar) -> Scalar:
+    return tirx.const(0, dtype_of(x))
+
+
+def _one(x: Scalar) -> Scalar:
+    return tirx.const(1, dtype_of(x))
+
+
+def absolute(x: Scalar) -> Scalar:
+    """The absolute value, -0.0 included."""
+    if dtype_of(x).startswith("u") or dtype_of(x) == "bool":
+        return x
+    return tirx.abs(x)
+
+
+def _sign(x: Scalar) -> Scalar:
+    zero, one = _zero(x), _one(x)
+    if dtype_of(x).startswith("u"):
+        return tirx.Select(x > zero, one, zero)
+    other = x if is_float(dtype_of(x)) else zero
+    return tirx.Select(x > zero, one, tirx.Select(x < zero, zero - one, other * zero + zero))
+
+
+def _negate(x: Scalar) -> Scalar:
+    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else _zero(x) - x
+
+
+def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) -> Scalar:
+    """An integer division that gives 0 for a divisor 0, and wraps instead of trapping for -1."""
+    zero, one = _zero(a), _one(a)
+    safe = tirx.Select(b == zero, one, b)
+    if dtype_of(a).startswith("u"):
+        return tirx.Select(b == zero, zero, function(a, safe))
+    minus = zero - one
+    safe = tirx.Select(b == minus, one, safe)
+    by_minus = zero - function(a, one)
+    return tirx.Select(b == zero, zero, tirx.Select(b == minus, by_minus, function(a, safe)))
+
+
+def divide(a: Scalar, b: Scalar) -> Scalar:
+    """Division; integers truncate towards zero."""
+    return a / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+
+
+def _modulo(a: Scalar, b: Scalar) -> Scalar:
+    """The remainder with the sign of the divisor, as Python's."""
+    rest = _remainder(a, b)
+    if dtype_of(a).startswith("u"):
+        return rest
+    zero = _zero(a)
+    wrong = tirx.all(rest != zero, (rest < zero) != (b < zero))
+    return tirx.Select(wrong, rest + b, rest)
+
+
+def _remainder(a: Scalar, b: Scalar) -> Scalar:
+    """The remainder with the sign of the dividend, as C's."""
+    return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(tirx.truncmod, a, b)
+
+
+def _logical_not(x: Scalar) -> Scalar:
+    return tirx.Not(x)
+
+
+for _type, _function in {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": divide,
+    "Neg": _negate,
+    "Abs": absolute,
+    "Sign": _sign,
+    "Reciprocal": lambda x: _one(x) / x,
+    "Sqrt": tirx.sqrt,
+    "Floor": tirx.floor,
+    "Ceil": tirx.ceil,
+    "Round": tirx.nearbyint,
+    "IsNaN": is_nan,
+    "Equal": lambda a, b: a == b,
+    "Greater": lambda a, b: a > b,
+    "GreaterOrEqual": lambda a, b: a >= b,
+    "Less": lambda a, b: a < b,
+    "LessOrEqual": lambda a, b: a <= b,
+    "And": lambda a, b: tirx.all(a, b),
+    "Or": lambda a, b: tirx.any(a, b),
+    "Xor": lambda a, b: a.astype("int8") != b.astype("int8"),
+    "Not": _logical_not,
+    "BitwiseAnd": lambda a, b: a & b,
+    "BitwiseOr": lambda a, b: a | b,
+    "BitwiseXor": lambda a, b: a ^ b,
+    "BitwiseNot": lambda x: ~x,
+    "Where": lambda c, a, b: tirx.Select(c, a, b),
+}.items():
+    _register(_type, _function)
+
+for _name in (
+    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split()
+):
+    _register(_name, lambda x, name=_name.lower(): call(name, x))
+
+
+@lowering("Max", "Min")
+def extreme(context: Context) -> te.Tensor:
+    """The largest or smallest of any number of inputs."""
+    pick = maximum if context.operator.type == "Max" else minimum
+
+    def function(first: Scalar, *others: Scalar) -> Scalar:
+        for other in others:
+            first = pick(first, other)
+        return first
+
+    return elementwise(context, function)
+
+
+@lowering("Mod")
+def modulo(context: Context) -> te.Tensor:
+    """Python's remainder, or C's with `fmod`."""
+    return elementwise(context, _remainder if context.attribute("fmod", 0) else _modulo)
+
+
+@lowering("BitShift")
+def bit_shift(context: Context) -> te.Tensor:
+    """Shift left or right; a shift by the width or more gives 0."""
+    left = context.attribute("direction") == "LEFT"
+    bits = numpy.dtype(context.output.dtype).itemsize * 8
+
+    def function(x: Scalar, count: Scalar) -> Scalar:
+        inside = count < tirx.const(bits, dtype_of(count))
+        by = tirx.Select(inside, count, _zero(count))
+        return tirx.Select(inside, x << by if left else x >> by, _zero(x))
+
+    return elementwise(context, function)
+
+
+@lowering("Cast", "Expand", "Identity")
+def convert(context: Context) -> te.Tensor:
+    """The first input, broadcast and converted to the result's type."""
+    dtype = context.output.dtype
+    return te.compute(
+        context.output.shape,
+        lambda *indices: cast(context.element(0, indices), dtype),
+        name=context.operator.type,
+    )
+
+
+@lowering("Clip")
+def clip(context: Context) -> te.Tensor:
+    """Limit values to bounds that may be missing; NaN stays."""
+
+    def body(*indices: Any) -> Scalar:
+        x = context.element(0, indices)
+        for position, pick in ((1, maximum), (2, minimum)):
+            if context.has(position):
+                x = pick(x, context.element(position, ()))
+        return x
+
+    return te.compute(context.output.shape, body, name="Clip")
+
+
+@lowering("IsInf")
+def is_infinite(context: Context) -> te.Tensor:
+    """Whether a value is infinite, of the signs asked for."""
+    signs = [(1, "detect_positive"), (-1, "detect_negative")]
+    wanted = [sign for sign, name in signs if context.attribute(name, 1)]
+
+    def function(x: Scalar) -> Scalar:
+        infinity = tirx.infinity(dtype_of(x))
+        tests = [x == (infinity if sign > 0 else _negate(infinity)) for sign in wanted]
+        return tirx.any(*tests) if tests else tirx.const(0, "bool")
+
+    return elementwise(context, function)
+
+
+@lowering("Pow")
+def power(context: Context) -> te.Tensor:
+    """Powers; common constant exponents become products, integers stay exact."""
+    base, exponent = context.info(0).dtype, context.info(1).dtype
+    value = context.inputs[1]
+    known = float(value.reshape(-1)[0]) if isinstance(value, numpy.ndarray) else None
+
+    def function(x: Scalar, y: Scalar) -> Scalar:
+        if not is_float(base) and not is_float(exponent):
+            wide_x, wide_y = x.astype("int64"), y.astype("int64")
+            return tirx.call_pure_extern("int64", "flowloom_integer_power", wide_x, wide_y)
+        if known in (1.0, 2.0, 3.0, 0.5, -1.0, 0.0) and is_float(base):
+            return _short_power(x, known)
+        kind = "float64" if "float64" in (base, exponent) or not is_float(base) else "float32"
+        return call("pow", x.astype(kind), y.astype(kind))
+
+    return elementwise(context, function)
+
+
+def _short_power(x: Scalar, exponent: float) -> Scalar:
+    one = _one(x)
+    options = {1.0: x, 2.0: x * x, 3.0: x * x * x, 0.5: tirx.sqrt(x), -1.0: one / x, 0.0: one}
+    return options[exponent]
+
+
+@lowering("BatchNormalization")
+def batch_normalization(context: Context) -> te.Tensor:
+    """Inference: `(x - mean) / sqrt(variance + epsilon) * scale + bias` by channel."""
+    if context.attribute("training_mode", 0):
+        raise context.fail("training mode is not supported; export the model for inference")
+    epsilon = tirx.const(context.attribute("epsilon", 1e-5), wide(context.info(4).dtype))
+    scale, bias, mean, variance = (context.tensor(i) for i in range(1, 5))
+    dtype = context.output.dtype
+
+    def body(*indices: Any) -> Scalar:
+        c = indices[1] if len(indices) > 1 else 0
+        x = cast(context.element(0, indices), wide(dtype))
+        s, b, m, v = (cast(t(c), wide(str(t.dtype))) for t in (scale, bias, mean, variance))
+        factor = cast(s, wide(dtype)) / cast(tirx.sqrt(v + epsilon), wide(dtype))
+        return cast((x - cast(m, wide(dtype))) * factor + cast(b, wide(dtype)), dtype)
+
+    return te.compute(context.output.shape, body, name="BatchNormalization")

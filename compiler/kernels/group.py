@@ -1,0 +1,192 @@
+"""A fused group as plain data: what a kernel is built from, hashable and cheap to send to workers."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    NoneType,
+    StringAttr,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.types import dtype_of, shape_of
+from compiler.schedule import ELEMENT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """The dtype name and static shape of one value."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.elements * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One ONNX operator; inputs and outputs index the group's values, None is an omitted operand.
+
+    `node` is the ONNX node's name: it is for messages and no part of the content.
+    """
+
+    type: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    node: str = field(default="", compare=False)
+
+    @property
+    def label(self) -> str:
+        """The type and the node's name, for messages."""
+        return f'{self.type} "{self.node}"' if self.node else self.type
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group's values are its inputs first, then constants and results in order.
+
+    `weights` tells for each input whether it is a weight, which a packing may lay out beforehand.
+    """
+
+    name: str
+    values: tuple[TensorInfo, ...]
+    inputs: int
+    weights: tuple[bool, ...]
+    constants: Mapping[int, numpy.ndarray]
+    operators: tuple[Operator, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def reads(self) -> tuple[TensorInfo, ...]:
+        """The tensors that the kernel reads, in order."""
+        return self.values[: self.inputs]
+
+    @property
+    def writes(self) -> tuple[TensorInfo, ...]:
+        """The results, in order."""
+        return tuple(self.values[i] for i in self.outputs)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes of all inputs and results."""
+        return sum(t.nbytes for t in (*self.reads, *self.writes))
+
+    def describe(self) -> str:
+        """The kernel's name with its operators and nodes, for messages."""
+        return f"kernel {self.name} ({', '.join(op.label for op in self.operators)})"
+
+    def users(self, value: int) -> list[Operator]:
+        """The operators that use a value."""
+        return [op for op in self.operators if value in op.inputs]
+
+    def content_hash(self) -> str:
+        """SHA-256 of everything that decides the code: names of nodes and kernels are left out."""
+        operators = [
+            (op.type, sorted(op.attributes.items(), key=lambda a: a[0]), op.inputs, op.outputs)
+            for op in self.operators
+        ]
+        constants = sorted((i, c.dtype.str, c.tobytes()) for i, c in self.constants.items())
+        values = [(t.dtype, t.shape) for t in self.values]
+        content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
+        return hashlib.sha256(_plain(content).encode()).hexdigest()
+
+
+def _plain(content: Any) -> str:
+    """A text of plain data that is the same in every process."""
+    if isinstance(content, numpy.ndarray):
+        return f"{content.dtype}{content.shape}{content.tobytes().hex()}"
+    if isinstance(content, list | tuple):
+        return "(" + ",".join(map(_plain, content)) + ")"
+    return repr(content)
+
+
+def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
+    """The value of a dense attribute as a numpy array (bfloat16 as float32, exactly)."""
+    dtype, shape = dtype_of(attribute.get_type()), shape_of(attribute.get_type())
+    numpy_dtype = "float32" if dtype == "bfloat16" else dtype
+    values = numpy.array(list(attribute.get_values()), dtype=numpy_dtype)
+    return numpy.broadcast_to(values, shape) if values.size == 1 else values.reshape(shape)
+
+
+def plain_attribute(attribute: Attribute) -> Any:
+    """The Python value of an operator's attribute."""
+    match attribute:
+        case IntegerAttr():
+            return attribute.value.data
+        case FloatAttr():
+            return attribute.value.data
+        case StringAttr():
+            return attribute.data
+        case ArrayAttr():
+            return [plain_attribute(item) for item in attribute]
+        case DenseArrayBase():
+            return list(attribute.get_values())
+        case DenseIntOrFPElementsAttr():
+            return dense_array(attribute)
+        case _:
+            raise TypeError(f"no plain value for the attribute {attribute}")
+
+
+def extract_group(group: GroupOp) -> Group:
+    """The plain form of a group in the IR; it must have a kernel name."""
+    numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
+    values = [_info(a) for a in group.body.block.args]
+    constants: dict[int, numpy.ndarray] = {}
+    operators: list[Operator] = []
+    for op in group.body.block.ops:
+        if isinstance(op, NoneOp):
+            numbers[op.output] = None
+        elif isinstance(op, ConstantOp):
+            numbers[op.output] = len(values)
+            constants[len(values)] = dense_array(op.value)
+            values.append(_info(op.output))
+        elif isinstance(op, OperatorOp):
+            operators.append(_operator(op, numbers, values))
+    name = group.kernel.data if group.kernel is not None else "kernel"
+    weights = tuple(isinstance(v.owner, WeightOp) for v in group.inputs)
+    outputs = tuple(_number(numbers, v) for v in group.results_yielded)
+    return Group(
+        name, tuple(values), len(weights), weights, constants, tuple(operators), outputs
+    )
+
+
+def _info(value: SSAValue) -> TensorInfo:
+    return TensorInfo(dtype_of(value.type), tuple(shape_of(value.type)))
+
+
+def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:
+    number = numbers[value]
+    assert number is not None
+    return number
+
+
+def _operator(
+    op: OperatorOp, numbers: dict[SSAValue, int | None], values: list[TensorInfo]
+) -> Operator:
+    outputs: list[int] = []
+    inputs = tuple(numbers[v] for v in op.inputs)
+    for result in op.outputs:
+        numbers[result] = len(values)
+        outputs.append(len(values))
+        values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
+    attributes = {name: plain_attribute(a) for name, a in op.attributes.items()}
+    return Operator(op.type_name, attributes, inputs, tuple(outputs), op.node_name)

@@ -1,0 +1,47 @@
+"""Building one kernel, from group to KernelSpec, in the process at hand."""
+
+from compiler.errors import FlowloomError, KernelError
+from compiler.kernels import activation, contraction, elementwise
+from compiler.kernels.codegen import compile_object
+from compiler.kernels.generic import schedule_generic
+from compiler.kernels.group import Group
+from compiler.kernels.launches import lower_function, split_launches
+from compiler.kernels.scheduled import Scheduled
+from compiler.kernels.target import CpuTarget
+from compiler.kernels.templates import apply_template
+from compiler.schedule import KernelSpec, Launch
+
+LOWERING_MODULES = (activation, contraction, elementwise)
+"""The modules that register lowerings when they are imported."""
+
+
+def build_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+    """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
+    try:
+        scheduled = apply_template(group, target) or schedule_generic(group, target)
+        return compile_scheduled(group, scheduled, target)
+    except FlowloomError as error:
+        raise KernelError(f"{group.describe()}: {error}") from error
+    except Exception as error:
+        raise KernelError(f"{group.describe()}: {type(error).__name__}: {error}") from error
+
+
+def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:
+    """Compile a scheduled PrimFunc."""
+    lowered = lower_function(scheduled.function, group.name)
+    functions, scratch = split_launches(lowered, group.name)
+    code = compile_object(group.name, functions, target)
+    launches = tuple(
+        Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
+    )
+    packings = scheduled.packings or ("",) * group.inputs
+    return KernelSpec(
+        group.name,
+        "object",
+        code,
+        launches,
+        packings,
+        scheduled.workspaces + scratch,
+        scheduled.flops,
+        group.traffic_bytes,
+    )

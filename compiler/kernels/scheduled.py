@@ -1,0 +1,21 @@
+"""What a schedule hands to code generation."""
+
+from dataclasses import dataclass
+
+from tvm.tirx import PrimFunc
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A scheduled PrimFunc whose parameters are the group's reads, writes, then workspaces.
+
+    The shape of a read that has a packing is the packed one. Buffers that are still allocated at
+    the root after scheduling become further workspaces. The outermost loop of a root nest is its
+    grid when it is marked parallel. `reassociate` lets LLVM reorder sums to vectorise them.
+    """
+
+    function: PrimFunc
+    packings: tuple[str, ...] = ()
+    workspaces: tuple[int, ...] = ()
+    flops: int = 0
+    reassociate: bool = False

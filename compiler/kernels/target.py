@@ -1,0 +1,79 @@
+"""CPU targets: their text form, and the host's."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from compiler.errors import KernelError
+
+HOST = "cpu"
+"""The target text that stands for the machine at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """An LLVM processor name with extra features (such as `+avx512f,-sse4a`)."""
+
+    mcpu: str
+    features: str = ""
+
+    def __str__(self) -> str:
+        return f"cpu:{self.mcpu}" + (f":{self.features}" if self.features else "")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of the widest vector register that pays: 64, 32 or 16."""
+        return _vector_bytes(self)
+
+    def lanes(self, dtype_bytes: int) -> int:
+        """Elements of a dtype in the widest vector register."""
+        return max(1, self.vector_bytes // dtype_bytes)
+
+    def machine(self) -> llvm.TargetMachine:
+        """An LLVM target machine that makes position-independent code."""
+        _initialise()
+        return llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.mcpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+        )
+
+
+@cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def host_target() -> CpuTarget:
+    """The processor at hand with exactly the features that it has."""
+    return CpuTarget(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+@cache
+def parse_target(text: str) -> CpuTarget:
+    """Read `cpu` (the host), `cpu:MCPU` or `cpu:MCPU:FEATURES`; raises KernelError."""
+    kind, _, rest = text.partition(":")
+    if kind != HOST:
+        raise KernelError(
+            f"no kernels for the target '{text}': use 'cpu', or 'cpu:MCPU' such as 'cpu:x86-64-v3'"
+        )
+    mcpu, _, features = rest.partition(":")
+    return CpuTarget(mcpu, features) if mcpu else host_target()
+
+
+_PROBE = """
+define void @probe(ptr %a) {
+  %x = load <16 x float>, ptr %a
+  %y = fadd <16 x float> %x, %x
+  store <16 x float> %y, ptr %a
+  ret void
+}
+"""
+
+
+@cache
+def _vector_bytes(target: CpuTarget) -> int:
+    """Compile a wide addition and see which registers LLVM takes."""
+    assembly = target.machine().emit_assembly(llvm.parse_assembly(_PROBE))
+    return 64 if "zmm" in assembly else 32 if "ymm" in assembly else 16

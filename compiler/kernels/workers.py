@@ -1,0 +1,109 @@
+"""Building kernels in processes of their own: TVM holds the interpreter's lock.
+
+Workers are started as commands, not by `multiprocessing`, which would run the user's script
+again. Requests and answers are pickles behind their length.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from compiler.errors import KernelError
+from compiler.kernels.group import Group
+from compiler.kernels.target import CpuTarget
+from compiler.schedule import KernelSpec
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Write one message."""
+    content = pickle.dumps(message)
+    stream.write(len(content).to_bytes(8, "little") + content)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    """Read one message; None at the end of the stream."""
+    size = stream.read(8)
+    return pickle.loads(stream.read(int.from_bytes(size, "little"))) if len(size) == 8 else None
+
+
+class Worker:
+    """One process that builds kernels on request."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "compiler.kernels.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def build(self, group: Group, target: CpuTarget) -> KernelSpec:
+        """Build one kernel there; raises KernelError, also when the process dies."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            send(self.process.stdin, (group, target))
+            answer = receive(self.process.stdout)
+        except OSError:
+            answer = None
+        if isinstance(answer, KernelSpec):
+            return answer
+        if answer is None:
+            answer = f"{group.describe()}: the compiler process died ({self.process.wait()})"
+        raise KernelError(answer)
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.communicate()
+
+
+def build_in_workers(
+    groups: Sequence[Group], target: CpuTarget, jobs: int
+) -> Iterator[tuple[Group, KernelSpec]]:
+    """Build groups in `jobs` processes, the largest first; yields each as it is ready."""
+    workers = [Worker() for _ in range(min(jobs, len(groups)))]
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
+
+    def build(group: Group) -> tuple[Group, KernelSpec]:
+        worker = idle.get()
+        try:
+            return group, worker.build(group, target)
+        finally:
+            idle.put(worker)
+
+    ordered = sorted(groups, key=lambda g: -len(g.operators))
+    with ThreadPoolExecutor(len(workers)) as pool:
+        try:
+            for future in as_completed([pool.submit(build, group) for group in ordered]):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.stop()
+
+
+def serve() -> None:
+    """Answer build requests from standard input until it ends."""
+    from compiler.kernels.kernel import build_kernel
+
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while (request := receive(requests)) is not None:
+        try:
+            send(answers, build_kernel(*request))
+        except KernelError as error:
+            send(answers, str(error))
+
+
+if __name__ == "__main__":
+    serve()

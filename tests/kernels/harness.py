@@ -1,0 +1,118 @@
+"""Running a kernel without the runtime: LLVM loads its object, the launches run in order."""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+
+import llvmlite.binding as llvm
+import ml_dtypes
+import numpy
+
+from compiler.analysis.packing import apply_packing
+from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.kernel import build_kernel
+from compiler.kernels.target import parse_target
+from compiler.schedule import KernelSpec
+
+Array = numpy.ndarray
+Order = Callable[[int], Sequence[tuple[int, int]]]
+
+POISON = 0xFF
+"""Every byte of results and workspaces beforehand: NaN in floats, -1 in integers."""
+
+
+def numpy_dtype(name: str) -> numpy.dtype:
+    """The numpy dtype of a dtype name."""
+    return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def aligned(nbytes: int, offset: int = 0) -> Array:
+    """Poisoned bytes that start `offset` bytes after a multiple of 64."""
+    raw = numpy.full(nbytes + 128, POISON, numpy.uint8)
+    start = -raw.ctypes.data % 64 + offset
+    return raw[start : start + nbytes]
+
+
+def whole(blocks: int) -> Sequence[tuple[int, int]]:
+    """All blocks at once."""
+    return [(0, blocks)]
+
+
+def run_kernel(
+    spec: KernelSpec, group: Group, inputs: Sequence[Array], order: Order = whole
+) -> list[Array]:
+    """Run a kernel on arrays; its results start poisoned and at element alignment only."""
+    reads = []
+    for array, packing in zip(inputs, spec.packings, strict=True):
+        packed = apply_packing(array, packing)
+        reads.append(aligned(packed.nbytes, packed.itemsize % 64))
+        reads[-1][:] = numpy.ascontiguousarray(packed).reshape(-1).view(numpy.uint8)
+    results = [aligned(t.nbytes, numpy_dtype(t.dtype).itemsize) for t in group.writes]
+    buffers = [*reads, *results, *[aligned(n) for n in spec.workspaces]]
+    engine = load_object(spec.code)
+    for launch in spec.launches:
+        function = entry(engine, launch.symbol)
+        pointers = (ctypes.c_void_p * len(launch.args))(
+            *[buffers[i].ctypes.data for i in launch.args]
+        )
+        for begin, end in order(launch.grid[0]):
+            function(pointers, begin, end)
+    return [
+        r.view(numpy_dtype(t.dtype)).reshape(t.shape)
+        for r, t in zip(results, group.writes, strict=True)
+    ]
+
+
+def load_object(code: bytes) -> llvm.ExecutionEngine:
+    """Load a relocatable object in this process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def entry(engine: llvm.ExecutionEngine, symbol: str) -> Callable[..., None]:
+    """A kernel's entry point as a Python function."""
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    function = signature(engine.get_function_address(symbol))
+    function.engine = engine
+    return function
+
+
+def single(
+    type: str,
+    inputs: Sequence[Array | None],
+    outputs: Sequence[TensorInfo],
+    attributes: Mapping[str, object] | None = None,
+    constants: Sequence[int] = (),
+    weights: Sequence[int] = (),
+) -> tuple[Group, list[Array]]:
+    """A group of one operator, and the arrays of its inputs that are not constants."""
+    infos: list[TensorInfo] = []
+    arrays: list[Array] = []
+    numbers: list[int | None] = [None] * len(inputs)
+    fixed: dict[int, Array] = {}
+    for chosen in (False, True):
+        for position, array in enumerate(inputs):
+            if array is None or (position in constants) is not chosen:
+                continue
+            numbers[position] = len(infos)
+            if chosen:
+                fixed[len(infos)] = array
+            else:
+                arrays.append(array)
+            infos.append(TensorInfo(array.dtype.name, array.shape))
+    read = [i for i, a in enumerate(inputs) if a is not None and i not in constants]
+    results = tuple(range(len(infos), len(infos) + len(outputs)))
+    operator = Operator(type, dict(attributes or {}), tuple(numbers), results, "node")
+    flags = tuple(i in weights for i in read)
+    values = (*infos, *outputs)
+    group = Group(f"{type}_test", values, len(read), flags, fixed, (operator,), results)
+    return group, arrays
+
+
+def evaluate(group: Group, inputs: Sequence[Array], target: str = "cpu") -> list[Array]:
+    """Build a group's kernel and run it."""
+    return run_kernel(build_kernel(group, parse_target(target)), group, inputs)
