@@ -54,37 +54,52 @@ class _Clock:
         self._last = now
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What decides a build besides the model; see `compiler.compile`."""
+
+    target: str
+    pipeline: str
+    precision: str | None = None
+    dump_ir: str | os.PathLike[str] | None = None
+    cache: KernelCache | None = None
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+
 def build(
     model: "str | os.PathLike[str] | bytes | onnx.ModelProto",
-    *,
-    target: str,
-    pipeline: str,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    precision: str | None = None,
-    dump_ir: str | os.PathLike[str] | None = None,
-    cache: KernelCache | None = None,
-    jobs: int | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    settings: Settings,
 ) -> Build:
-    """Compile a model for a target; see `compiler.compile` for the arguments."""
-    check_target(target, precision)
-    graph_passes, schedule_passes = split(parse(pipeline))
-    runner, clock = Runner(Path(dump_ir) if dump_ir is not None else None), _Clock()
+    """Compile a model; bad settings are found before the model is read."""
+    check_target(settings.target, settings.precision)
+    parse(settings.pipeline)
+    start = perf_counter()
     imported = import_model(model, input_shapes)
-    module = imported.module
-    runner.write(module, "import", f"imported, for target {target}")
-    clock.lap("import")
+    built = build_module(imported.module, imported.weights, settings)
+    built.seconds["import"] = perf_counter() - start - sum(built.seconds.values())
+    return built
+
+
+def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
+    """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
+    graph_passes, schedule_passes = split(parse(settings.pipeline))
+    runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
+    runner.write(module, "import", f"imported, for target {settings.target}")
+    clock = _Clock()
     runner.run(module, graph_passes)
     clock.lap("graph passes")
-    kernels = build_kernels(module, target, cache, jobs or len(os.sched_getaffinity(0)))
+    kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels)
     runner.write(module, "kernels", "after the kernels were built")
     clock.lap("kernels")
     runner.run(module, schedule_passes)
-    schedule = schedule_of(_taskflow_graph(module, pipeline))
+    schedule = schedule_of(_taskflow_graph(module, settings.pipeline))
     clock.lap("schedule passes")
-    weights = packed_weights(module, imported.weights)
+    packed = packed_weights(module, weights)
     clock.lap("pack weights")
-    return Build(target, schedule, kernels, weights, clock.seconds, tuple(runner.timings))
+    timings = tuple(runner.timings)
+    return Build(settings.target, schedule, kernels, packed, clock.seconds, timings)
 
 
 def check_target(target: str, precision: str | None) -> None:

@@ -1,6 +1,7 @@
 """The `dataflow` dialect: an acyclic graph of ONNX operators on immutable tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 from xdsl.dialects.builtin import (
     I64,
@@ -191,7 +192,13 @@ class ConstantOp(IRDLOperation):
         """Print `dense<...> : tensor<...>`."""
         printer.print_op_attributes(self.attributes)
         printer.print_string(" ")
-        printer.print_attribute(self.value)
+        values = self.value.get_values()
+        if all(isfinite(value) for value in values if isinstance(value, float)):
+            printer.print_attribute(self.value)
+        else:  # xDSL prints an infinity as bits, which it then reads as an integer
+            digits = self.value.data.data.hex().upper()
+            printer.print_string(f'dense<"0x{digits}"> : ')
+            printer.print_attribute(self.value.get_type())
 
     def verify_(self) -> None:
         if self.output.type != self.value.get_type():

@@ -1,0 +1,28 @@
+"""The passes, by name and in the order in which a pipeline uses them."""
+
+from xdsl.passes import ModulePass
+
+from compiler.passes.assign_streams import AssignStreams
+from compiler.passes.canonicalize import Canonicalize
+from compiler.passes.elide_sync import ElideSync
+from compiler.passes.fuse import Fuse
+from compiler.passes.insert_sync import InsertSync
+from compiler.passes.lower_to_taskflow import LowerToTaskflow
+from compiler.passes.order_launches import OrderLaunches
+from compiler.passes.partition import Partition
+from compiler.passes.plan_memory import PlanMemory
+
+_ALL: tuple[type[ModulePass], ...] = (
+    Canonicalize,
+    Fuse,
+    Partition,
+    AssignStreams,
+    OrderLaunches,
+    LowerToTaskflow,
+    InsertSync,
+    ElideSync,
+    PlanMemory,
+)
+
+PASSES: dict[str, type[ModulePass]] = {each.name: each for each in _ALL}
+"""Every pass of the project by its name in a pipeline."""

@@ -26,7 +26,9 @@ def option_docs(kind: type[ModulePass]) -> list[str]:
     source = inspect.getsource(kind).splitlines()
     bullets: list[str] = []
     for field, text in zip(dataclasses.fields(kind), option_names(kind), strict=True):
-        start = next(i for i, line in enumerate(source) if line.strip().startswith(f"{field.name}:"))
+        start = next(
+            i for i, line in enumerate(source) if line.strip().startswith(f"{field.name}:")
+        )
         docs: list[str] = []
         for line in source[start + 1 :]:
             docs.append(line.strip().strip('"'))

@@ -1,4 +1,4 @@
-"""Makes the dialects and passes known to `xdsl-opt` and `xdsl-gui` (entry point `xdsl.universe`)."""
+"""Makes dialects and passes known to `xdsl-opt` and `xdsl-gui` (entry point `xdsl.universe`)."""
 
 from collections.abc import Callable
 

@@ -1,0 +1,163 @@
+"""Counted work and traffic of operators and groups, and a roofline estimate of their time."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, NoneType, StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.analysis.operators import KINDS, Kind
+from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
+from compiler.ir.types import nbytes_of, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it."""
+
+    flops_per_ns: float
+    bytes_per_ns: float
+    launch_ns: int
+    cache_bytes: int
+
+
+CPU = Device(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
+"""One core of a current server CPU with 256-bit vectors, and its share of the last-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """FLOPs computed and bytes moved to and from memory."""
+
+    flops: int
+    nbytes: int
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.flops + other.flops, self.nbytes + other.nbytes)
+
+
+_FLOPS_AN_ELEMENT = {
+    **dict.fromkeys("Exp Log Sqrt Reciprocal Div Mod Softsign HardSwish".split(), 4),
+    **dict.fromkeys("Sigmoid Tanh Erf Pow Softplus Elu Celu Selu Sin Cos".split(), 12),
+    **dict.fromkeys("Gelu Mish Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh".split(), 16),
+    **dict.fromkeys("Softmax LogSoftmax LayerNormalization RMSNormalization".split(), 8),
+    **dict.fromkeys("InstanceNormalization GroupNormalization LRN ReduceL2".split(), 8),
+}
+
+
+def is_cheap(op: OperatorOp) -> bool:
+    """Whether computing a result element again costs about as much as loading it."""
+    return _FLOPS_AN_ELEMENT.get(op.type_name, 1) == 1
+
+
+def elements(value: SSAValue) -> int:
+    """The number of elements of a tensor; 0 for an operand that was left out."""
+    return 0 if isinstance(value.type, NoneType) else prod(shape_of(value.type))
+
+
+def nbytes(value: SSAValue) -> int:
+    """The size of a tensor in bytes; 0 for an operand that was left out."""
+    return 0 if isinstance(value.type, NoneType) else nbytes_of(value.type)
+
+
+def flops_of(op: OperatorOp) -> int:
+    """The floating-point (or integer) operations of one operator, a product and a sum as two."""
+    out = sum(elements(value) for value in op.outputs)
+    match KINDS.get(op.type_name):
+        case Kind.CONTRACTION:
+            return 2 * _products(op)
+        case Kind.ELEMENTWISE:
+            return out * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+        case Kind.REDUCTION:
+            window = _integers(op, "kernel_shape")
+            reduced = out * prod(window) if window else elements(op.inputs[0])
+            return reduced * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+        case Kind.OPAQUE:
+            return sum(elements(value) for value in op.inputs)
+        case _:
+            return 0
+
+
+def _integers(op: OperatorOp, name: str) -> list[int]:
+    array = op.attributes.get(name)
+    values = array.data if isinstance(array, ArrayAttr) else ()
+    return [value.value.data for value in values if isinstance(value, IntegerAttr)]
+
+
+def _products(op: OperatorOp) -> int:
+    """Multiplications of a contraction."""
+    first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
+    out = elements(op.outputs[0])
+    match op.type_name:
+        case "Conv":
+            return out * prod(second[1:])
+        case "ConvTranspose":
+            return prod(first) * prod(second[1:])
+        case "Gemm":
+            transposed = op.attributes.get("transA")
+            rows_last = isinstance(transposed, IntegerAttr) and transposed.value.data == 1
+            return out * first[0 if rows_last else 1]
+        case "MatMul":
+            return out * first[-1]
+        case _:
+            return _einsum_products(op)
+
+
+def _einsum_products(op: OperatorOp) -> int:
+    equation = op.attributes["equation"]
+    assert isinstance(equation, StringAttr)
+    terms = equation.data.replace(" ", "").split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms, op.inputs, strict=True):
+        shape = shape_of(value.type)
+        head, _, tail = term.partition("...")
+        sizes.update(zip(head, shape, strict=False))
+        sizes.update(zip(reversed(tail), reversed(shape), strict=False))
+    return max(prod(sizes.values()), elements(op.outputs[0]))
+
+
+def read_bytes(op: OperatorOp, operand: int) -> int:
+    """Bytes that an operator reads of one operand: those it picks, not all it may pick from."""
+    whole = nbytes(op.inputs[operand])
+    if operand == 0 and op.type_name in ("Gather", "GatherElements", "GatherND", "Slice"):
+        return min(whole, nbytes(op.outputs[0]))
+    return whole
+
+
+def work_of_operators(operators: Iterable[OperatorOp], results: Iterable[SSAValue]) -> Work:
+    """The work of operators fused into one kernel that writes `results`.
+
+    What they hand each other is not moved, and what several read is moved once.
+    """
+    flops = 0
+    inner: set[SSAValue] = set()
+    read: dict[SSAValue, int] = {}
+    for op in operators:
+        flops += flops_of(op)
+        for i, value in enumerate(op.inputs):
+            if value not in inner and not isinstance(value.owner, ConstantOp):
+                read[value] = max(read.get(value, 0), read_bytes(op, i))
+        inner.update(op.outputs)
+    return Work(flops, sum(read.values()) + sum(nbytes(value) for value in results))
+
+
+def work_of(group: GroupOp) -> Work:
+    """The work of a group."""
+    return work_of_operators(group.operators, group.results_yielded)
+
+
+def estimate(work: Work, device: Device = CPU) -> int:
+    """The time of a kernel in ns by the roofline model, its launch included."""
+    compute, memory = work.flops / device.flops_per_ns, work.nbytes / device.bytes_per_ns
+    return device.launch_ns + ceil(max(compute, memory))
+
+
+def is_memory_bound(work: Work, device: Device = CPU) -> bool:
+    """Whether moving the bytes takes longer than the arithmetic."""
+    return work.flops * device.bytes_per_ns < work.nbytes * device.flops_per_ns
+
+
+def cost_of(group: GroupOp, device: Device = CPU) -> int:
+    """The time of a group in ns: its `cost` where it was measured, else the estimate."""
+    return estimate(work_of(group), device) if group.cost is None else group.cost.value.data

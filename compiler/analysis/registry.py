@@ -1,0 +1,39 @@
+"""Named policies: functions that a pass's `policy` option chooses between."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from compiler.errors import PipelineError
+
+Policy = TypeVar("Policy")
+
+
+class Registry(Mapping[str, Policy]):
+    """The policies of one kind by name; an unknown name is a PipelineError that lists them all."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._policies: dict[str, Policy] = {}
+
+    def register(self, name: str) -> Callable[[Policy], Policy]:
+        """A decorator that adds a policy; raises ValueError for a name that is taken."""
+
+        def add(policy: Policy) -> Policy:
+            if name in self._policies:
+                raise ValueError(f"there is a {self._kind} policy {name!r} already")
+            self._policies[name] = policy
+            return policy
+
+        return add
+
+    def __getitem__(self, name: str) -> Policy:
+        if name not in self._policies:
+            known = ", ".join(sorted(self._policies))
+            raise PipelineError(f"unknown {self._kind} policy {name!r}; known are {known}")
+        return self._policies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._policies)
+
+    def __len__(self) -> int:
+        return len(self._policies)

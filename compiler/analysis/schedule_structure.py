@@ -1,0 +1,76 @@
+"""What must hold of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
+
+from compiler.errors import ScheduleError
+from compiler.schedule import ELEMENT_BYTES, Schedule, View
+
+
+def describe_task(schedule: Schedule, index: int) -> str:
+    """The kernel, the ONNX nodes and the stream of a task, for a message."""
+    task = schedule.tasks[index]
+    nodes = f"nodes {', '.join(task.nodes)}; " if task.nodes else ""
+    return f"'{task.kernel}' ({nodes}stream {task.stream})"
+
+
+def describe_bytes(schedule: Schedule, allocation: int, begin: int, end: int) -> str:
+    """A byte range of an allocation, for a message."""
+    target = schedule.allocations[allocation]
+    name = "the arena" if target.kind == "arena" else f"{target.kind} '{target.name}'"
+    return f"bytes [{begin}, {end}) of {name}"
+
+
+def check_structure(schedule: Schedule) -> None:
+    """Raise ScheduleError for a view, a token or a subflow that no order could make valid."""
+    sizes = [allocation.nbytes for allocation in schedule.allocations]
+    for index, task in enumerate(schedule.tasks):
+        for view in (*task.reads, *task.writes):
+            _check_view(schedule, index, view, sizes)
+        for view in task.writes:
+            _check_writable(schedule, index, view)
+        if task.stream < 0:
+            _fail(schedule, index, "is on no stream")
+        for awaited in task.after:
+            if not 0 <= awaited < index:
+                _fail(schedule, index, f"waits for task {awaited}, which is not an earlier task")
+    _check_subflows(schedule)
+
+
+def _fail(schedule: Schedule, index: int, what: str) -> None:
+    raise ScheduleError(f"task {index} {describe_task(schedule, index)} {what}")
+
+
+def _check_view(schedule: Schedule, index: int, view: View, sizes: list[int]) -> None:
+    if not 0 <= view.allocation < len(sizes):
+        _fail(schedule, index, f"uses allocation {view.allocation}; there are {len(sizes)}")
+    end = view.offset + view.nbytes
+    if view.offset < 0 or end > sizes[view.allocation]:
+        where = describe_bytes(schedule, view.allocation, view.offset, end)
+        _fail(schedule, index, f"uses {where}, which has {sizes[view.allocation]}")
+    if view.offset % ELEMENT_BYTES[view.dtype]:
+        where = describe_bytes(schedule, view.allocation, view.offset, end)
+        _fail(schedule, index, f"uses {where} as {view.dtype}, which is not aligned")
+
+
+def _check_writable(schedule: Schedule, index: int, view: View) -> None:
+    if schedule.allocations[view.allocation].kind in ("input", "weight"):
+        where = describe_bytes(schedule, view.allocation, view.offset, view.offset + view.nbytes)
+        _fail(schedule, index, f"writes {where}, which only callers may change")
+
+
+def _check_subflows(schedule: Schedule) -> None:
+    """Tasks of a subflow follow each other on one stream and are ordered as one task."""
+    tasks, closed = schedule.tasks, set[int]()
+    for index, task in enumerate(tasks):
+        previous = tasks[index - 1].subflow if index else -1
+        if previous not in (-1, task.subflow):
+            closed.add(previous)
+        if task.subflow in closed:
+            _fail(schedule, index, f"is apart from the rest of its subflow {task.subflow}")
+        if task.subflow != -1 and task.subflow == previous:
+            if task.stream != tasks[index - 1].stream:
+                _fail(schedule, index, f"is on another stream than its subflow {task.subflow}")
+            if task.after:
+                _fail(schedule, index, f"waits in the middle of its subflow {task.subflow}")
+        for awaited in task.after:
+            subflow = tasks[awaited].subflow
+            if subflow != -1 and tasks[awaited + 1].subflow == subflow:
+                _fail(schedule, index, f"waits for task {awaited}, not the end of its subflow")

@@ -1,0 +1,49 @@
+"""The name of a group's content: groups of one name share one kernel."""
+
+from hashlib import sha256
+
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import Attribute, SSAValue
+
+from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.types import dtype_of, shape_of
+
+_STEM_OPERATORS = 3
+_HASH_DIGITS = 12
+
+
+def signature(group: GroupOp) -> str:
+    """A C identifier such as `Conv_Relu_3f9a2c41d0e7`: the first operators' types and a hash.
+
+    The hash covers operators, attributes, constants, types and which inputs are weights; it does
+    not cover weights' keys, node names, SSA names or what passes noted on the group.
+    """
+    stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
+    digest = sha256("\n".join(_content(group)).encode()).hexdigest()
+    return f"{stem or 'Constant'}_{digest[:_HASH_DIGITS]}"
+
+
+def _content(group: GroupOp) -> list[str]:
+    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(group.body.block.args)}
+    lines = [f"{_type(v.type)} {isinstance(v.owner, WeightOp)}" for v in group.inputs]
+    for op in group.body.block.ops:
+        operands = " ".join(str(numbers[value]) for value in op.operands)
+        for result in op.results:
+            numbers[result] = len(numbers)
+        types = " ".join(_type(result.type) for result in op.results)
+        lines.append(f"{_head(op)} ({operands}) {types} {_attributes(op.attributes)}")
+    return lines
+
+
+def _head(op: object) -> str:
+    if isinstance(op, OperatorOp):
+        return op.type_name
+    return f"constant {op.value.data.data.hex()}" if isinstance(op, ConstantOp) else ""
+
+
+def _type(type: Attribute) -> str:
+    return "none" if isinstance(type, NoneType) else f"{dtype_of(type)}{shape_of(type)}"
+
+
+def _attributes(attributes: dict[str, Attribute]) -> str:
+    return " ".join(f"{name}={attributes[name]}" for name in sorted(attributes))

@@ -1,0 +1,82 @@
+"""The scheduling units of a `dataflow.graph`: its groups, and the clusters they belong to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from compiler.analysis.cost import CPU, Device, Work, cost_of, is_memory_bound, work_of
+from compiler.analysis.graph import DAG, Quotient, quotient
+from compiler.analysis.operators import KINDS, Kind
+from compiler.analysis.ordering import Demand
+from compiler.errors import PipelineError
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+
+_MAY_BE_VIEWS = ("Concat", "Slice", "Split")
+
+
+def graphs_of(module: ModuleOp) -> list[GraphOp]:
+    """The `dataflow.graph`s of a module; raises PipelineError where there is none."""
+    graphs = [op for op in module.ops if isinstance(op, GraphOp)]
+    if not graphs:
+        raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
+    return graphs
+
+
+@dataclass(frozen=True)
+class GroupGraph:
+    """The groups of a graph in block order, and the data dependencies between them."""
+
+    groups: Sequence[GroupOp]
+    dag: DAG
+
+
+def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
+    """The groups of a graph with their costs; dependencies go through the views between them.
+
+    Raises PipelineError for an operator outside groups that cannot be a view.
+    """
+    groups: list[GroupOp] = []
+    producers: dict[SSAValue, tuple[int, ...]] = {}
+    edges: set[tuple[int, int]] = set()
+    for op in graph.body.block.ops:
+        before = {u for value in op.operands for u in producers.get(value, ())}
+        if isinstance(op, GroupOp):
+            edges.update((u, len(groups)) for u in before)
+            before = (len(groups),)
+            groups.append(op)
+        elif isinstance(op, OperatorOp):
+            _check_view(op)
+        if before:
+            producers.update(dict.fromkeys(op.results, tuple(before)))
+    return GroupGraph(groups, DAG.from_edges([cost_of(g, device) for g in groups], edges))
+
+
+def _check_view(op: OperatorOp) -> None:
+    if KINDS.get(op.type_name) is not Kind.VIEW and op.type_name not in _MAY_BE_VIEWS:
+        raise PipelineError(
+            f"{op.type_name} '{op.node_name}' is in no group: run fuse before this pass"
+        )
+
+
+def units(groups: GroupGraph) -> Quotient:
+    """The graph's clusters, or the groups themselves where they are in none.
+
+    Raises PipelineError when the clusters wait for each other in a circle.
+    """
+    names = [(-1, i) if g.partition is None else (g.partition.value.data, -1)
+             for i, g in enumerate(groups.groups)]  # fmt: skip
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    try:
+        return quotient(groups.dag, [number[name] for name in names])
+    except ValueError as error:
+        raise PipelineError(f"{error}: run partition again") from error
+
+
+def demand_of(groups: Sequence[GroupOp], device: Device = CPU) -> Demand:
+    """What some groups that run one after another ask of the device."""
+    works = [work_of(group) for group in groups]
+    total = sum(works, Work(0, 0))
+    largest = max(work.nbytes for work in works)
+    return Demand(is_memory_bound(total, device), largest / device.cache_bytes)

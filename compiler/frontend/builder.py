@@ -1,0 +1,140 @@
+"""Adds operators of the normalised opset to a graph; what is known already is computed."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from onnx import TypeProto
+
+from compiler.analysis.operators import STRUCTURAL_INPUTS
+from compiler.frontend.evaluate import (
+    dtype_name,
+    evaluate,
+    infer_types,
+    onnx_type,
+    schema_of,
+    type_proto,
+)
+from compiler.frontend.graph import (
+    Attributes,
+    Graph,
+    Inputs,
+    Operator,
+    Unsupported,
+    Value,
+    constant,
+)
+from compiler.ir.values import numpy_dtype
+from compiler.schedule import ELEMENT_BYTES
+
+NORMALISED_OPSET = 23
+"""The opset of every imported graph: the newest that every supported onnxruntime executes, and
+the first with each operator of the table (RMSNormalization came with it)."""
+
+_LARGEST_COPY = 1 << 24
+_SHAPED_LIKE_INPUT = ("GroupNormalization", "MeanVarianceNormalization")  # onnx infers nothing
+
+
+def supported(value: Value | None) -> None:
+    """Raise Unsupported unless kernels know the value's dtype."""
+    if value is not None and value.dtype not in ELEMENT_BYTES:
+        dtype = "strings" if value.dtype in ("str_", "object") else f"{value.dtype} tensors"
+        if value.items is not None:
+            dtype = "sequences of tensors"
+        raise Unsupported(f"{dtype} cannot be compiled", "export the model with another type")
+
+
+def is_known(inputs: Inputs) -> bool:
+    """Whether every input that is there is a constant."""
+    return all(value is None or value.array is not None for value in inputs)
+
+
+def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
+    """Whether computing the operator now would turn small constants into one of many megabytes."""
+    if op_type != "Tile" or inputs[0] is None or inputs[1] is None:
+        return False
+    array, repeats = inputs[0].array, inputs[1].array
+    if array is None or repeats is None:
+        return False
+    copies = prod(repeats.tolist())
+    return copies > 1 and array.nbytes * copies > _LARGEST_COPY
+
+
+class Builder:
+    """Appends to `graph` on behalf of the ONNX node called `node`."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.node = ""
+
+    def constant(self, array: object, dtype: str | None = None) -> Value:
+        """A known value; Python integers become int64."""
+        return constant(
+            f"{self.node}.constant", np.asarray(array, numpy_dtype(dtype) if dtype else None)
+        )
+
+    def integers(self, values: Sequence[int]) -> Value:
+        """A known vector of int64."""
+        return self.constant(list(values), "int64")
+
+    def emit(
+        self, op_type: str, inputs: Inputs, attributes: Attributes | None = None, outputs: int = 1
+    ) -> list[Value]:
+        """The outputs of an operator: constants if its inputs are, else run-time tensors."""
+        return self.emit_used(op_type, inputs, attributes or {}, [True] * outputs)
+
+    def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
+        """The only output of an operator."""
+        return self.emit(op_type, list(inputs), attributes)[0]
+
+    def emit_used(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> list[Value]:
+        """As `emit`, for outputs of which some are left out; those come back as unknown values."""
+        names = [f"o{i}" if use else "" for i, use in enumerate(used)]
+        if is_known(inputs) and not grows(op_type, inputs, attributes):
+            arrays = evaluate(op_type, inputs, attributes, names, NORMALISED_OPSET)
+            return [Value("") if a is None else constant(self.node, a) for a in arrays]
+        self._check(op_type, inputs)
+        types = infer_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
+        if op_type in _SHAPED_LIKE_INPUT:
+            types = [type_proto(inputs[0])]
+        outputs = [
+            self._typed(op_type, type) if use else None
+            for use, type in zip(used, types, strict=True)
+        ]
+        self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
+        return [value or Value("") for value in outputs]
+
+    def _check(self, op_type: str, inputs: Inputs) -> None:
+        structural = STRUCTURAL_INPUTS.get(op_type, ())
+        formal = schema_of(op_type, NORMALISED_OPSET).inputs
+        for i, value in enumerate(inputs):
+            if value is None:
+                continue
+            supported(value)
+            if value.array is None and i in structural:
+                raise run_time_input(i, value)
+            if onnx_type(value.dtype) not in formal[min(i, len(formal) - 1)].types:
+                reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
+                raise Unsupported(reason, "cast its inputs to another type")
+
+    def _typed(self, op_type: str, type: TypeProto) -> Value:
+        tensor = type.tensor_type
+        dims = tensor.shape.dim
+        if not tensor.HasField("shape") or any(not d.HasField("dim_value") for d in dims):
+            raise Unsupported(
+                "the shape of its result depends on values that are computed at run time",
+                "export the model so that shapes depend on input shapes only",
+            )
+        value = Value("", dtype_name(tensor.elem_type), tuple(d.dim_value for d in dims))
+        supported(value)
+        return value
+
+
+def run_time_input(index: int, value: Value) -> Unsupported:
+    """The error of an input that must be known, but is computed at run time."""
+    return Unsupported(
+        f"its input {index} ({value.name!r}) decides shapes and is computed at run time",
+        "make it a constant of the model, or export the model with fixed shapes",
+    )

@@ -1,0 +1,76 @@
+"""One use of an ONNX operator while it is rewritten to the normalised opset."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.frontend.builder import Builder, run_time_input
+from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
+
+Rule = Callable[["Call"], Sequence[Value]]
+
+
+@dataclass(slots=True)
+class Call:
+    """An operator of the default domain, as of schema `version`, and where its results go.
+
+    `used` tells which outputs the node names; a rule returns one value for each.
+    """
+
+    op_type: str
+    version: int
+    inputs: Inputs
+    attributes: Attributes
+    used: list[bool]
+    builder: Builder
+
+    def input(self, index: int) -> Value | None:
+        """An input, or None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def data(self) -> Value:
+        """The first input."""
+        value = self.inputs[0]
+        assert value is not None
+        return value
+
+    def known(self, index: int) -> np.ndarray | None:
+        """The constant value of an input, None if it is left out; raises Unsupported."""
+        value = self.input(index)
+        if value is None:
+            return None
+        if value.array is None:
+            raise run_time_input(index, value)
+        return value.array
+
+    def integers(self, attribute: str, index: int) -> list[int] | None:
+        """Integers given as an attribute (of old opsets) or as a constant input."""
+        if attribute in self.attributes:
+            value = self.attributes.pop(attribute)
+            return [value] if isinstance(value, int) else list(value)
+        array = self.known(index)
+        return None if array is None else [int(v) for v in array.reshape(-1)]
+
+    def vector(self, values: Sequence[int]) -> Value:
+        """A known vector of int64."""
+        return self.builder.integers(values)
+
+    def scalar(self, value: object) -> Value:
+        """A known scalar of the first input's dtype."""
+        return self.builder.constant(value, self.data.dtype)
+
+    def one(self, op_type: str, *inputs: Value | None, **attributes: object) -> Value:
+        """Emit another operator with one output."""
+        return self.builder.one(op_type, *inputs, **attributes)
+
+    def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
+        """Emit the operator itself, with other inputs or changed attributes."""
+        inputs = self.inputs if inputs is None else inputs
+        return self.builder.emit_used(self.op_type, inputs, self.attributes | changed, self.used)
+
+    def only_first_output(self, what: str) -> None:
+        """Raise Unsupported if an output after the first is used."""
+        if any(self.used[1:]):
+            raise Unsupported(f"{what} are not computed", "export the model for inference")

@@ -1,0 +1,122 @@
+"""Writes the frontend's graph as a `dataflow.graph`, and its constants to the weight store."""
+
+import re
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, NoneType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from compiler.analysis.operators import KINDS, STRUCTURAL_INPUTS, Kind
+from compiler.frontend.builder import NORMALISED_OPSET
+from compiler.frontend.graph import Graph, Operator, Value
+from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.types import tensor_type
+from compiler.ir.values import array_to_attribute, value_to_attribute
+
+_LARGEST_REPEATED = 1 << 22
+
+
+def _hint(name: str) -> str | None:
+    """A tensor's name as an SSA name, or None if nothing readable is left of it."""
+    hint = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return hint if hint and not hint[0].isdigit() else None
+
+
+class _Emitter:
+    """Operations in order, and where each value is."""
+
+    def __init__(self, block: Block, contracted: set[Value]):
+        self.block = block
+        self.contracted = contracted
+        self.weights: dict[str, np.ndarray] = {}
+        self._values: dict[Value | None, SSAValue] = {}
+        self._constants: dict[tuple[Value, bool], SSAValue] = {}
+
+    def append(self, operation: Operation, name: str = "") -> SSAValue:
+        """Append an operation and return its first result."""
+        self.block.add_op(operation)
+        result = operation.results[0]
+        result.name_hint = _hint(name)
+        return result
+
+    def define(self, value: Value, ssa: SSAValue) -> None:
+        """Tell where a run-time value is."""
+        self._values[value] = ssa
+        ssa.name_hint = _hint(value.name)
+
+    def use(self, value: Value | None, structural: bool = False) -> SSAValue:
+        """Where a value is; constants are made at their first use."""
+        if value is None and None not in self._values:
+            self._values[None] = self.append(NoneOp(), "none")
+        if value is None or value.array is None:
+            return self._values[value]
+        inline = structural or value.array.size == 1
+        if (value, inline) not in self._constants:
+            made = self._inline(value) if inline else self._weight(value)
+            self._constants[value, inline] = made
+        return self._constants[value, inline]
+
+    def _inline(self, value: Value) -> SSAValue:
+        return self.append(ConstantOp(array_to_attribute(value.array)), value.name)
+
+    def _weight(self, value: Value) -> SSAValue:
+        array = value.array
+        repeated = 0 in array.strides and array.nbytes > _LARGEST_REPEATED
+        if repeated and value not in self.contracted:
+            return self._repeated(value)
+        key, count = value.name, 1
+        while key in self.weights:
+            count += 1
+            key = f"{value.name}.{count}"
+        self.weights[key] = np.ascontiguousarray(array)
+        return self.append(WeightOp(key, tensor_type(value.dtype, value.shape)), value.name)
+
+    def _repeated(self, value: Value) -> SSAValue:
+        """A large constant that repeats a small one is computed at run time instead of stored."""
+        once = tuple(slice(0, 1) if s == 0 else slice(None) for s in value.array.strides)
+        small = Value(value.name, value.dtype, value.array[once].shape, value.array[once])
+        shape = np.array(value.shape, np.int64)
+        target = self._inline(Value("shape", "int64", shape.shape, shape))
+        type = tensor_type(value.dtype, value.shape)
+        node = f"Expand_{value.name}"
+        return self.append(OperatorOp("Expand", [self.use(small), target], [type], {}, node))
+
+    def operator(self, operator: Operator) -> None:
+        """Append an operator."""
+        structural = STRUCTURAL_INPUTS.get(operator.op_type, ())
+        inputs = [self.use(value, i in structural) for i, value in enumerate(operator.inputs)]
+        types = [
+            NoneType() if value is None else tensor_type(value.dtype, value.shape)
+            for value in operator.outputs
+        ]
+        attributes = {k: value_to_attribute(v) for k, v in operator.attributes.items()}
+        operation = OperatorOp(operator.op_type, inputs, types, attributes, operator.node)
+        self.block.add_op(operation)
+        for value, result in zip(operator.outputs, operation.results, strict=True):
+            if value is not None:
+                self.define(value, result)
+
+
+def _contracted(graph: Graph) -> set[Value]:
+    """Values that a contraction reads: as weights they can be laid out beforehand."""
+    return {
+        value
+        for operator in graph.operators
+        if KINDS[operator.op_type] is Kind.CONTRACTION
+        for value in operator.inputs
+        if value is not None
+    }
+
+
+def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:
+    """A module with the graph as `dataflow.graph @main`, and its weights by key."""
+    block = Block(arg_types=[tensor_type(v.dtype, v.shape) for v in graph.inputs])
+    emitter = _Emitter(block, _contracted(graph))
+    for value, argument in zip(graph.inputs, block.args, strict=True):
+        emitter.define(value, argument)
+    for operator in graph.operators:
+        emitter.operator(operator)
+    block.add_op(YieldOp(*(emitter.use(value) for _, value in graph.outputs)))
+    names = [value.name for value in graph.inputs], [name for name, _ in graph.outputs]
+    main = GraphOp("main", NORMALISED_OPSET, *names, Region(block))
+    return ModuleOp([main]), emitter.weights

@@ -1,0 +1,84 @@
+"""The frontend's own graph: plain values and operators, before they become `dataflow` IR."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Attributes = dict[str, Any]
+
+
+class Unsupported(Exception):
+    """Raised inside the frontend: one operator cannot be compiled, for a reason, with a remedy."""
+
+    def __init__(self, reason: str, remedy: str = "rewrite the model without it"):
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """A tensor of static shape: known (`array`), computed at run time, or unknown.
+
+    An unknown value (empty `dtype`) comes out of an operator that cannot be compiled. A sequence
+    of tensors is a value with `items`; it exists at import time only.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    array: np.ndarray | None = None
+    items: "list[Value] | None" = None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it comes out of an operator that cannot be compiled."""
+        return not self.dtype and self.items is None
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+
+Inputs = list[Value | None]
+
+
+@dataclass(eq=False, slots=True)
+class Operator:
+    """An operator of the normalised opset; `node` is the name of the ONNX node it came from."""
+
+    op_type: str
+    node: str
+    inputs: Inputs
+    outputs: Inputs
+    attributes: Attributes
+
+
+@dataclass(slots=True)
+class Graph:
+    """Operators in execution order; outputs pair the model's names with values."""
+
+    inputs: list[Value]
+    outputs: list[tuple[str, Value]] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
+
+    def uses(self) -> Iterator[Value]:
+        """Every use of a value, by an operator or as an output of the graph."""
+        for operator in self.operators:
+            yield from (value for value in operator.inputs if value is not None)
+        yield from (value for _, value in self.outputs)
+
+
+def constant(name: str, array: np.ndarray) -> Value:
+    """A value known at import time."""
+    return Value(name, str(array.dtype), array.shape, array)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis; raises Unsupported if it is out of range."""
+    if not -rank <= axis < max(rank, 1):
+        raise Unsupported(f"axis {axis} is outside a tensor of rank {rank}", "correct the model")
+    return axis % max(rank, 1)

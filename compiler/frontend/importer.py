@@ -1,0 +1,105 @@
+"""From an ONNX model to one `dataflow.graph` and the weights beside it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.errors import UnsupportedOperatorError
+from compiler.frontend.affine import fold_affine
+from compiler.frontend.builder import supported
+from compiler.frontend.emit import emit
+from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.graph import Graph, Unsupported, Value
+from compiler.frontend.liveness import drop_dead
+from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.naming import name_apart
+from compiler.frontend.shapes import resolve_shapes
+from compiler.frontend.specialise import Problem, Scope, Specialiser
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A module with one `dataflow.graph @main` of static shapes, and the weights it names."""
+
+    module: ModuleOp
+    weights: dict[str, np.ndarray]
+
+
+def import_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, input_shapes: Shapes | None = None
+) -> Imported:
+    """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
+
+    Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
+    missing or contradicting) and UnsupportedOperatorError (with every such operator).
+    """
+    proto = read_model(model)
+    check_model(proto)
+    by_path = isinstance(model, str | os.PathLike)
+    folder = Path(os.fspath(model)).parent if by_path else None
+    graph = specialise(proto, input_shapes or {}, folder)
+    drop_dead(graph)
+    fold_affine(graph)
+    name_apart(graph)
+    return Imported(*emit(graph))
+
+
+def specialise(model: onnx.ModelProto, shapes: Shapes, folder: Path | None) -> Graph:
+    """The model's graph for fixed input shapes, external data being in `folder`."""
+    scope = Scope(opsets_of(model.opset_import))
+    graph = Graph([])
+    specialiser = Specialiser(model.functions, folder, graph)
+    specialiser.initialise(model.graph, scope)
+    infos = [info for info in model.graph.input if info.name not in scope.values]
+    resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)
+    for info in infos:
+        value, error = _input(info, resolved)
+        scope.values[info.name] = value
+        graph.inputs.append(value)
+        if error:
+            specialiser.problems.append(Problem(info.name, "input", "of the model", error))
+    specialiser.walk(model.graph.node, scope)
+    graph.outputs = [(output.name, scope[output.name]) for output in model.graph.output]
+    _check_outputs(graph, specialiser.problems)
+    _raise_all(specialiser.problems)
+    return graph
+
+
+def _input(
+    info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Value, Unsupported | None]:
+    """The value of a model's input: unknown, with the reason, if its type cannot be compiled."""
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        reason = f"inputs of {str(kind).replace('_type', '')} type cannot be compiled"
+        return Value(info.name), Unsupported(reason, "make it a tensor")
+    dtype = dtype_name(info.type.tensor_type.elem_type)
+    value = Value(info.name, dtype, shapes[info.name])
+    try:
+        supported(value)
+    except Unsupported as error:
+        return Value(info.name), error
+    return value, None
+
+
+def _check_outputs(graph: Graph, problems: list[Problem]) -> None:
+    for name, value in graph.outputs:
+        try:
+            if not value.unknown:
+                supported(value)
+        except Unsupported as error:
+            problems.append(Problem(name, "output", "of the model", error))
+
+
+def _raise_all(problems: Sequence[Problem]) -> None:
+    if problems:
+        count = f"{len(problems)} operators" if len(problems) > 1 else "1 operator"
+        lines = "\n".join(str(problem) for problem in problems)
+        raise UnsupportedOperatorError(f"{count} cannot be compiled:\n{lines}")

@@ -1,0 +1,163 @@
+"""Reads and checks ONNX models; tensors are taken out of the protobuf before anything else."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.json_format import ParseError as JsonError
+from google.protobuf.message import DecodeError
+from google.protobuf.text_format import ParseError as TextError
+from onnx import helper, numpy_helper
+
+from compiler.errors import ModelError
+
+OLDEST_OPSET = 7
+NEWEST_OPSET = onnx.defs.onnx_opset_version()
+_DEFAULT = ("", "ai.onnx")
+
+
+def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """The model's protobuf, external data left where it is; raises ModelError."""
+    if isinstance(model, onnx.ModelProto):
+        return model
+    try:
+        if isinstance(model, bytes):
+            return onnx.load_model_from_string(model)
+        return onnx.load(os.fspath(model), load_external_data=False)
+    except OSError as error:
+        raise ModelError(f"cannot read {model!r}: {error.strerror or error}") from error
+    except (DecodeError, JsonError, TextError, UnicodeDecodeError, onnx.parser.ParseError) as error:
+        what = "the given bytes" if isinstance(model, bytes) else repr(os.fspath(model))
+        raise ModelError(
+            f"{what} is not an ONNX model, or is truncated: export or download it again"
+        ) from error
+
+
+def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """The opset version of each domain, the default domain as the empty string."""
+    return {"" if i.domain in _DEFAULT else i.domain: i.version for i in imports}
+
+
+def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """The graph with initializers turned to inputs, so that it stays small."""
+    light = onnx.GraphProto()
+    for field, value in graph.ListFields():
+        if field.name in ("initializer", "sparse_initializer"):
+            continue
+        target = getattr(light, field.name)
+        if field.is_repeated:
+            target.extend(value)
+        elif isinstance(value, str):
+            setattr(light, field.name, value)
+        else:
+            target.CopyFrom(value)
+    present = {i.name for i in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in present:
+            light.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
+
+
+def _hide_unknown(graph: onnx.GraphProto, opsets: dict[str, int], hidden: str) -> None:
+    """Move nodes that no schema describes to another domain: import reports them all at once."""
+    for node in graph.node:
+        if node.domain in _DEFAULT and not onnx.defs.has(node.op_type, opsets.get("", 1), ""):
+            node.domain = hidden
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _hide_unknown(body, opsets, hidden)
+
+
+def _check_opsets(opsets: dict[str, int]) -> None:
+    version = opsets.get("")
+    if version is None:
+        raise ModelError("the model imports no opset of the default ONNX domain: export it again")
+    if version < OLDEST_OPSET:
+        raise ModelError(
+            f"the model uses opset {version}; the oldest that can be compiled is {OLDEST_OPSET}: "
+            "export it again with a newer opset"
+        )
+    if version > NEWEST_OPSET:
+        raise ModelError(
+            f"the model uses opset {version}; onnx {onnx.__version__} knows up to {NEWEST_OPSET}: "
+            "upgrade the onnx package, or export the model with an older opset"
+        )
+
+
+def check_model(model: onnx.ModelProto) -> None:
+    """Raise ModelError unless the model is valid ONNX of an opset that can be compiled."""
+    if not model.HasField("graph"):
+        raise ModelError("the model holds no graph: it is not an ONNX model, or is truncated")
+    opsets = opsets_of(model.opset_import)
+    _check_opsets(opsets)
+    light = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
+    light.opset_import.extend(model.opset_import)
+    light.graph.CopyFrom(_without_tensors(model.graph))
+    hidden = "unknown.operators"
+    light.opset_import.append(helper.make_opsetid(hidden, 1))
+    _hide_unknown(light.graph, opsets, hidden)
+    for function in light.functions:
+        for node in function.node:
+            if node.domain in _DEFAULT and not onnx.defs.has(node.op_type, ""):
+                node.domain = hidden
+        function.opset_import.append(helper.make_opsetid(hidden, 1))
+    try:
+        onnx.checker.check_model(light)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"the model is not valid ONNX: {error}; export it again") from error
+
+
+def _external_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """A memory map of a tensor's bytes in another file."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} is in the file {location!r}, whose folder is not "
+            "known: give the model's path instead of its contents"
+        )
+    if not location or Path(location).is_absolute() or ".." in Path(location).parts:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} is outside the model's folder ({location!r}): "
+            "save the model again with a relative location"
+        )
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    shape, offset = tuple(tensor.dims), int(entries.get("offset", 0))
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    try:
+        return np.memmap(folder / location, dtype, "r", offset, shape)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} is missing: {str(folder / location)!r} "
+            f"cannot give {int(np.prod(shape)) * dtype.itemsize} bytes at {offset} ({error}); "
+            "put the complete file beside the model"
+        ) from error
+
+
+def array_of(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external_array(tensor, folder)
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(
+            f"the data of tensor {tensor.name!r} do not fit its shape {list(tensor.dims)} "
+            f"({error}): the file is damaged, export or download it again"
+        ) from error
+
+
+def dense_array_of(tensor: onnx.SparseTensorProto, folder: Path | None) -> np.ndarray:
+    """The dense numpy array of a sparse tensor."""
+    values, indices = array_of(tensor.values, folder), array_of(tensor.indices, folder)
+    dense = np.zeros(tuple(tensor.dims), values.dtype)
+    if indices.ndim == 1:
+        dense.reshape(-1)[indices] = values
+    else:
+        dense[tuple(indices.T)] = values
+    return dense

@@ -1,0 +1,206 @@
+"""Rules that turn operators into simpler ones of the table."""
+
+import numpy as np
+
+from compiler.frontend.call import Call
+from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
+from compiler.frontend.rules import RULES, rule
+
+__all__ = ["RULES"]
+
+
+def _chain(call: Call, op_type: str) -> Value:
+    result = call.data
+    for value in call.inputs[1:]:
+        result = call.one(op_type, result, value)
+    return result
+
+
+@rule("Sum", "Max", "Min")
+def variadic(call: Call) -> list[Value]:
+    """A chain of two-operand operators."""
+    return [_chain(call, "Add" if call.op_type == "Sum" else call.op_type)]
+
+
+@rule("Mean")
+def mean(call: Call) -> list[Value]:
+    """The sum, divided by how many there are."""
+    return [call.one("Mul", _chain(call, "Add"), call.scalar(1 / len(call.inputs)))]
+
+
+@rule("BatchNormalization")
+def batch_normalization(call: Call) -> list[Value]:
+    """With constant statistics: a product and a sum, which later fold into a convolution."""
+    if call.attributes.pop("training_mode", 0):
+        raise Unsupported("it normalises with the batch's statistics", "export for inference")
+    call.only_first_output("running statistics")
+    per_activation = not call.attributes.pop("spatial", 1)
+    call.attributes.pop("momentum", None)
+    if any(v is None or v.array is None for v in call.inputs[1:5]):
+        return call.emit() if not per_activation else [_normalised(call)]
+    scale, bias, mean, variance = (v.array.astype(np.float64) for v in call.inputs[1:5])
+    factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
+    shift = bias - mean * factor
+    if not per_activation:
+        channels = (-1, *[1] * (call.data.rank - 2))
+        factor, shift = factor.reshape(channels), shift.reshape(channels)
+    return [call.one("Add", call.one("Mul", call.data, call.scalar(factor)), call.scalar(shift))]
+
+
+def _normalised(call: Call) -> Value:
+    """Batch normalisation with statistics a channel and position, computed at run time."""
+    x, scale, bias, mean, variance = call.inputs
+    epsilon = call.scalar(call.attributes.get("epsilon", 1e-5))
+    deviation = call.one("Sqrt", call.one("Add", variance, epsilon))
+    factor = call.one("Div", scale, deviation)
+    return call.one("Add", call.one("Mul", call.one("Sub", x, mean), factor), bias)
+
+
+def _effective(kernel: list[int], dilations: list[int]) -> list[int]:
+    return [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+
+
+def _same_pads(mode: str, total: list[int]) -> list[int]:
+    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+    return [*small, *large] if mode == "SAME_UPPER" else [*large, *small]
+
+
+@rule("Conv", "MaxPool", "AveragePool", "LpPool")
+def window(call: Call) -> list[Value]:
+    """Windows with explicit strides, dilations and pads."""
+    x, attributes = call.data, call.attributes
+    if call.op_type == "Conv":
+        attributes["kernel_shape"] = list(call.inputs[1].shape[2:])
+    kernel = attributes["kernel_shape"]
+    ones = [1] * len(kernel)
+    strides = attributes.get("strides") or ones
+    dilations = attributes.get("dilations") or ones
+    mode = attributes.pop("auto_pad", "NOTSET")
+    pads = attributes.get("pads") or [0] * (2 * len(kernel))
+    if mode == "VALID":
+        pads = [0] * len(pads)
+    elif mode.startswith("SAME"):
+        attributes.pop("ceil_mode", None)
+        sizes = zip(x.shape[2:], strides, _effective(kernel, dilations), strict=True)
+        pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
+    explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+    return call.emit(**explicit)
+
+
+@rule("ConvTranspose")
+def conv_transpose(call: Call) -> list[Value]:
+    """Explicit strides, dilations, pads and output padding; no output shape."""
+    attributes, kernel = call.attributes, list(call.inputs[1].shape[2:])
+    ones, rank = [1] * len(kernel), len(kernel)
+    strides = attributes.get("strides") or ones
+    dilations = attributes.get("dilations") or ones
+    extra = attributes.get("output_padding") or [0] * rank
+    pads = attributes.get("pads") or [0] * (2 * rank)
+    mode, target = attributes.pop("auto_pad", "NOTSET"), attributes.pop("output_shape", None)
+    sizes = call.data.shape[2:]
+    if not target and mode.startswith("SAME"):
+        target = [n * s for n, s in zip(sizes, strides, strict=True)]
+    if target:
+        window = _effective(kernel, dilations)
+        full = [s * (n - 1) + k for n, s, k in zip(sizes, strides, window, strict=True)]
+        total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
+        pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
+        extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
+    explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+    if any(extra):
+        explicit["output_padding"] = list(extra)
+    else:
+        attributes.pop("output_padding", None)
+    return call.emit(kernel_shape=kernel, **explicit)
+
+
+def _given(value: Value | None) -> Value | None:
+    """The value, unless it is an empty tensor, which once stood for one that is left out."""
+    return None if value is None or value.shape == (0,) else value
+
+
+@rule("Upsample", "Resize")
+def resize(call: Call) -> list[Value]:
+    """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
+    if call.op_type == "Upsample" or call.version == 10:
+        return [_resize_by_scale(call)]
+    x, _, scales, sizes = (_given(call.input(i)) for i in range(4))
+    mode = call.attributes.get("coordinate_transformation_mode")
+    if mode == "tf_half_pixel_for_nn":
+        raise Unsupported(f"the coordinate transformation {mode!r} is gone since opset 13")
+    roi = _given(call.input(1)) if mode == "tf_crop_and_resize" else None
+    stretched = call.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if "axes" in call.attributes and roi is None and stretched:
+        scales, sizes = _for_every_axis(call, scales, sizes)
+    inputs: Inputs = [x, roi, scales if sizes is None else None, sizes]
+    return call.emit(inputs if sizes is not None else inputs[:3])
+
+
+def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
+    shape = call.data.shape
+    axes = [axis_of(a, len(shape)) for a in call.attributes.pop("axes")]
+    if sizes is not None:
+        full = list(shape)
+        for axis, size in zip(axes, call.known(3).tolist(), strict=True):
+            full[axis] = size
+        return None, call.vector(full)
+    factors = np.ones(len(shape), np.float32)
+    factors[axes] = call.known(2)
+    return call.builder.constant(factors), None
+
+
+def _resize_by_scale(call: Call) -> Value:
+    """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
+    scales = call.attributes.pop("scales", None)
+    scales = call.known(1) if scales is None else np.array(scales, np.float32)
+    mode = {"linear": "linear", "bilinear": "linear"}.get(
+        call.attributes.get("mode", "nearest"), "nearest"
+    )
+    up, down = np.maximum(scales, 1), np.minimum(scales, 1)
+    result = call.data
+    parts = [(scales, "floor")] if mode == "linear" else [(up, "floor"), (down, "ceil")]
+    for part, rounding in parts:
+        if (part != 1).any():
+            result = call.one(
+                "Resize",
+                *(result, None, call.builder.constant(part, "float32")),
+                mode=mode,
+                nearest_mode=rounding,
+                coordinate_transformation_mode="asymmetric",
+            )
+    return result
+
+
+@rule("Hardmax")
+def hardmax(call: Call) -> list[Value]:
+    """One at the first maximum along an axis; before opset 13 along all axes from there on."""
+    x, old = call.data, call.version < 13
+    axis = call.attributes.get("axis", 1 if old else -1) % max(x.rank, 1)
+    flat = call.one("Reshape", x, call.vector([*x.shape[:axis], -1])) if old else x
+    where = call.one("ArgMax", flat, axis=axis, keepdims=0)
+    values = call.builder.constant([0, 1], x.dtype)
+    depth = call.builder.constant(flat.shape[axis], "int64")
+    result = call.one("OneHot", where, depth, values, axis=axis)
+    return [call.one("Reshape", result, call.vector(x.shape)) if old else result]
+
+
+@rule("EyeLike")
+def eye_like(call: Call) -> list[Value]:
+    """Known from the input's shape."""
+    dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
+    rows, columns = call.data.shape
+    return [call.builder.constant(np.eye(rows, columns, call.attributes.get("k", 0)), dtype)]
+
+
+@rule("Shape")
+def shape(call: Call) -> list[Value]:
+    """Known from the input's shape."""
+    start, end = call.attributes.get("start", 0), call.attributes.get("end", None)
+    return [call.vector(call.data.shape[start:end])]
+
+
+@rule("Size")
+def size(call: Call) -> list[Value]:
+    """Known from the input's shape."""
+    return [call.builder.constant(int(np.prod(call.data.shape, dtype=np.int64)), "int64")]

@@ -1,0 +1,277 @@
+"""Rules for operators whose older forms mean something else: all become the normalised opset's.
+
+A rule gets a Call and returns its outputs. Structural inputs come out complete and canonical:
+axes non-negative and sorted, slices with starts, ends, axes and steps, pads of every dimension.
+"""
+
+import numpy as np
+
+from compiler.frontend.builder import supported
+from compiler.frontend.call import Call, Rule
+from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.graph import Unsupported, Value, axis_of
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str):
+    """Register a rule for operators."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@rule("Identity")
+def identity(call: Call) -> list[Value]:
+    """The input itself."""
+    return [call.data]
+
+
+@rule("Softmax", "LogSoftmax")
+def softmax(call: Call) -> list[Value]:
+    """Before opset 13 it ran over the axis and all that follow it."""
+    x, rank = call.data, call.data.rank
+    old = call.version < 13
+    axis = axis_of(call.attributes.get("axis", 1 if old else -1), rank)
+    wide = [i for i in range(axis, rank) if x.shape[i] != 1]
+    if not old or len(wide) <= 1:
+        return call.emit(axis=wide[0] if old and wide else axis)
+    flat = call.one("Reshape", x, call.vector([*x.shape[:axis], -1]))
+    result = call.one(call.op_type, flat, axis=axis)
+    return [call.one("Reshape", result, call.vector(x.shape))]
+
+
+@rule("Clip")
+def clip(call: Call) -> list[Value]:
+    """Bounds were attributes before opset 11."""
+    if call.version >= 11:
+        return call.emit()
+    bounds = {name: call.attributes.pop(name, None) for name in ("min", "max")}
+    inputs = [None if v is None else call.scalar(v) for v in bounds.values()]
+    return call.emit([call.data, *inputs])
+
+
+_WITHOUT_AXES = {
+    "ReduceL1": "Abs",
+    "ReduceL2": "Abs",
+    "ReduceLogSum": "Log",
+}
+
+
+def _reduce_nothing(call: Call) -> Value:
+    """What a reduction over no axis still computes."""
+    if call.op_type == "ReduceSumSquare":
+        return call.one("Mul", call.data, call.data)
+    other = _WITHOUT_AXES.get(call.op_type)
+    return call.one(other, call.data) if other else call.data
+
+
+@rule(
+    *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
+    " ReduceSum ReduceSumSquare".split()
+)
+def reduce(call: Call) -> list[Value]:
+    """Axes were attributes before opset 18 (ReduceSum: 13)."""
+    rank = call.data.rank
+    axes = call.integers("axes", 1)
+    keep_all = call.attributes.pop("noop_with_empty_axes", 0)
+    if not axes:
+        axes = [] if keep_all else list(range(rank))
+    if not axes:
+        return [_reduce_nothing(call)]
+    return call.emit([call.data, call.vector(sorted({axis_of(a, rank) for a in axes}))])
+
+
+@rule("Squeeze")
+def squeeze(call: Call) -> list[Value]:
+    """Axes were attributes before opset 13; they default to every dimension of size one."""
+    x = call.data
+    axes = call.integers("axes", 1)
+    if axes is None:
+        axes = [i for i, size in enumerate(x.shape) if size == 1]
+    if not axes:
+        return [x]
+    return call.emit([x, call.vector(sorted({axis_of(a, x.rank) for a in axes}))])
+
+
+@rule("Unsqueeze")
+def unsqueeze(call: Call) -> list[Value]:
+    """Axes were attributes before opset 13."""
+    axes = call.integers("axes", 1) or []
+    if not axes:
+        return [call.data]
+    rank = call.data.rank + len(axes)
+    return call.emit([call.data, call.vector(sorted(axis_of(a, rank) for a in axes))])
+
+
+@rule("Reshape")
+def reshape(call: Call) -> list[Value]:
+    """Zeros and -1 of the target become sizes."""
+    x = call.data
+    target = call.integers("shape", 1) or []
+    allow_zero = call.attributes.pop("allowzero", 0)
+    shape = [
+        x.shape[i] if s == 0 and not allow_zero and i < x.rank else s for i, s in enumerate(target)
+    ]
+    if -1 in shape:
+        others = int(np.prod([s for s in shape if s != -1], dtype=np.int64))
+        size = int(np.prod(x.shape, dtype=np.int64))
+        shape[shape.index(-1)] = size // others if others else 0
+    if tuple(shape) == x.shape:
+        return [x]
+    zero = {"allowzero": 1} if 0 in shape else {}
+    return call.emit([x, call.vector(shape)], **zero)
+
+
+@rule("Expand")
+def expand(call: Call) -> list[Value]:
+    """The target becomes the result's shape."""
+    x = call.data
+    target = call.integers("shape", 1) or []
+    try:
+        shape = np.broadcast_shapes(x.shape, tuple(target))
+    except ValueError as error:
+        raise Unsupported(f"its input {x.shape} does not broadcast to {target}") from error
+    return [x] if shape == x.shape else call.emit([x, call.vector(shape)])
+
+
+@rule("Tile")
+def tile(call: Call) -> list[Value]:
+    """Dropped where it repeats nothing."""
+    repeats = call.integers("repeats", 1) or []
+    return [call.data] if all(r == 1 for r in repeats) else call.emit()
+
+
+@rule("Split")
+def split(call: Call) -> list[Value]:
+    """Sizes were attributes before opset 13; equal parts become sizes."""
+    x, parts = call.data, len(call.used)
+    axis = axis_of(call.attributes.get("axis", 0), x.rank)
+    sizes = call.integers("split", 1)
+    call.attributes.pop("num_outputs", None)
+    if not sizes:
+        size = -(-x.shape[axis] // parts)
+        sizes = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
+    return [x] if parts == 1 else call.emit([x, call.vector(sizes)], axis=axis)
+
+
+@rule("Slice")
+def slice_(call: Call) -> list[Value]:
+    """Bounds were attributes before opset 10; they are clamped to the dimensions."""
+    x = call.data
+    starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
+    axes = call.integers("axes", 3) or list(range(len(starts)))
+    steps = call.integers("steps", 4) or [1] * len(starts)
+    bounds = {}
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        axis = axis_of(axis, x.rank)
+        size = x.shape[axis]
+        first, last, _ = slice(start, end, step).indices(size)
+        if step < 0 and last < 0:
+            last = -size - 1
+        if (first, last, step) != (0, size, 1):
+            bounds[axis] = (first, max(first, last) if step > 0 else last, step)
+    if not bounds:
+        return [x]
+    axes = sorted(bounds)
+    first, last, step = (call.vector(v) for v in zip(*(bounds[a] for a in axes), strict=True))
+    return call.emit([x, first, last, call.vector(axes), step])
+
+
+@rule("Pad")
+def pad(call: Call) -> list[Value]:
+    """Pads were attributes before opset 11, axes are new in 18; all dimensions get pads."""
+    x = call.data
+    pads = call.integers("pads", 1) or []
+    value = call.input(2)
+    if call.version < 11:
+        value = call.scalar(call.attributes.pop("value", 0.0))
+    axes = call.integers("axes", 3) or list(range(x.rank))
+    full = [0] * (2 * x.rank)
+    for i, axis in enumerate(axes):
+        axis = axis_of(axis, x.rank)
+        full[axis], full[axis + x.rank] = pads[i], pads[i + len(axes)]
+    constant = call.attributes.get("mode", "constant") == "constant"
+    if not any(full):
+        return [x]
+    return call.emit([x, call.vector(full), *([value] if constant and value else [])])
+
+
+@rule("TopK")
+def topk(call: Call) -> list[Value]:
+    """K was an attribute before opset 10."""
+    return call.emit([call.data, call.vector(call.integers("k", 1) or [])])
+
+
+@rule("Dropout")
+def dropout(call: Call) -> list[Value]:
+    """The identity, as in inference; its mask keeps everything."""
+    training = call.known(2)
+    ratio = call.input(1)
+    if (
+        training is not None
+        and training.any()
+        and not (ratio is not None and ratio.array is not None and not ratio.array.any())
+    ):
+        raise Unsupported("it drops values at random (training mode)", "export for inference")
+    dtype = "bool" if call.version >= 10 else call.data.dtype
+    mask = np.broadcast_to(np.ones((), dtype), call.data.shape)
+    return [call.data, call.builder.constant(mask, dtype)][: len(call.used)]
+
+
+@rule("Cast")
+def cast(call: Call) -> list[Value]:
+    """Dropped where it changes nothing; what float8 alone needs is dropped too."""
+    target = dtype_name(call.attributes["to"])
+    supported(Value("", target))
+    if target == call.data.dtype:
+        return [call.data]
+    for name in ("saturate", "round_mode"):
+        call.attributes.pop(name, None)
+    return call.emit()
+
+
+@rule("Scatter")
+def scatter(call: Call) -> list[Value]:
+    """The old name of ScatterElements."""
+    return [call.builder.emit("ScatterElements", call.inputs, call.attributes)[0]]
+
+
+@rule("GroupNormalization")
+def group_normalization(call: Call) -> list[Value]:
+    """Scale and bias were one a group before opset 21, they are one a channel since."""
+    if call.version >= 21:
+        return call.emit()
+    x, groups = call.data, call.attributes["num_groups"]
+    each = x.shape[1] // groups
+    channels = []
+    for value in call.inputs[1:]:
+        column = call.one("Reshape", value, call.vector([groups, 1]))
+        wide = call.one("Expand", column, call.vector([groups, each]))
+        channels.append(call.one("Reshape", wide, call.vector([-1])))
+    return call.emit([x, *channels])
+
+
+@rule("Concat")
+def concat(call: Call) -> list[Value]:
+    """Empty inputs are dropped; one input is the result."""
+    axis = axis_of(call.attributes["axis"], call.data.rank)
+    inputs = [v for v in call.inputs if v is not None and v.shape[axis] != 0] or call.inputs[:1]
+    return [inputs[0]] if len(inputs) == 1 else call.emit(inputs, axis=axis)
+
+
+@rule("SpaceToDepth")
+def space_to_depth(call: Call) -> list[Value]:
+    """Opset 28 adds a mode with the channel first, which is a transposition here."""
+    mode = call.attributes.pop("mode", "DCR")
+    if mode == "DCR":
+        return call.emit()
+    (batch, channels, height, width), block = call.data.shape, call.attributes["blocksize"]
+    split = call.vector([batch, channels, height // block, block, width // block, block])
+    tiles = call.one("Reshape", call.data, split)
+    moved = call.one("Transpose", tiles, perm=[0, 1, 3, 5, 2, 4])
+    result = call.vector([batch, channels * block**2, height // block, width // block])
+    return [call.one("Reshape", moved, result)]

@@ -1,0 +1,297 @@
+"""Partial evaluation of an ONNX graph for fixed input shapes.
+
+One walk over the nodes: what depends on constants and shapes only is computed, functions and
+control flow are inlined, and the rest becomes operators of the normalised opset.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from compiler.analysis.operators import KINDS
+from compiler.errors import ModelError
+from compiler.frontend.builder import Builder, grows, is_known
+from compiler.frontend.call import Call
+from compiler.frontend.control import CONTROL
+from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
+from compiler.frontend.graph import Attributes, Graph, Inputs, Unsupported, Value, constant
+from compiler.frontend.load import array_of, dense_array_of, opsets_of
+from compiler.frontend.lower import RULES
+
+_RANDOM = (
+    "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
+)
+_DATA_DEPENDENT = "Compress ConstantOfShape NonMaxSuppression NonZero Range Unique".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An operator that cannot be compiled."""
+
+    node: str
+    op_type: str
+    where: str
+    error: Unsupported
+
+    def __str__(self) -> str:
+        reason = f"{self.error.reason}; {self.error.remedy}"
+        return f"  {self.op_type} {self.node!r} ({self.where}): {reason}"
+
+
+@dataclass(slots=True)
+class Scope:
+    """Names in sight of a graph or a function body, and what its nodes mean."""
+
+    opsets: Mapping[str, int]
+    values: dict[str, Value] = field(default_factory=dict)
+    outer: "Scope | None" = None
+    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    prefix: str = ""
+
+    def __getitem__(self, name: str) -> Value:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise ModelError(f"the model uses {name!r} before anything computes it: export it again")
+
+    def inner(self, prefix: str) -> "Scope":
+        """The scope of a subgraph, in sight of this one."""
+        return replace(self, values={}, outer=self, prefix=prefix)
+
+
+@dataclass(slots=True)
+class Node:
+    """An ONNX node in its scope: inputs looked up, attribute references replaced."""
+
+    proto: onnx.NodeProto
+    scope: Scope
+    name: str
+    inputs: Inputs
+    protos: Mapping[str, onnx.AttributeProto]
+    attributes: Attributes
+
+    @property
+    def domain(self) -> str:
+        """The operator's domain, the default one as the empty string."""
+        return "" if self.proto.domain == "ai.onnx" else self.proto.domain
+
+    @property
+    def opset(self) -> int:
+        """The version of the domain's opset."""
+        return self.scope.opsets.get(self.domain, 0)
+
+
+class Specialiser:
+    """Walks graphs into `graph`, collecting the operators that cannot be compiled."""
+
+    def __init__(self, functions: Iterable[onnx.FunctionProto], folder: Path | None, graph: Graph):
+        self.functions = {(f.domain, f.name, f.overload): f for f in functions}
+        self.folder = folder
+        self.builder = Builder(graph)
+        self.problems: list[Problem] = []
+        self._names: set[str] = set()
+
+    def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Bring a graph's initializers into its scope."""
+        for tensor in graph.initializer:
+            array = array_of(tensor, self.folder)
+            scope.values[tensor.name] = constant(tensor.name, array)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            scope.values[name] = constant(name, dense_array_of(sparse, self.folder))
+
+    def body(self, graph: onnx.GraphProto, scope: Scope, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a subgraph."""
+        self.initialise(graph, scope)
+        scope.values.update(zip((i.name for i in graph.input), inputs, strict=False))
+        self.walk(graph.node, scope)
+        return [scope[output.name] for output in graph.output]
+
+    def walk(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
+        """Specialise nodes in order."""
+        for proto in nodes:
+            node = self._node(proto, scope)
+            for name, value in zip(proto.output, self._outputs(node), strict=False):
+                if name:
+                    value.name = value.name or scope.prefix + name
+                    scope.values[name] = value
+
+    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Node:
+        inputs = [scope[name] if name else None for name in proto.input]
+        attributes: dict[str, onnx.AttributeProto] = {}
+        for attribute in proto.attribute:
+            if not attribute.ref_attr_name:
+                attributes[attribute.name] = attribute
+            elif attribute.ref_attr_name in scope.attributes:
+                attributes[attribute.name] = scope.attributes[attribute.ref_attr_name]
+        values = {name: self._attribute(a) for name, a in attributes.items()}
+        return Node(proto, scope, self._unique(proto, scope), inputs, attributes, values)
+
+    def _attribute(self, attribute: onnx.AttributeProto) -> object:
+        kind = onnx.AttributeProto
+        match attribute.type:
+            case kind.TENSOR:
+                return array_of(attribute.t, self.folder)
+            case kind.SPARSE_TENSOR:
+                return dense_array_of(attribute.sparse_tensor, self.folder)
+            case kind.STRING:
+                return attribute.s.decode(errors="replace")
+            case kind.STRINGS:
+                return [s.decode(errors="replace") for s in attribute.strings]
+            case kind.INTS | kind.FLOATS:
+                return list(helper.get_attribute_value(attribute))
+            case _:
+                return helper.get_attribute_value(attribute)
+
+    def _unique(self, proto: onnx.NodeProto, scope: Scope) -> str:
+        """The node's own name, or one made of its operator and output."""
+        output = next((o for o in proto.output if o), "")
+        name = scope.prefix + (proto.name or f"{proto.op_type}_{output}")
+        if not proto.name:
+            base, count = name, 1
+            while name in self._names:
+                count += 1
+                name = f"{base}_{count}"
+        self._names.add(name)
+        return name
+
+    def _outputs(self, node: Node) -> Sequence[Value]:
+        self.builder.node = node.name
+        if any(value is not None and value.unknown for value in node.inputs):
+            return self._after_unknown(node)
+        try:
+            outputs = self._specialise(node)
+        except Unsupported as error:
+            return self._problem(node, error)
+        except ModelError as error:
+            raise ModelError(
+                f"{node.proto.op_type} {node.name!r} does not fit its inputs ({error}): "
+                "check the input shapes, or export the model again"
+            ) from error
+        return outputs
+
+    def _problem(self, node: Node, error: Unsupported) -> list[Value]:
+        where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
+        self.problems.append(Problem(node.name, node.proto.op_type, where, error))
+        return [Value(name) for name in node.proto.output]
+
+    def _after_unknown(self, node: Node) -> list[Value]:
+        """Outputs of a node whose inputs are unknown: only its operator can be judged."""
+        if self._meaning(node) is None:
+            return self._problem(node, _no_meaning(node))
+        return [Value(name) for name in node.proto.output]
+
+    def _meaning(self, node: Node) -> Callable[[Node], Sequence[Value]] | None:
+        """How the node's operator is handled, or None if it is not."""
+        op_type = node.proto.op_type
+        if (node.domain, op_type, node.proto.overload) in self.functions:
+            return self._model_function
+        if node.domain or schema_of(op_type, node.opset) is None or op_type in _RANDOM:
+            return None
+        if op_type in CONTROL:
+            return lambda node: CONTROL[op_type](self, node)
+        if self._can_evaluate(node):
+            return self._evaluated
+        if op_type in RULES:
+            return self._rewritten
+        if op_type in KINDS:
+            return self._emitted
+        schema = schema_of(op_type, node.opset)
+        if schema.has_function or schema.has_context_dependent_function:
+            return self._schema_function
+        return None
+
+    def _specialise(self, node: Node) -> Sequence[Value]:
+        meaning = self._meaning(node)
+        if meaning is None:
+            raise _no_meaning(node)
+        return meaning(node)
+
+    def _can_evaluate(self, node: Node) -> bool:
+        op_type, inputs = node.proto.op_type, node.inputs
+        sequences = any(v is not None and v.items is not None for v in inputs)
+        return not sequences and is_known(inputs) and not grows(op_type, inputs, {})
+
+    def _evaluated(self, node: Node) -> Sequence[Value]:
+        names, op_type = list(node.proto.output), node.proto.op_type
+        try:
+            arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
+        except ModelError:
+            raise
+        except Exception as error:  # the reference evaluator raises whatever its numpy code does
+            raise Unsupported(f"it cannot be evaluated on constants ({error})") from error
+        return [Value("") if a is None else constant("", a) for a in arrays]
+
+    def _call(self, node: Node) -> Call:
+        op_type = node.proto.op_type
+        schema = schema_of(op_type, node.opset)
+        used = [bool(name) for name in node.proto.output]
+        attributes = dict(node.attributes)
+        version = schema.since_version
+        return Call(op_type, version, list(node.inputs), attributes, used, self.builder)
+
+    def _rewritten(self, node: Node) -> Sequence[Value]:
+        return RULES[node.proto.op_type](self._call(node))
+
+    def _emitted(self, node: Node) -> Sequence[Value]:
+        return self._call(node).emit()
+
+    def _model_function(self, node: Node) -> Sequence[Value]:
+        key = (node.domain, node.proto.op_type, node.proto.overload)
+        function = self.functions[key]
+        return self._function(node, function, {a.name: a for a in function.attribute_proto})
+
+    def _schema_function(self, node: Node) -> Sequence[Value]:
+        schema = schema_of(node.proto.op_type, node.opset)
+        defaults = {
+            n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
+        }
+        if schema.has_function:
+            return self._function(node, schema.function_body, defaults)
+        names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
+        proto = make_node(node.proto.op_type, names, node.proto.output, node.attributes)
+        types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
+        body = schema.get_context_dependent_function(proto.SerializeToString(), types)
+        return self._function(node, onnx.FunctionProto.FromString(body), defaults)
+
+    def _function(
+        self,
+        node: Node,
+        function: onnx.FunctionProto,
+        defaults: Mapping[str, onnx.AttributeProto],
+    ) -> list[Value]:
+        opsets = opsets_of(function.opset_import) or node.scope.opsets
+        scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
+        scope.values = dict.fromkeys(function.input)
+        scope.values.update(zip(function.input, node.inputs, strict=False))
+        self.walk(function.node, scope)
+        pairs = zip(function.output, node.proto.output, strict=False)
+        return [_required(scope[name]) if used else Value("") for name, used in pairs]
+
+
+def _required(value: Value | None) -> Value:
+    if value is None:
+        raise Unsupported("a function returns an input that is left out", "correct the model")
+    return value
+
+
+def _no_meaning(node: Node) -> Unsupported:
+    """Why no operator of this kind can be compiled."""
+    op_type = node.proto.op_type
+    if node.domain:
+        remedy = "export the model with standard ONNX operators"
+        return Unsupported(f"operators of the domain {node.domain!r} are not known", remedy)
+    if schema_of(op_type, node.opset) is None:
+        remedy = "check the operator's name and the model's opset, or upgrade onnx"
+        return Unsupported(f"onnx {onnx.__version__} has no such operator", remedy)
+    if op_type in _RANDOM:
+        return Unsupported("it draws random numbers", "make the random tensor an input")
+    if op_type in _DATA_DEPENDENT:
+        reason = "the shape of its result depends on values that are computed at run time"
+        return Unsupported(reason, "cut the model before it and run the rest elsewhere")
+    return Unsupported("there is no kernel for it", "rewrite the model with other operators")

@@ -1,0 +1,51 @@
+"""The pass that cuts a graph into clusters."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from compiler.analysis.graph import quotient
+from compiler.analysis.partitioning import PARTITIONINGS
+from compiler.analysis.units import graphs_of, group_graph
+from compiler.errors import PipelineError
+from compiler.passes.reorder import reorder_groups
+
+
+@dataclass(frozen=True)
+class Partition(ModulePass):
+    """Cut the graph into clusters of groups; each is launched as one unit on one stream.
+
+    Requires: `fuse` ran. Ensures: every group has a `partition`, clusters do not wait for each
+    other in a circle, and the groups of a cluster follow each other; older streams are dropped.
+
+        %1 = dataflow.group "Conv_a" (%0) ...
+        %2 = dataflow.group "Conv_b" (%0) ...
+        %3 = dataflow.group "Relu" (%1) ...
+      becomes, with max-nodes=2,
+        %1 = dataflow.group "Conv_a" partition 0 : i64 (%0) ...
+        %3 = dataflow.group "Relu" partition 0 : i64 (%1) ...
+        %2 = dataflow.group "Conv_b" partition 1 : i64 (%0) ...
+    """
+
+    name = "partition"
+
+    policy: str = "ppd"
+    """A policy of `compiler.analysis.partitioning`."""
+    max_nodes: int = 8
+    """About the largest number of groups in a cluster."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Partition every `dataflow.graph` of the module."""
+        if self.max_nodes < 1:
+            raise PipelineError(f"max-nodes must be at least 1, not {self.max_nodes}")
+        for graph in graphs_of(op):
+            groups = group_graph(graph)
+            cluster_of = PARTITIONINGS[self.policy](groups.dag, self.max_nodes)
+            clusters = quotient(groups.dag, cluster_of).members
+            for cluster, members in enumerate(clusters):
+                for v in members:
+                    groups.groups[v].partition = IntegerAttr(cluster, i64)
+                    groups.groups[v].stream = None
+            reorder_groups(graph, [groups.groups[v] for members in clusters for v in members])

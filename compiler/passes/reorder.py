@@ -1,0 +1,41 @@
+"""The one way in which passes move the groups of a graph."""
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+
+
+def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:
+    """Put the groups into this order, which must be legal, and views right before their use.
+
+    Weights and constants come first, views that no group uses last.
+    """
+    block = graph.body.block
+    operations = list(block.ops)
+    placed: dict[Operation, None] = {
+        op: None for op in operations if not isinstance(op, GroupOp | OperatorOp)
+    }
+    terminator = operations.pop()
+    del placed[terminator]
+    for op in (*groups, *(op for op in operations if isinstance(op, OperatorOp))):
+        _place(op, placed)
+    for op in placed:
+        block.detach_op(op)
+        block.insert_ops_before([op], terminator)
+
+
+def _place(op: Operation, placed: dict[Operation, None]) -> None:
+    """Add an operation after the views it needs, without recursion: chains may be long."""
+    stack = [op]
+    while stack:
+        missing = [o for o in _owners(stack[-1]) if isinstance(o, OperatorOp) and o not in placed]
+        if missing:
+            stack.extend(missing)
+        else:
+            placed.setdefault(stack.pop())
+
+
+def _owners(op: Operation) -> list[Operation]:
+    return [v.owner for v in op.operands if isinstance(v.owner, Operation)]

@@ -1,0 +1,296 @@
+"""The Hypothesis generators of every test: graphs, models with data, and pipelines.
+
+Generated models use values of a few units and stay there, so float results may be compared with
+small tolerances and int32 results (`dtype="int32"`) must agree in every bit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from compiler.analysis.graph import DAG
+from compiler.ir.types import shape_of
+from tests.graphs import GraphBuilder
+
+Array = NDArray[np.generic]
+LARGEST = 64
+"""No intermediate tensor is larger than this in magnitude (Clip keeps it so)."""
+
+
+@st.composite
+def dags(draw: st.DrawFn, max_nodes: int = 24, max_cost: int = 1000) -> DAG:
+    """Weighted graphs of 1 to `max_nodes` nodes, from chains to dense ones; costs may be 0."""
+    count = draw(st.integers(1, max_nodes))
+    density = draw(st.sampled_from([0.05, 0.15, 0.4, 0.8]))
+    reach = draw(st.sampled_from([2, 6, max_nodes]))
+    random = draw(st.randoms(use_true_random=False))
+    costs = [random.randint(0, max_cost) for _ in range(count)]
+    near = ((u, v) for v in range(count) for u in range(max(0, v - reach), v))
+    return DAG.from_edges(costs, [edge for edge in near if random.random() < density])
+
+
+@st.composite
+def tensors(draw: st.DrawFn, shape: Sequence[int], dtype: str = "float32") -> Array:
+    """An array of small values, from one drawn seed."""
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    if dtype == "float32":
+        return random.uniform(-2, 2, tuple(shape)).astype(dtype)
+    return random.integers(-8, 9, tuple(shape)).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module with its weights and random inputs: what `interpret` takes."""
+
+    module: ModuleOp
+    weights: dict[str, Array]
+    inputs: dict[str, Array]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis shows of a falsifying example: the IR as it is at that time."""
+        printer.text(f"{self.module!s}")
+
+
+@dataclass
+class _State:
+    """A model while it is drawn: all tensors so far, with a bound on their magnitude."""
+
+    draw: st.DrawFn
+    dtype: str
+    build: GraphBuilder = field(default_factory=GraphBuilder)
+    bounds: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+
+    def pick(self, fits: Callable[[SSAValue], bool] = lambda _: True) -> SSAValue | None:
+        """A tensor that fits, recent ones more often, or None."""
+        fitting = [value for value in self.bounds if fits(value)]
+        recent = st.sampled_from(fitting[-3:]) if fitting else st.none()
+        return self.draw(recent | st.sampled_from(fitting)) if fitting else None
+
+    def weight(self, shape: Sequence[int]) -> SSAValue:
+        """A new weight, mostly; else a tensor of that shape."""
+        other = self.pick(lambda v: shape_of(v.type) == tuple(shape))
+        if other is not None and self.draw(st.integers(0, 3)) == 0:
+            return other
+        value = self.build.weight(self.draw(tensors(shape, self.dtype)))
+        self.bounds[value] = 8
+        return value
+
+    def integers(self, values: Sequence[int]) -> SSAValue:
+        """A structural constant."""
+        return self.build.constant(list(values), "int64")
+
+    def add(self, value: SSAValue, bound: float) -> None:
+        """Keep a new tensor, clipped where it may have become large."""
+        if bound > LARGEST:
+            low, high = (self.build.constant(x, self.dtype) for x in (-8, 8))
+            value, bound = self.build.op("Clip", value, low, high), 8
+        self.bounds[value] = bound
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return shape_of(value.type)
+
+
+def _unary(state: _State) -> None:
+    x = state.pick()
+    assert x is not None
+    names = ["Relu", "Neg", "Abs"]
+    if state.dtype == "float32":
+        names += ["Tanh", "Sigmoid", "Erf", "LeakyRelu", "HardSwish"]
+    state.add(state.build.op(state.draw(st.sampled_from(names)), x), state.bounds[x] + 1)
+
+
+def _binary(state: _State) -> None:
+    x = state.pick()
+    assert x is not None
+    shape = _shape(x)
+    kept = [size if state.draw(st.booleans()) else 1 for size in shape]
+    cut = state.draw(st.integers(0, len(shape)))
+    other = state.draw(st.sampled_from([shape, tuple(kept), tuple(kept)[cut:]]))
+    y = state.weight(other) if state.draw(st.booleans()) else None
+    y = y or state.pick(lambda v: _shape(v) == other) or state.build.constant(2, state.dtype)
+    pair = state.draw(st.permutations([x, y]))
+    name = state.draw(st.sampled_from(["Add", "Sub", "Mul", "Max", "Min"]))
+    bounds = [state.bounds.get(v, 2) for v in pair]
+    state.add(state.build.op(name, *pair), prod(bounds) if name == "Mul" else sum(bounds))
+
+
+def _matmul(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 2)
+    if x is not None:
+        *batch, rows, inner = _shape(x)
+        columns = state.draw(st.integers(1, 4))
+        y = state.weight((inner, columns))
+        product = state.build.op("MatMul", x, y, shape=(*batch, rows, columns))
+        state.add(product, inner * state.bounds[x] * state.bounds[y])
+
+
+def _convolution(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) == 4)
+    if x is not None and state.dtype == "float32":
+        images, channels, height, width = _shape(x)
+        size = state.draw(st.sampled_from([1, 3]))
+        depthwise = state.draw(st.booleans())
+        filters = channels if depthwise else state.draw(st.integers(1, 4))
+        w = state.weight((filters, 1 if depthwise else channels, size, size))
+        operands = [x, w, state.weight((filters,))][: state.draw(st.integers(2, 3))]
+        pads, group = [size // 2] * 4, channels if depthwise else 1
+        shape = (images, filters, height, width)
+        y = state.build.op(
+            "Conv", *operands, shape=shape, pads=pads, group=group, kernel_shape=[size, size]
+        )
+        state.add(y, LARGEST + 1)
+
+
+def _pool(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) == 4)
+    if x is not None and state.dtype == "float32":
+        name = state.draw(st.sampled_from(["MaxPool", "AveragePool"]))
+        pooled = state.build.op(name, x, shape=_shape(x), kernel_shape=[3, 3], pads=[1] * 4)
+        state.add(pooled, state.bounds[x])
+
+
+def _reduction(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 1)
+    if x is not None:
+        shape = _shape(x)
+        axis = state.draw(st.integers(0, len(shape) - 1))
+        keep = state.draw(st.integers(0, 1))
+        name = state.draw(st.sampled_from(["ReduceSum", "ReduceMax", "ReduceMin"]))
+        if state.dtype == "float32" and state.draw(st.booleans()):
+            name = "ReduceMean"
+        result = (*shape[:axis], *[1] * keep, *shape[axis + 1 :])
+        y = state.build.op(name, x, state.integers([axis]), shape=result, keepdims=keep)
+        state.add(y, state.bounds[x] * shape[axis])
+
+
+def _normalization(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 1)
+    if x is not None and state.dtype == "float32":
+        if state.draw(st.booleans()):
+            state.add(state.build.op("Softmax", x, axis=-1), 1)
+        else:
+            scale = state.weight(_shape(x)[-1:])
+            y = state.build.op("LayerNormalization", x, scale, shape=_shape(x), epsilon=0.1)
+            state.add(y, LARGEST + 1)
+
+
+def _differ_only_on(axis: int, x: SSAValue, y: SSAValue) -> bool:
+    a, b = _shape(x), _shape(y)
+    return len(a) == len(b) and a[:axis] == b[:axis] and a[axis + 1 :] == b[axis + 1 :]
+
+
+def _concat(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 1)
+    if x is not None:
+        shape = _shape(x)
+        axis = state.draw(st.integers(0, len(shape) - 1))
+        others = st.integers(1, 2)
+        fits = partial(_differ_only_on, axis, x)
+        parts = [x, *(state.pick(fits) or x for _ in range(state.draw(others)))]
+        size = sum(_shape(v)[axis] for v in parts)
+        if size <= 16:
+            result = (*shape[:axis], size, *shape[axis + 1 :])
+            y = state.build.op("Concat", *parts, shape=result, axis=axis)
+            state.add(y, max(state.bounds[v] for v in parts))
+
+
+def _split(state: _State) -> None:
+    x = state.pick(lambda v: any(size >= 2 for size in _shape(v)))
+    if x is not None:
+        shape = _shape(x)
+        axis = state.draw(st.sampled_from([i for i, size in enumerate(shape) if size >= 2]))
+        first = state.draw(st.integers(1, shape[axis] - 1))
+        sizes = [first, shape[axis] - first]
+        shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+        for value in state.build.split("Split", [x, state.integers(sizes)], shapes, axis=axis):
+            state.add(value, state.bounds[x])
+
+
+def _slice(state: _State) -> None:
+    x = state.pick(lambda v: any(size >= 2 for size in _shape(v)))
+    if x is not None:
+        shape = _shape(x)
+        axis = state.draw(st.sampled_from([i for i, size in enumerate(shape) if size >= 2]))
+        start = state.draw(st.integers(0, shape[axis] - 1))
+        result = (*shape[:axis], shape[axis] - start, *shape[axis + 1 :])
+        bounds = (state.integers([value]) for value in (start, shape[axis], axis))
+        state.add(state.build.op("Slice", x, *bounds, shape=result), state.bounds[x])
+
+
+def _reshape(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 1)
+    if x is not None:
+        shape = _shape(x)
+        cut = state.draw(st.integers(1, len(shape)))
+        result = state.draw(
+            st.sampled_from([(prod(shape),), (1, *shape), (prod(shape[:cut]), *shape[cut:])])
+        )
+        y = state.build.op("Reshape", x, state.integers(result), shape=result)
+        state.add(y, state.bounds[x])
+
+
+def _transpose(state: _State) -> None:
+    x = state.pick(lambda v: len(_shape(v)) >= 2)
+    if x is not None:
+        order = state.draw(st.permutations(range(len(_shape(x)))))
+        result = tuple(_shape(x)[axis] for axis in order)
+        y = state.build.op("Transpose", x, shape=result, perm=list(order))
+        state.add(y, state.bounds[x])
+
+
+_STEPS = [
+    _unary, _unary, _unary, _binary, _binary, _binary, _matmul, _matmul, _convolution,
+    _convolution, _pool, _reduction, _normalization, _concat, _split, _slice, _reshape, _transpose,
+]  # fmt: skip
+
+
+@st.composite
+def dataflow_graphs(draw: st.DrawFn, dtype: str = "float32", max_operators: int = 12) -> Model:
+    """Valid ungrouped models of real ONNX operators over tensors of a few dozen elements.
+
+    They have one or two inputs, one to three outputs (inputs, weights and repeated values among
+    them) and operators whose results nobody uses.
+    """
+    state = _State(draw, dtype)
+    shapes = st.sampled_from([(1, 2, 4, 4), (1, 3, 2, 3), (2, 3, 4), (1, 4), (3, 4), (1, 2, 6)])
+    inputs = [draw(tensors(draw(shapes), dtype)) for _ in range(draw(st.integers(1, 2)))]
+    for index, array in enumerate(inputs):
+        state.bounds[state.build.input(f"x{index}", array.shape, dtype)] = 8
+    for _ in range(draw(st.integers(1, max_operators))):
+        draw(st.sampled_from(_STEPS))(state)
+    last = list(state.bounds)[-1]
+    others = [state.pick() for _ in range(draw(st.integers(0, 2)))]
+    outputs = [last, *(value for value in others if value is not None)]
+    module = state.build.finish(*outputs)
+    return Model(module, state.build.weights, {f"x{i}": a for i, a in enumerate(inputs)})
+
+
+STREAMS = ("ppd", "opara", "sequential")
+ORDERS = ("source", "critical-path", "opara")
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, schedule: bool = True) -> str:
+    """Pipelines of legal order with random options; with `schedule` they end in `taskflow`."""
+    passes = ["canonicalize"] if draw(st.booleans()) else []
+    passes.append(draw(st.sampled_from(["fuse", "fuse{max-ops=1}", "fuse{max-ops=4}"])))
+    if draw(st.booleans()):
+        passes.append(f"partition{{policy=ppd max-nodes={draw(st.integers(1, 8))}}}")
+    streams, policy = draw(st.integers(1, 4)), draw(st.sampled_from(STREAMS))
+    passes.append(f"assign-streams{{policy={policy} streams={streams}}}")
+    if draw(st.booleans()):
+        passes.append(f"order-launches{{policy={draw(st.sampled_from(ORDERS))}}}")
+    if schedule:
+        passes += ["lower-to-taskflow", "insert-sync"]
+        passes += ["elide-sync"] if draw(st.booleans()) else []
+        passes.append(f"plan-memory{{reuse={draw(st.sampled_from(['none', 'concurrent']))}}}")
+    return ",".join(passes)
