@@ -10,6 +10,7 @@ from tvm import IRModule, tirx
 from compiler.errors import KernelError
 from compiler.kernels.launches import LaunchFunction, launch_module
 from compiler.kernels.mathematics import link_mathematics
+from compiler.kernels.tables import link_tables
 from compiler.kernels.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
@@ -62,7 +63,7 @@ def compile_object(name: str, launches: list[LaunchFunction], target: CpuTarget)
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
-    return optimise("\n".join([link_mathematics(text), *entries]), target)
+    return optimise("\n".join([link_mathematics(link_tables(text)), *entries]), target)
 
 
 def optimise(text: str, target: CpuTarget) -> bytes:

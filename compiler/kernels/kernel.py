@@ -1,7 +1,18 @@
 """Building one kernel, from group to KernelSpec, in the process at hand."""
 
 from compiler.errors import FlowloomError, KernelError
-from compiler.kernels import activation, contraction, elementwise
+from compiler.kernels import (
+    activation,
+    contraction,
+    elementwise,
+    injective,
+    normalization,
+    opaque,
+    pooling,
+    reduction,
+    resize,
+    shapes,
+)
 from compiler.kernels.codegen import compile_object
 from compiler.kernels.generic import schedule_generic
 from compiler.kernels.group import Group
@@ -11,7 +22,18 @@ from compiler.kernels.target import CpuTarget
 from compiler.kernels.templates import apply_template
 from compiler.schedule import KernelSpec, Launch
 
-LOWERING_MODULES = (activation, contraction, elementwise)
+LOWERING_MODULES = (
+    activation,
+    contraction,
+    elementwise,
+    injective,
+    normalization,
+    opaque,
+    pooling,
+    reduction,
+    resize,
+    shapes,
+)
 """The modules that register lowerings when they are imported."""
 
 

@@ -10,15 +10,13 @@ from tvm import te, tirx
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.tables import table_element
 
 Value = te.Tensor | numpy.ndarray
 Lowering = Callable[["Context"], te.Tensor | Sequence[te.Tensor]]
 
 LOWERINGS: dict[str, Lowering] = {}
 """The lowering of each ONNX operator type."""
-
-TABLE_LIMIT = 4096
-"""Most elements of a constant that is compiled into the code when its elements are read."""
 
 
 def lowering(*types: str) -> Callable[[Lowering], Lowering]:
@@ -71,7 +69,7 @@ class Context:
             raise self.fail(f"input {position} is missing")
         if isinstance(value, te.Tensor):
             return value
-        return constant_tensor(value, self.info(position).dtype, self.fail)
+        return constant_tensor(value, self.info(position).dtype)
 
     def array(self, position: int) -> numpy.ndarray:
         """An input whose value must be known."""
@@ -99,24 +97,11 @@ def _pinned(indices: Iterable[Any], shape: Sequence[int]) -> list[Any]:
     return [0 if extent == 1 else index for index, extent in zip(indices, shape, strict=True)]
 
 
-def constant_tensor(
-    value: numpy.ndarray, dtype: str, fail: Callable[[str], KernelError]
-) -> te.Tensor:
-    """A tensor that computes the elements of a constant with a tree of selections."""
-    flat = value.reshape(-1)
-    if flat.size > TABLE_LIMIT:
-        raise fail(f"a constant of {flat.size} elements is read; make it a weight")
-
-    def pick(position: Any, low: int, high: int) -> Any:
-        if high - low == 1 or (flat[low:high] == flat[low]).all():
-            return tirx.const(flat[low].item(), dtype)
-        middle = (low + high) // 2
-        return tirx.Select(
-            position < middle, pick(position, low, middle), pick(position, middle, high)
-        )
+def constant_tensor(value: numpy.ndarray, dtype: str) -> te.Tensor:
+    """A tensor that yields the elements of a constant."""
 
     def body(*indices: Any) -> Any:
-        return pick(flatten_index(indices, value.shape), 0, flat.size)
+        return table_element(value, flatten_index(indices, value.shape), dtype)
 
     return te.compute(value.shape, body, name="constant")
 
@@ -155,7 +140,7 @@ class Emitter:
         if isinstance(tensor, te.Tensor):
             return tensor
         info = self.group.values[value]
-        return constant_tensor(tensor.reshape(info.shape), info.dtype, KernelError)
+        return constant_tensor(tensor.reshape(info.shape), info.dtype)
 
     def lower(self, operator: Operator) -> None:
         """Lower one operator whose inputs have been lowered."""

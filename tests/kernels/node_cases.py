@@ -1,0 +1,90 @@
+"""ONNX's own node test cases of the operators that have kernels, each as a group of one operator."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy
+import onnx
+from onnx.backend.test.case.node import collect_testcases
+from onnx.helper import get_attribute_value
+
+from compiler.analysis.operators import KINDS, STRUCTURAL_INPUTS
+from compiler.kernels.group import Group, TensorInfo
+from compiler.schedule import ELEMENT_BYTES
+from tests.kernels.harness import single
+
+Array = numpy.ndarray
+
+
+@dataclass(frozen=True)
+class NodeCase:
+    """One case: the group, the arrays that it reads, and the results expected."""
+
+    name: str
+    group: Group
+    inputs: list[Array]
+    expected: list[Array]
+    rtol: float
+    atol: float
+
+
+@cache
+def backend_cases() -> dict[str, object]:
+    """Every single-node case of the installed onnx whose operator has a kernel."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    return {c.name: c for c in cases if c.model is not None and _is_kernel(c.model.graph)}
+
+
+def _is_kernel(graph: onnx.GraphProto) -> bool:
+    known = len(graph.node) == 1 and graph.node[0].op_type in KINDS
+    return known and graph.node[0].domain in ("", "ai.onnx")
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
+    """A node's attributes as Python values."""
+    values = {a.name: get_attribute_value(a) for a in node.attribute}
+    return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+
+
+def plain_types(case: object) -> bool:
+    """Whether all of a case's values are tensors of the dtypes that kernels know."""
+    arrays = [a for pair in case.data_sets[0] for a in pair]
+    known = all(isinstance(a, Array) and a.dtype.name in ELEMENT_BYTES for a in arrays)
+    graph = case.model.graph
+    return known and all(v.type.HasField("tensor_type") for v in (*graph.input, *graph.output))
+
+
+def node_case(name: str) -> NodeCase:
+    """Turn a case into a group."""
+    case = backend_cases()[name]
+    graph = case.model.graph
+    node = graph.node[0]
+    given, expected = case.data_sets[0]
+    arrays = dict(zip((v.name for v in graph.input), map(numpy.asarray, given), strict=True))
+    results = dict(zip((v.name for v in graph.output), map(numpy.asarray, expected), strict=True))
+    outputs = [
+        TensorInfo(results[n].dtype.name, results[n].shape) if n else TensorInfo("", ())
+        for n in node.output
+    ]
+    group, inputs = single(
+        node.op_type,
+        [arrays.get(n) for n in node.input],
+        outputs,
+        attributes_of(node),
+        STRUCTURAL_INPUTS.get(node.op_type, ()),
+    )
+    wanted = tuple(n for n, o in zip(group.outputs, outputs, strict=True) if o.dtype)
+    group = Group(
+        group.name, group.values, group.inputs, group.weights, group.constants, group.operators, wanted
+    )
+    listed = [results[n] for n in node.output if n]
+    return NodeCase(name, group, inputs, listed, case.rtol, case.atol)
+
+
+def usable_names() -> Iterator[str]:
+    """The names of the cases that can be a group."""
+    return (name for name, case in backend_cases().items() if plain_types(case))
