@@ -27,7 +27,6 @@ def llvm_text(module: IRModule, target: CpuTarget) -> str:
         tirx.transform.BindTarget(tvm_target),
         tirx.transform.FP8StorageLegalize(),
         tirx.transform.BF16StorageLegalize(),
-        tirx.transform.LowerTVMBuiltin(),
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
@@ -58,15 +57,27 @@ def entry_text(symbol: str, body: str, arguments: int) -> str:
 def compile_object(name: str, launches: list[LaunchFunction], target: CpuTarget) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target)
+    kernel_text = text[: text.find("@__truncsfhf2")]
     entries = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
-    return optimise("\n".join([link_mathematics(link_tables(text)), *entries]), target)
+    linked = "\n".join([link_mathematics(link_tables(text)), *entries])
+    return optimise(linked, target, vectorise=not wraps_index(kernel_text))
 
 
-def optimise(text: str, target: CpuTarget) -> bytes:
+def wraps_index(text: str) -> bool:
+    """Whether code takes a remainder by a power of two.
+
+    LLVM 22's loop vectoriser takes `i & 3` for `i` in interleaved accesses: wrong results.
+    """
+    divisors = (int(mask) + 1 for mask in re.findall(r"= and i(?:32|64) %[\w.]+, (\d+)$", text, re.M))
+    remainders = map(int, re.findall(r"= [su]rem i(?:32|64) %[\w.]+, (\d+)$", text, re.M))
+    return any(n > 1 and n & (n - 1) == 0 for n in (*divisors, *remainders))
+
+
+def optimise(text: str, target: CpuTarget, vectorise: bool = True) -> bytes:
     """Optimise LLVM code for a target and emit its object."""
     machine = target.machine()
     try:
@@ -74,7 +85,7 @@ def optimise(text: str, target: CpuTarget) -> bytes:
     except RuntimeError as error:
         raise KernelError(f"the generated LLVM code is invalid: {error}") from error
     tuning = llvm.PipelineTuningOptions(speed_level=3)
-    tuning.loop_vectorization = tuning.slp_vectorization = True
+    tuning.loop_vectorization = tuning.slp_vectorization = vectorise
     tuning.loop_interleaving = tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

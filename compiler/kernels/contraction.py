@@ -83,7 +83,7 @@ def conv_transpose(context: Context) -> te.Tensor:
             window.append(tap)
             tests += [source >= 0, source < shape[2 + i]]
             tests += [tap < kernel[2 + i]] if kernel[2 + i] % steps[i] else []
-            tests += [tirx.floormod(reach, strides[i]) == 0] if steps[i] != strides[i] else []
+            tests += [tirx.EQ(tirx.floormod(reach, strides[i]), 0)] if steps[i] != strides[i] else []
         first = c // per_group * channels if groups > 1 else 0
         left = cast(data(n, first + channel, *at), accumulator)
         right = cast(weight(first + channel, c % per_group, *window), accumulator)

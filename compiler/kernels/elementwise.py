@@ -26,7 +26,7 @@ def cast(x: Scalar, dtype: str) -> Scalar:
     if source == dtype:
         return x
     if dtype == "bool":
-        return x != tirx.const(0, source)
+        return tirx.NE(x, tirx.const(0, source))
     if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
         return x.astype("int32").astype(dtype)
     if source in NARROW or (dtype in NARROW and source != "float32"):
@@ -104,13 +104,14 @@ def _negate(x: Scalar) -> Scalar:
 def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) -> Scalar:
     """An integer division that gives 0 for a divisor 0, and wraps instead of trapping for -1."""
     zero, one = _zero(a), _one(a)
-    safe = tirx.Select(b == zero, one, b)
+    by_zero = tirx.EQ(b, zero)
+    safe = tirx.Select(by_zero, one, b)
     if dtype_of(a).startswith("u"):
-        return tirx.Select(b == zero, zero, function(a, safe))
-    minus = zero - one
-    safe = tirx.Select(b == minus, one, safe)
-    by_minus = zero - function(a, one)
-    return tirx.Select(b == zero, zero, tirx.Select(b == minus, by_minus, function(a, safe)))
+        return tirx.Select(by_zero, zero, function(a, safe))
+    by_minus = tirx.EQ(b, tirx.const(-1, dtype_of(b)))
+    safe = tirx.Select(by_minus, one, safe)
+    wrapped = zero - function(a, one) if function is tirx.truncdiv else zero
+    return tirx.Select(by_zero, zero, tirx.Select(by_minus, wrapped, function(a, safe)))
 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
@@ -124,7 +125,8 @@ def _modulo(a: Scalar, b: Scalar) -> Scalar:
     if dtype_of(a).startswith("u"):
         return rest
     zero = _zero(a)
-    wrong = tirx.all(rest != zero, (rest < zero) != (b < zero))
+    below = tirx.all(rest < zero, b > zero)
+    wrong = tirx.any(below, tirx.all(rest > zero, b < zero))
     return tirx.Select(wrong, rest + b, rest)
 
 
@@ -151,14 +153,14 @@ for _type, _function in {
     "Ceil": tirx.ceil,
     "Round": tirx.nearbyint,
     "IsNaN": is_nan,
-    "Equal": lambda a, b: a == b,
+    "Equal": tirx.EQ,
     "Greater": lambda a, b: a > b,
     "GreaterOrEqual": lambda a, b: a >= b,
     "Less": lambda a, b: a < b,
     "LessOrEqual": lambda a, b: a <= b,
     "And": lambda a, b: tirx.all(a, b),
     "Or": lambda a, b: tirx.any(a, b),
-    "Xor": lambda a, b: a.astype("int8") != b.astype("int8"),
+    "Xor": lambda a, b: tirx.NE(a.astype("int8"), b.astype("int8")),
     "Not": _logical_not,
     "BitwiseAnd": lambda a, b: a & b,
     "BitwiseOr": lambda a, b: a | b,
@@ -195,13 +197,16 @@ def modulo(context: Context) -> te.Tensor:
 
 @lowering("BitShift")
 def bit_shift(context: Context) -> te.Tensor:
-    """Shift left or right; a shift by the width or more gives 0."""
+    """Shift left or right; a count outside the width shifts everything out."""
     left = context.attribute("direction") == "LEFT"
     bits = numpy.dtype(context.output.dtype).itemsize * 8
 
     def function(x: Scalar, count: Scalar) -> Scalar:
-        inside = count < tirx.const(bits, dtype_of(count))
-        by = tirx.Select(inside, count, _zero(count))
+        kind, wide_count = dtype_of(x), count.astype("int64")
+        inside = tirx.all(wide_count >= 0, wide_count < bits)
+        by = tirx.Select(inside, wide_count, tirx.const(bits - 1, "int64")).astype(kind)
+        if not left and not kind.startswith("u"):
+            return x >> by
         return tirx.Select(inside, x << by if left else x >> by, _zero(x))
 
     return elementwise(context, function)
@@ -240,7 +245,7 @@ def is_infinite(context: Context) -> te.Tensor:
 
     def function(x: Scalar) -> Scalar:
         infinity = tirx.infinity(dtype_of(x))
-        tests = [x == (infinity if sign > 0 else _negate(infinity)) for sign in wanted]
+        tests = [tirx.EQ(x, infinity if sign > 0 else _negate(infinity)) for sign in wanted]
         return tirx.any(*tests) if tests else tirx.const(0, "bool")
 
     return elementwise(context, function)
@@ -269,22 +274,3 @@ def _short_power(x: Scalar, exponent: float) -> Scalar:
     one = _one(x)
     options = {1.0: x, 2.0: x * x, 3.0: x * x * x, 0.5: tirx.sqrt(x), -1.0: one / x, 0.0: one}
     return options[exponent]
-
-
-@lowering("BatchNormalization")
-def batch_normalization(context: Context) -> te.Tensor:
-    """Inference: `(x - mean) / sqrt(variance + epsilon) * scale + bias` by channel."""
-    if context.attribute("training_mode", 0):
-        raise context.fail("training mode is not supported; export the model for inference")
-    epsilon = tirx.const(context.attribute("epsilon", 1e-5), wide(context.info(4).dtype))
-    scale, bias, mean, variance = (context.tensor(i) for i in range(1, 5))
-    dtype = context.output.dtype
-
-    def body(*indices: Any) -> Scalar:
-        c = indices[1] if len(indices) > 1 else 0
-        x = cast(context.element(0, indices), wide(dtype))
-        s, b, m, v = (cast(t(c), wide(str(t.dtype))) for t in (scale, bias, mean, variance))
-        factor = cast(s, wide(dtype)) / cast(tirx.sqrt(v + epsilon), wide(dtype))
-        return cast((x - cast(m, wide(dtype))) * factor + cast(b, wide(dtype)), dtype)
-
-    return te.compute(context.output.shape, body, name="BatchNormalization")

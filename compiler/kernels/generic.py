@@ -1,33 +1,43 @@
-"""The schedule that fits every group: what can be inlined is, each root nest gets a grid."""
+"""The schedule that fits every group: inline what can be, attach statistics to rows, vectorise.
+
+Root nests get a grid of blocks; inside, the innermost loop is contiguous where the data allow,
+and LLVM's loop vectoriser does the rest.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from math import prod
 
 from tvm import s_tir, te
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import IntImm
 
+from compiler.analysis.operators import KINDS, Kind
+from compiler.kernels.access import BlockFacts, can_fuse, extent_of, facts
 from compiler.kernels.group import Group
 from compiler.kernels.lowering import Emitter
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
-"""Inner iterations that one block of the grid should have, about 10 to 100 us."""
+"""Innermost iterations that one block of a grid should have, about 10 to 100 us."""
 
-MAX_BLOCKS = 256
-"""Most blocks of one launch."""
+INNER_WORK = 64
+"""Iterations that the vectorised innermost loops should have together."""
 
 
-def schedule_generic(group: Group, target: CpuTarget) -> Scheduled:
-    """Lower a group and schedule it without knowing what it computes."""
+def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
+    """Lower a group and schedule it without knowing what it computes.
+
+    Without `attach` every stage that cannot be inlined is a launch of its own, through workspaces.
+    """
     emitter = Emitter(group)
     results = emitter.lower_all()
     function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
-    schedule = s_tir.Schedule(function)
-    schedule_blocks(schedule)
-    return Scheduled(schedule.mod["main"])
+    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
+        return Scheduled(function)
+    schedule = s_tir.Schedule(function, debug_mask="none")
+    nests = GenericSchedule(schedule, attach)
+    nests.apply()
+    return Scheduled(schedule.mod["main"], reassociate=nests.reduces)
 
 
 def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
@@ -42,56 +52,170 @@ def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
     return tensors
 
 
-@dataclass(frozen=True)
-class BlockFacts:
-    """What the schedule needs to know of a block."""
-
-    spatial: int
-    reduction: bool
-    output: bool
+def divisor_below(number: int, limit: int) -> int:
+    """The largest divisor of a number that is at most `limit` (at least 1)."""
+    return next(d for d in range(max(1, min(number, limit)), 0, -1) if number % d == 0)
 
 
-def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
-    """Read a block's iteration kinds, and whether it writes a result."""
-    node = schedule.get(block)
-    kinds = [int(v.iter_type) for v in node.iter_vars]
-    params = list(schedule.mod["main"].params)
-    output = any(region.source.same_as(p) for region in node.writes for p in params)
-    return BlockFacts(kinds.count(0), 2 in kinds, output)
+class GenericSchedule:
+    """Schedules the blocks of one function, from the results backwards."""
 
+    def __init__(self, schedule: s_tir.Schedule, attach: bool):
+        self.schedule = schedule
+        self.attach = attach
+        self.reduces = False
+        self.row_loops: list[tuple[LoopRV, tuple[int, ...]]] = []
 
-def schedule_blocks(schedule: s_tir.Schedule) -> None:
-    """Inline what can be, then give each remaining root block its loops."""
-    for block in root_blocks(schedule):
-        known = facts(schedule, block)
-        if not known.reduction and not known.output:
-            schedule.compute_inline(block)
-    for block in root_blocks(schedule):
-        loops = schedule.get_loops(block)
-        spatial = loops[: facts(schedule, block).spatial]
-        if spatial:
-            grid(schedule, spatial[:-1] or spatial, work=BLOCK_WORK)
+    def apply(self) -> None:
+        """Inline, then give each block that is left a place."""
+        self.inline()
+        blocks = self.root_blocks()
+        known = [facts(self.schedule, block) for block in blocks]
+        self.reduces = any(f.reduces for f in known)
+        hosts = self.hosts(blocks, known)
+        for number in reversed(range(len(blocks))):
+            if hosts[number] == number:
+                guests = [known[i] for i, host in enumerate(hosts) if host == number != i]
+                row = self.nest(blocks[number], known[number], guests)
+                for guest in reversed(range(number)):
+                    if hosts[guest] == number:
+                        self.place(blocks[guest], known[guest], row)
 
+    def root_blocks(self) -> list[SBlockRV]:
+        """The blocks under the root, in order."""
+        return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
 
-def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
-    """The blocks under the root, in order."""
-    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+    def inline(self) -> None:
+        """Inline the stages that are no reduction, no result, and not marked to be kept."""
+        for block in self.root_blocks():
+            known = facts(self.schedule, block)
+            if not (known.reduces or known.output or (known.keep and self.has_reader(block))):
+                self.schedule.compute_inline(block)
 
+    def has_reader(self, block: SBlockRV) -> bool:
+        """Whether another block reads a block's result."""
+        return len(self.schedule.get_consumers(block)) > 0
 
-def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
-    """The constant extent of a loop."""
-    extent = schedule.get(loop).extent
-    assert isinstance(extent, IntImm)
-    return int(extent)
+    def hosts(self, blocks: list[SBlockRV], known: list[BlockFacts]) -> list[int]:
+        """For each block the block in whose rows it is computed; itself for a nest of its own."""
+        names = [f.name for f in known]
+        hosts = list(range(len(blocks)))
+        for number in reversed(range(len(blocks))):
+            if known[number].output or not self.attach:
+                continue
+            readers = {
+                hosts[names.index(facts(self.schedule, c).name)]
+                for c in self.schedule.get_consumers(blocks[number])
+            }
+            if len(readers) == 1 and self.fits(known[number], known[next(iter(readers))], known):
+                hosts[number] = readers.pop()
+        return hosts
 
+    def fits(self, guest: BlockFacts, host: BlockFacts, known: list[BlockFacts]) -> bool:
+        """Whether computing a block in the host's rows repeats no work."""
+        if host.reduces and not host.output:
+            return False
+        if guest.buffer not in host.used:
+            return True
+        varying = host.used[guest.buffer]
+        outer = [axis for axis in self.outer_axes(host, []) if host.extents[axis] > 1]
+        if guest.reduces:
+            return len(host.direct[guest.buffer]) > 0 or max(guest.extents, default=1) == 1
+        return all(axis in varying for axis in outer)
 
-def grid(schedule: s_tir.Schedule, loops: Sequence[LoopRV], work: int) -> LoopRV:
-    """Fuse loops, split them into blocks and mark those; returns the loop inside a block."""
-    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
-    extent = extent_of(schedule, fused)
-    blocks = min(extent, MAX_BLOCKS)
-    while extent % blocks:
-        blocks -= 1
-    outer, inner = schedule.split(fused, [blocks, None])
-    schedule.parallel(outer)
-    return inner
+    def outer_axes(self, host: BlockFacts, guests: Sequence[BlockFacts]) -> list[int]:
+        """The spatial axes of a nest that run over rows: those that all its guests vary with."""
+        axes = list(range(host.spatial))
+        inner_reduction = host.reduces and host.reduce_inner
+        for guest in guests:
+            if guest.reduces:
+                inner_reduction = inner_reduction or guest.reduce_inner
+            if guest.reduces and guest.buffer in host.direct:
+                axes = [axis for axis in axes if axis in host.direct[guest.buffer]]
+        invariant = len(axes) < sum(n > 1 for n in host.extents[: host.spatial])
+        if inner_reduction or invariant and self.keeps_last(host, axes):
+            return axes
+        work = 1
+        while axes and work < INNER_WORK:
+            work *= host.extents[axes.pop()]
+        return axes
+
+    def keeps_last(self, host: BlockFacts, axes: Sequence[int]) -> bool:
+        """Whether a nest's innermost axis of more than one element stays inside the rows."""
+        long = [axis for axis in range(host.spatial) if host.extents[axis] > 1]
+        return not long or long[-1] not in axes
+
+    def nest(
+        self, block: SBlockRV, known: BlockFacts, guests: Sequence[BlockFacts]
+    ) -> LoopRV | None:
+        """Give a root block its grid, rows and inner loops; returns the row loop."""
+        loops = list(self.schedule.get_loops(block))
+        if len(loops) != len(known.extents):
+            return None
+        spatial, reduced = loops[: known.spatial], loops[known.spatial :]
+        outer = self.outer_axes(known, guests)
+        inner = [axis for axis in range(known.spatial) if axis not in outer]
+        row = None
+        work = prod(known.extents[axis] for axis in inner) * prod(known.extents[known.spatial :])
+        work *= max([1, *(prod(g.extents[g.spatial :]) for g in guests)])
+        order = [spatial[axis] for axis in (*outer, *inner)]
+        if outer != list(range(len(outer))):
+            self.schedule.reorder(*order)
+        if not guests and not known.reduces:
+            return self.flat(known, order)
+        if outer:
+            row = self.grid([spatial[axis] for axis in outer], work)
+        self.arrange(block, [spatial[axis] for axis in inner], reduced, known)
+        return row
+
+    def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
+        """A nest without reductions: fuse what lies contiguous in every buffer, then cut blocks."""
+        fused = [loops[0]] if loops else []
+        for axis in range(1, len(loops)):
+            if can_fuse(known, axis - 1, axis):
+                fused[-1] = self.schedule.fuse(fused[-1], loops[axis])
+            else:
+                fused.append(loops[axis])
+        if not fused:
+            return
+        inner = 1
+        while len(fused) > 1 and inner < INNER_WORK:
+            inner *= extent_of(self.schedule, fused.pop())
+        self.grid(fused, inner)
+
+    def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
+        """Fuse loops and cut them into blocks of enough work; returns the loop inside a block."""
+        fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+        extent = extent_of(self.schedule, fused)
+        rows = divisor_below(extent, max(1, BLOCK_WORK // max(1, work)))
+        blocks, row = self.schedule.split(fused, [extent // rows, rows])
+        if extent > rows:
+            self.schedule.parallel(blocks)
+        return row
+
+    def place(self, block: SBlockRV, known: BlockFacts, row: LoopRV | None) -> None:
+        """Compute a block inside a row of its host."""
+        if row is None:
+            loops = list(self.schedule.get_loops(block))
+            own = loops
+        else:
+            self.schedule.compute_at(block, row, preserve_unit_loops=True)
+            loops = list(self.schedule.get_loops(block))
+            own = loops[len(loops) - len(known.extents) :]
+        if known.reduces:
+            self.arrange(block, own[: known.spatial], own[known.spatial :], known)
+
+    def arrange(
+        self, block: SBlockRV, spatial: list[LoopRV], reduced: list[LoopRV], known: BlockFacts
+    ) -> None:
+        """Order a reduction's loops for its memory, and set its start value before them."""
+        if not reduced:
+            return
+        inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
+        if not known.reduce_inner and inner:
+            work, last = 1, []
+            while inner and work < INNER_WORK:
+                last.insert(0, inner.pop())
+                work *= extent_of(self.schedule, last[0])
+            self.schedule.reorder(*reduced, *last)
+        self.schedule.decompose_reduction(block, reduced[0])

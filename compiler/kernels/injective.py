@@ -1,6 +1,6 @@
 """Lowerings of injective operators: each output element is one input element from elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -69,16 +69,15 @@ def split(context: Context) -> list[te.Tensor]:
     """Cut a tensor along an axis into the results."""
     data = context.tensor(0)
     axis = normal_axis(context.attribute("axis", 0), len(data.shape))
-    results: list[te.Tensor] = []
-    start = 0
-    for output in context.outputs:
+    starts = numpy.cumsum([0] + [output.shape[axis] for output in context.outputs])
 
-        def body(*i: Any, start: int = start) -> Any:
-            return data(*i[:axis], i[axis] + start, *i[axis + 1 :])
+    def part(start: int) -> Callable[..., Any]:
+        return lambda *i: data(*i[:axis], i[axis] + start, *i[axis + 1 :])
 
-        results.append(te.compute(output.shape, body, name="Split"))
-        start += output.shape[axis]
-    return results
+    return [
+        te.compute(output.shape, part(int(start)), name="Split")
+        for output, start in zip(context.outputs, starts, strict=False)
+    ]
 
 
 @lowering("Slice")
@@ -128,10 +127,12 @@ def space_to_depth(context: Context) -> te.Tensor:
     """Move squares of `blocksize` pixels into channels."""
     b = context.attribute("blocksize")
     channels = context.info(0).shape[1]
+    column_row_depth = context.attribute("mode", "DCR") == "CRD"
 
     def index(n: Any, c: Any, h: Any, w: Any) -> list[Any]:
-        cell = c // channels
-        return [n, c % channels, h * b + cell // b, w * b + cell % b]
+        cell = c % (b * b) if column_row_depth else c // channels
+        channel = c // (b * b) if column_row_depth else c % channels
+        return [n, channel, h * b + cell // b, w * b + cell % b]
 
     return moved(context, index)
 
@@ -190,7 +191,7 @@ def one_hot(context: Context) -> te.Tensor:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
         index = tirx.Select(index < tirx.const(0, "int64"), index + tirx.const(depth, "int64"), index)
-        return tirx.Select(index == i[axis].astype("int64"), values(1), values(0))
+        return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")
 

@@ -13,10 +13,10 @@ from compiler.kernels import (
     resize,
     shapes,
 )
-from compiler.kernels.codegen import compile_object
+from compiler.kernels.codegen import compile_object, optimise
 from compiler.kernels.generic import schedule_generic
 from compiler.kernels.group import Group
-from compiler.kernels.launches import lower_function, split_launches
+from compiler.kernels.launches import StackError, lower_function, split_launches
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget
 from compiler.kernels.templates import apply_template
@@ -39,13 +39,31 @@ LOWERING_MODULES = (
 
 def build_kernel(group: Group, target: CpuTarget) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
+    if all(info.elements == 0 for info in group.writes):
+        return empty_kernel(group, target)
     try:
-        scheduled = apply_template(group, target) or schedule_generic(group, target)
-        return compile_scheduled(group, scheduled, target)
+        scheduled = apply_template(group, target)
+        if scheduled is not None:
+            return compile_scheduled(group, scheduled, target)
+        return build_generic(group, target)
     except FlowloomError as error:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:
         raise KernelError(f"{group.describe()}: {type(error).__name__}: {error}") from error
+
+
+def build_generic(group: Group, target: CpuTarget) -> KernelSpec:
+    """Build by the generic schedule: stages that outgrow the stack go through workspaces."""
+    try:
+        return compile_scheduled(group, schedule_generic(group, target), target)
+    except StackError:
+        return compile_scheduled(group, schedule_generic(group, target, attach=False), target)
+
+
+def empty_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+    """The kernel of a group whose results have no elements: nothing to launch."""
+    code = optimise("", target)
+    return KernelSpec(group.name, "object", code, (), ("",) * group.inputs)
 
 
 def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> KernelSpec:

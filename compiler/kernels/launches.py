@@ -1,6 +1,6 @@
 """Cutting a scheduled PrimFunc into launches: one plain function for each root-level loop nest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -9,12 +9,16 @@ import tvm_ffi
 from tvm import IRModule, s_tir, tirx
 from tvm.ir import PointerType, PrimType, Var
 from tvm.ir.transform import Sequential
-from tvm.tirx import For, ForKind, IntImm, PrimFunc, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, For, ForKind, IntImm, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.schedule import ELEMENT_BYTES
+
+class StackError(KernelError):
+    """A block's local buffers outgrow the stack."""
+
 
 STACK_LIMIT = 16 << 10
 """Most bytes of buffers that one block keeps on the stack; larger ones must be workspaces."""
@@ -89,8 +93,7 @@ def split_launches(
 
 def _sort_root(function: PrimFunc) -> _Root:
     root = _Root()
-    body = function.body
-    for statement in body.seq if isinstance(body, SeqStmt) else [body]:
+    for statement in _statements(function.body):
         if isinstance(statement, AllocBuffer):
             root.scratch.append(statement.buffer)
         elif isinstance(statement, DeclBuffer):
@@ -98,6 +101,17 @@ def _sort_root(function: PrimFunc) -> _Root:
         else:
             root.nests.append(statement)
     return root
+
+
+def _statements(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a body, those of nested sequences included."""
+    if isinstance(body, SeqStmt):
+        for statement in body.seq:
+            yield from _statements(statement)
+    elif isinstance(body, AttrStmt) and body.attr_key == "pragma_scope":
+        yield from _statements(body.body)
+    else:
+        yield body
 
 
 def _buffer_bytes(buffer: Any) -> int:
@@ -124,7 +138,7 @@ def _check_stack(statement: Stmt, name: str) -> None:
         statement, (AllocBuffer, lambda alloc: sizes.append(_buffer_bytes(alloc.buffer)))
     )
     if sum(sizes) > STACK_LIMIT:
-        raise KernelError(
+        raise StackError(
             f"a block of the kernel {name} needs {sum(sizes)} bytes of stack, more than"
             f" {STACK_LIMIT}: its schedule must keep those buffers in a workspace"
         )

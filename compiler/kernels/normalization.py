@@ -208,7 +208,7 @@ def lp_normalization(context: Context) -> te.Tensor:
     def body(*i: Any) -> Scalar:
         norm = total(*pinned(i, axis))
         norm = norm if order == 1 else tirx.sqrt(norm)
-        value = tirx.Select(norm == zero, zero, source(*i) / norm)
+        value = tirx.Select(tirx.EQ(norm, zero), zero, source(*i) / norm)
         return cast(value, context.output.dtype)
 
     return te.compute(shape, body, name="LpNormalization")
@@ -244,3 +244,40 @@ def local_response_normalization(context: Context) -> te.Tensor:
         return cast(source(*i) / power, context.output.dtype)
 
     return te.compute(shape, body, name="LRN")
+
+
+@lowering("BatchNormalization")
+def batch_normalization(context: Context) -> list[te.Tensor]:
+    """Normalise by channel, with the given statistics or, in training mode, the batch's own."""
+    shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
+    source = widened(context.tensor(0), dtype)
+    scale, bias, mean, variance = (widened(context.tensor(i), dtype) for i in range(1, 5))
+    results: list[te.Tensor] = []
+    if context.attribute("training_mode", 0):
+        axes = [axis for axis in range(len(shape)) if axis != 1]
+        lead, tail = [0], [0] * (len(shape) - 2)
+        batch = moments(source, shape, axes, dtype)
+        results = [_running(context, i, batch[i - 1]) for i in range(1, len(context.outputs))]
+        mean, variance = (lambda c, t=t: t(*lead, c, *tail) for t in batch)
+    epsilon = tirx.const(context.attribute("epsilon", 1e-5), dtype)
+
+    def body(*i: Any) -> Scalar:
+        c = i[1] if len(i) > 1 else 0
+        factor = scale(c) / tirx.sqrt(variance(c) + epsilon)
+        return cast((source(*i) - mean(c)) * factor + bias(c), context.output.dtype)
+
+    return [te.compute(shape, body, name="BatchNormalization"), *results]
+
+
+def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor:
+    """A running statistic moved towards the batch's."""
+    info, dtype = context.outputs[position], str(statistic.dtype)
+    momentum = tirx.const(context.attribute("momentum", 0.9), dtype)
+    rest = tirx.const(1.0 - context.attribute("momentum", 0.9), dtype)
+    old = widened(context.tensor(position + 2), dtype)
+    tail = [0] * (len(statistic.shape) - 2)
+
+    def body(c: Any) -> Scalar:
+        return cast(old(c) * momentum + statistic(0, c, *tail) * rest, info.dtype)
+
+    return te.compute(info.shape, body, name="running")

@@ -13,16 +13,21 @@ from compiler.kernels.injective import normal_axis, safe_index
 from compiler.kernels.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.reduction import highest, lowest
 
+COPY_CHUNK = 1 << 15
+"""Elements that one block copies."""
+
 Emit = Callable[..., None]
 
 
 def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.Tensor]:
     """The results of statements over flat buffers: `emit(*inputs, *outputs)` writes them."""
     outputs = [info for info in context.outputs if info.dtype]
+    sources = [tirx.decl_buffer(t.shape, str(t.dtype), f"source{i}") for i, t in enumerate(inputs)]
+    results = [tirx.decl_buffer(o.shape, o.dtype, f"result{i}") for i, o in enumerate(outputs)]
 
-    def build(sources: Sequence[Any], results: Sequence[Any]) -> Any:
-        with IRBuilder() as builder:
-            emit(*[T.buffer_proxy(buffer) for buffer in (*sources, *results)])
+    def build(read: Sequence[Any], written: Sequence[Any]) -> Any:
+        with IRBuilder() as builder, T.seq_scope():
+            emit(*[T.buffer_proxy(buffer) for buffer in (*read, *written)])
         return builder.get()
 
     made = te.extern(
@@ -31,6 +36,8 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
         build,
         name=context.operator.type,
         dtype=[info.dtype for info in outputs],
+        in_buffers=sources,
+        out_buffers=results,
     )
     return [made] if isinstance(made, te.Tensor) else list(made)
 
@@ -53,7 +60,7 @@ def cumulative_sum(context: Context) -> list[te.Tensor]:
             step = length - 1 - k if reverse else k
             at = (o * length + step) * inner + i
             before = at + inner if reverse else at - inner
-            with T.If(k == 0):
+            with T.If(tirx.EQ(k, 0)):
                 with T.Then():
                     out[at] = zero if exclusive else data[at]
                 with T.Else():
@@ -80,8 +87,10 @@ def _combine(context: Context, old: Any, new: Any) -> Any:
 
 
 def _copy(size: int, data: Any, out: Any) -> None:
-    with T.serial(0, size) as i:
-        out[i] = data[i]
+    chunk = min(size, COPY_CHUNK)
+    with T.parallel(0, -(-size // chunk)) as block, T.serial(0, chunk) as i:
+        with T.If(block * chunk + i < size), T.Then():
+            out[block * chunk + i] = data[block * chunk + i]
 
 
 @lowering("ScatterElements")

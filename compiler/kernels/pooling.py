@@ -124,7 +124,7 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
 
     def combine(a: Any, b: Any) -> Any:
-        first = tirx.all(b[1] == a[1], tirx.any(b[0] < a[0], a[0] < 0))
+        first = tirx.all(tirx.EQ(b[1], a[1]), tirx.any(b[0] < a[0], a[0] < 0))
         take = tirx.all(b[0] >= 0, tirx.any(a[0] < 0, b[1] > a[1], first))
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 

@@ -9,7 +9,7 @@ from tvm import te, tirx
 from compiler.kernels.elementwise import absolute, cast, is_float, maximum, minimum, wide
 from compiler.kernels.injective import normal_axis
 from compiler.kernels.lowering import Context, lowering
-from compiler.kernels.mathematics import call
+from compiler.kernels.mathematics import call, dtype_of
 
 Scalar = Any
 Reducer = Callable[..., Any]
@@ -52,9 +52,20 @@ def reduce_axes(
         at = [variables.get(axis, index) for axis, index in enumerate(indices)]
         return reducer(source(*at), axis=list(variables.values()))
 
+    if prod(shape) == 0:
+        return te.compute(kept, lambda *_: identity_of(reducer, dtype_of(source(*[0 for _ in shape]))))
     if not variables:
         return te.compute(kept, source, name=name)
     return te.compute(kept, body, name=name)
+
+
+def identity_of(reducer: Reducer, dtype: str) -> Scalar:
+    """What a reduction over no elements gives."""
+    if reducer is max_reducer:
+        return lowest(dtype)
+    if reducer is min_reducer:
+        return highest(dtype)
+    return tirx.const(1 if reducer is product_reducer else 0, dtype)
 
 
 def squeezed(indices: Sequence[Any], axes: Sequence[int], rank: int) -> list[Any]:
@@ -198,7 +209,7 @@ def extreme_position(context: Context) -> te.Tensor:
         better = b[1] > a[1] if largest else b[1] < a[1]
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
-        take = tirx.any(unset, better, tirx.all(b[1] == a[1], later, b[0] >= tirx.const(0, "int32")))
+        take = tirx.any(unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, b[0] >= tirx.const(0, "int32")))
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
     reducer = te.comm_reducer(

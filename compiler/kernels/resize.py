@@ -26,7 +26,8 @@ def source_coordinates(
     if mode == "asymmetric":
         return x / scale
     if mode == "align_corners":
-        return x * (extent - 1) / (size - 1) if size > 1 else x * 0
+        length = scale * extent
+        return x * (extent - 1) / (length - 1) if length > 1 else x * 0
     if mode == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if size > 1 else x * 0
     if mode == "half_pixel_symmetric":

@@ -33,7 +33,7 @@ def table_element(array: numpy.ndarray, position: Any, dtype: str | None = None)
     """The element of a constant at a row-major position, as a scalar of `dtype`."""
     flat = numpy.ascontiguousarray(array).reshape(-1)
     name = str(flat.dtype)
-    stored = "uint8" if name == "bool" else "float32" if name == "float16" else name
+    stored = "uint8" if name == "bool" else "float32" if name in ("float16", "bfloat16") else name
     flat = flat.astype(stored)
     if flat.size == 1:
         element = tirx.const(flat[0].item(), stored)
@@ -43,7 +43,7 @@ def table_element(array: numpy.ndarray, position: Any, dtype: str | None = None)
         TABLES[symbol] = flat
         element = tirx.call_pure_extern(stored, symbol, position)
     wanted = dtype or name
-    return element != 0 if wanted == "bool" else element.astype(wanted)
+    return tirx.NE(element, tirx.const(0, stored)) if wanted == "bool" else element.astype(wanted)
 
 
 def table_text(symbol: str) -> str:

@@ -52,8 +52,8 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
 
 def plain_types(case: object) -> bool:
     """Whether all of a case's values are tensors of the dtypes that kernels know."""
-    arrays = [a for pair in case.data_sets[0] for a in pair]
-    known = all(isinstance(a, Array) and a.dtype.name in ELEMENT_BYTES for a in arrays)
+    arrays = [numpy.asarray(a) for pair in case.data_sets[0] for a in pair]
+    known = all(a.dtype.name in ELEMENT_BYTES for a in arrays)
     graph = case.model.graph
     return known and all(v.type.HasField("tensor_type") for v in (*graph.input, *graph.output))
 

@@ -1,0 +1,103 @@
+"""What a scheduled function's blocks read and write, as the generic schedule needs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import s_tir
+from tvm.ir import Var
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+
+@dataclass(frozen=True)
+class BlockFacts:
+    """A block's axes, spatial ones first, and how its reads depend on them.
+
+    `used` and `direct` say for each buffer read which axes appear in its index at all, and which
+    are an index by themselves. `accesses` lists each index as its axes (None when it is not a
+    plain axis) with the buffer's extents.
+    """
+
+    name: str
+    buffer: str
+    extents: tuple[int, ...]
+    spatial: int
+    reduces: bool
+    output: bool
+    keep: bool
+    reduce_inner: bool = False
+    used: dict[str, frozenset[int]] = field(default_factory=dict)
+    direct: dict[str, frozenset[int]] = field(default_factory=dict)
+    accesses: tuple[tuple[tuple[int | None, ...], tuple[int, ...], frozenset[int]], ...] = ()
+
+
+def extent_of(schedule: s_tir.Schedule, loop: LoopRV) -> int:
+    """The constant extent of a loop."""
+    return int(schedule.get(loop).extent)
+
+
+def variables_in(expression: Any) -> list[Any]:
+    """The variables of an index."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (Var, found.append), order="pre")
+    return found
+
+
+def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
+    """Read what a block does."""
+    node = schedule.get(block)
+    axes = {v.var: i for i, v in enumerate(node.iter_vars)}
+    kinds = [int(v.iter_type) for v in node.iter_vars]
+    params = list(schedule.mod["main"].params)
+    spatial = kinds.count(0)
+    used: dict[str, frozenset[int]] = {}
+    direct: dict[str, frozenset[int]] = {}
+    accesses: list[Any] = []
+    last: set[int] = set()
+    for region in node.reads:
+        name = region.source.name
+        index = [r.min for r in region.region]
+        plain = tuple(axes.get(i) if isinstance(i, Var) else None for i in index)
+        seen = [frozenset(axes[v] for v in variables_in(i) if v in axes) for i in index]
+        every = frozenset().union(*seen)
+        used[name] = used.get(name, frozenset()) | every
+        bare = frozenset(axis for axis in plain if axis is not None)
+        direct[name] = direct.get(name, bare) & bare
+        accesses.append((plain, tuple(int(n) for n in region.source.shape), every))
+        last |= _last_long(seen, region.source.shape)
+    written = node.writes[0].source
+    extents = tuple(int(v.dom.extent) for v in node.iter_vars)
+    long = [axis for axis in range(spatial) if extents[axis] > 1]
+    return BlockFacts(
+        node.name_hint,
+        written.name,
+        extents,
+        spatial,
+        2 in kinds,
+        any(r.source.same_as(p) for r in node.writes for p in params),
+        "keep" in node.annotations,
+        not long or long[-1] not in last,
+        used,
+        direct,
+        tuple(accesses),
+    )
+
+
+def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozenset[int]:
+    """The axes in the innermost index of a buffer that is longer than one."""
+    long = [axes for axes, extent in zip(seen, shape, strict=True) if int(extent) > 1]
+    return long[-1] if long else frozenset()
+
+
+def can_fuse(known: BlockFacts, first: int, second: int) -> bool:
+    """Whether two adjacent axes walk every buffer as one: side by side and whole, or not at all."""
+    for plain, shape, used in known.accesses:
+        if first not in used and second not in used:
+            continue
+        places = [i for i, axis in enumerate(plain) if axis == second]
+        if len(places) != 1 or places[0] == 0 or plain[places[0] - 1] != first:
+            return False
+        if shape[places[0]] != known.extents[second]:
+            return False
+    return True
