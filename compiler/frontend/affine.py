@@ -57,7 +57,9 @@ def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
     if left.dtype not in _FLOATS or left.shape != output.shape or left.rank < 2:
         return None
     numbers = _channels(right, left.shape)
-    if numbers is None:
+    if numbers is None or not np.isfinite(numbers).all():
+        return None
+    if operator.op_type == "Div" and not numbers.all():
         return None
     one, zero = np.ones_like(numbers), np.zeros_like(numbers)
     match operator.op_type:

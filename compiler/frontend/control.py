@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 import numpy as np
 
-_LONGEST_LOOP = 10_000
+_LONGEST_LOOP = 1_000
 _REMEDY = "export the model with a constant condition, or cut the model there"
 
 

@@ -22,6 +22,12 @@ def _hint(name: str) -> str | None:
     return hint if hint and not hint[0].isdigit() else None
 
 
+def _fingerprint(array: np.ndarray) -> tuple[object, ...]:
+    """What equal arrays have in common, cheap to compute: unrolled loops repeat their weights."""
+    ends = array.reshape(-1)[[*range(min(array.size, 16)), -1]] if array.size else array
+    return array.dtype.str, array.shape, ends.tobytes()
+
+
 class _Emitter:
     """Operations in order, and where each value is."""
 
@@ -31,6 +37,7 @@ class _Emitter:
         self.weights: dict[str, np.ndarray] = {}
         self._values: dict[Value | None, SSAValue] = {}
         self._constants: dict[tuple[Value, bool], SSAValue] = {}
+        self._stored: dict[tuple[object, ...], list[tuple[SSAValue, np.ndarray]]] = {}
 
     def append(self, operation: Operation, name: str = "") -> SSAValue:
         """Append an operation and return its first result."""
@@ -64,11 +71,21 @@ class _Emitter:
         repeated = 0 in array.strides and array.nbytes > _LARGEST_REPEATED
         if repeated and value not in self.contracted:
             return self._repeated(value)
+        array = np.ascontiguousarray(array)
+        same = self._stored.setdefault(_fingerprint(array), [])
+        for other, stored in same:
+            if np.array_equal(array.view(np.uint8), stored.view(np.uint8)):
+                return other
+        made = self._store(value, array)
+        same.append((made, array))
+        return made
+
+    def _store(self, value: Value, array: np.ndarray) -> SSAValue:
         key, count = value.name, 1
         while key in self.weights:
             count += 1
             key = f"{value.name}.{count}"
-        self.weights[key] = np.ascontiguousarray(array)
+        self.weights[key] = array
         return self.append(WeightOp(key, tensor_type(value.dtype, value.shape)), value.name)
 
     def _repeated(self, value: Value) -> SSAValue:

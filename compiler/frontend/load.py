@@ -53,6 +53,9 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
             setattr(light, field.name, value)
         else:
             target.CopyFrom(value)
+    for info in (*light.input, *light.output):
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.shape.SetInParent()  # the checker insists on some shape
     present = {i.name for i in graph.input}
     for tensor in graph.initializer:
         if tensor.name not in present:
@@ -62,14 +65,21 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
     return light
 
 
-def _hide_unknown(graph: onnx.GraphProto, opsets: dict[str, int], hidden: str) -> None:
-    """Move nodes that no schema describes to another domain: import reports them all at once."""
-    for node in graph.node:
-        if node.domain in _DEFAULT and not onnx.defs.has(node.op_type, opsets.get("", 1), ""):
+def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
+    """Whether the checker knows the operator; it also rejects those that are merely deprecated."""
+    version = opsets.get("", NEWEST_OPSET)
+    known = onnx.defs.has(node.op_type, version, "")
+    return known and not onnx.defs.get_schema(node.op_type, version, "").deprecated
+
+
+def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidden: str) -> None:
+    """Move nodes that the checker rejects to another domain: import reports them all at once."""
+    for node in nodes:
+        if node.domain in _DEFAULT and not _checkable(node, opsets):
             node.domain = hidden
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
-                _hide_unknown(body, opsets, hidden)
+                _hide_unknown(body.node, opsets, hidden)
 
 
 def _check_opsets(opsets: dict[str, int]) -> None:
@@ -99,11 +109,9 @@ def check_model(model: onnx.ModelProto) -> None:
     light.graph.CopyFrom(_without_tensors(model.graph))
     hidden = "unknown.operators"
     light.opset_import.append(helper.make_opsetid(hidden, 1))
-    _hide_unknown(light.graph, opsets, hidden)
+    _hide_unknown(light.graph.node, opsets, hidden)
     for function in light.functions:
-        for node in function.node:
-            if node.domain in _DEFAULT and not onnx.defs.has(node.op_type, ""):
-                node.domain = hidden
+        _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
     try:
         onnx.checker.check_model(light)

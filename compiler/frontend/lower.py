@@ -5,9 +5,7 @@ import numpy as np
 from compiler.frontend.call import Call
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
-from compiler.frontend.rules import RULES, rule
-
-__all__ = ["RULES"]
+from compiler.frontend.rules import rule
 
 
 def _chain(call: Call, op_type: str) -> Value:

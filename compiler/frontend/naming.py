@@ -1,5 +1,7 @@
 """Gives every operator a node name of its own, as runtimes ask for."""
 
+from collections import Counter
+
 from compiler.frontend.graph import Graph
 
 
@@ -10,14 +12,14 @@ def name_apart(graph: Graph) -> None:
     """
     taken = {operator.node for operator in graph.operators}
     seen: set[str] = set()
+    counts: Counter[str] = Counter()
     for operator in reversed(graph.operators):
         if operator.node not in seen:
             seen.add(operator.node)
             continue
         base = name = f"{operator.node}/{operator.op_type}"
-        count = 1
         while name in taken:
-            count += 1
-            name = f"{base}.{count}"
+            counts[base] += 1
+            name = f"{base}.{counts[base] + 1}"
         taken.add(name)
         operator.node = name

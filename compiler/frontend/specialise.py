@@ -19,7 +19,8 @@ from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
 from compiler.frontend.graph import Attributes, Graph, Inputs, Unsupported, Value, constant
 from compiler.frontend.load import array_of, dense_array_of, opsets_of
-from compiler.frontend.lower import RULES
+from compiler.frontend.lowering import RULES
+from compiler.frontend.sequences import SEQUENCE_OPERATORS
 
 _RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
@@ -214,8 +215,11 @@ class Specialiser:
 
     def _can_evaluate(self, node: Node) -> bool:
         op_type, inputs = node.proto.op_type, node.inputs
-        sequences = any(v is not None and v.items is not None for v in inputs)
-        return not sequences and is_known(inputs) and not grows(op_type, inputs, {})
+        return (
+            op_type not in SEQUENCE_OPERATORS
+            and is_known(inputs)
+            and not grows(op_type, inputs, node.attributes)
+        )
 
     def _evaluated(self, node: Node) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type

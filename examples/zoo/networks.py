@@ -1,5 +1,7 @@
 """PyTorch modules of the zoo that no package provides; imported by `export.py` only."""
 
+from itertools import pairwise
+
 import torch
 from torch import nn
 
@@ -55,7 +57,7 @@ class DeepFM(nn.Module):
             nn.init.normal_(embedding.weight, std=deviation)
         sizes = [fields * width, 400, 400, 400]
         hidden: list[nn.Module] = []
-        for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        for inputs, outputs in pairwise(sizes):
             hidden += [nn.Linear(inputs, outputs), nn.ReLU()]
         self.mlp = nn.Sequential(*hidden, nn.Linear(400, 1))
 

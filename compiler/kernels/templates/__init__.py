@@ -14,7 +14,7 @@ from compiler.kernels.target import CpuTarget
 
 Template = Callable[[Group, Operator, CpuTarget], Scheduled | None]
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("conv2d", "conv_transpose", "matmul")
 """The modules of this package that register templates."""
 
 TEMPLATES: dict[str, list[Template]] = {}

@@ -1,0 +1,158 @@
+"""Geometry of a convolution for code generation: padded planes in which every stride is one.
+
+An output row-major position p of a plane of `pitch` columns reads input position p + shift for
+each kernel tap, whatever the strides: a stride of s splits the padded input into s x s phases.
+Rows share their zero columns where the padding allows (the right border of a row is the left
+border of the next), so that nearly every computed position is wanted.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A two-dimensional convolution; `kernel`, `strides` and the like are (vertical, horizontal).
+
+    `pads` are those before the first row and column; how much follows the last ones is decided by
+    `output`, the spatial extents of the result.
+    """
+
+    batch: int
+    groups: int
+    channels: int  # input channels of one group
+    filters: int  # output channels of one group
+    image: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+    output: tuple[int, int]
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of the whole convolution."""
+        filters = self.batch * self.groups * self.filters
+        return filters * self.channels * prod(self.kernel) * prod(self.output)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each output element reads the input at its own position only."""
+        return (
+            self.kernel == (1, 1)
+            and self.strides == (1, 1)
+            and self.pads == (0, 0)
+            and self.output == self.image
+        )
+
+    @cached_property
+    def planes(self) -> "Planes":
+        """The padded, phase-split form of one input channel."""
+        return Planes(self, _phases(self, 0), _phases(self, 1))
+
+
+def _phases(conv: Convolution, axis: int) -> tuple[int, ...]:
+    """The remainders modulo the stride of the input positions that the kernel's taps read."""
+    offsets = (k * conv.dilations[axis] for k in range(conv.kernel[axis]))
+    return tuple(sorted({offset % conv.strides[axis] for offset in offsets}))
+
+
+@dataclass(frozen=True)
+class Planes:
+    """One input channel as `phases` planes of `rows` x `pitch` elements.
+
+    Element (y, x) of phase (a, b) is input element (y * stride + a - pad, x * stride + b - pad),
+    zero outside the image.
+    """
+
+    conv: Convolution
+    row_phases: tuple[int, ...]
+    column_phases: tuple[int, ...]
+
+    def _extent(self, axis: int) -> int:
+        conv = self.conv
+        reach = (conv.kernel[axis] - 1) * conv.dilations[axis] // conv.strides[axis]
+        return conv.output[axis] + reach
+
+    @cached_property
+    def shared(self) -> int:
+        """Zero columns that the end of a row has in common with the beginning of the next."""
+        conv = self.conv
+        stride, pad, width = conv.strides[1], conv.pads[1], conv.image[1]
+        columns = self._extent(1)
+        spare = columns - conv.output[1]
+        for phase in self.column_phases:
+            left = max(0, -((phase - pad) // stride))
+            right = columns - min(columns, max(0, -((phase - pad - width) // stride)))
+            spare = min(spare, left, right)
+        return spare
+
+    @property
+    def pitch(self) -> int:
+        """Columns of a plane."""
+        return self._extent(1) - self.shared
+
+    @property
+    def rows(self) -> int:
+        """Rows of a plane."""
+        return self._extent(0)
+
+    @property
+    def phases(self) -> int:
+        """Planes of one channel."""
+        return len(self.row_phases) * len(self.column_phases)
+
+    @cached_property
+    def plane(self) -> int:
+        """Elements from one plane to the next: never a multiple of a memory page, which would
+        map a position of every plane to one cache set."""
+        elements = self.rows * self.pitch + self.shared
+        return elements + 16 if elements % 1024 == 0 else elements
+
+    def shift(self, row: Any, column: int, dilations: tuple[int, int]) -> Any:
+        """The position, relative to a result's, that a kernel tap reads in its channel's planes.
+
+        The row may be symbolic if the row phases are one, or all remainders modulo the stride.
+        """
+        (down, right), (stride, _) = dilations, self.conv.strides
+        phase = row * down % stride
+        if isinstance(row, int) or len(self.row_phases) == 1:
+            phase = self.row_phases.index(phase) if isinstance(row, int) else 0
+        step, column_phase = divmod(column * right, self.conv.strides[1])
+        plane = phase * len(self.column_phases) + self.column_phases.index(column_phase)
+        return plane * self.plane + row * down // stride * self.pitch + step
+
+
+def transposed_phases(
+    stride: int, dilation: int, kernel: int, pad: int, extent: int
+) -> list["TransposedPhase"]:
+    """The output phases of a transposed convolution along one axis.
+
+    Output element q * stride + phase sums input elements q + offset + j * dilation' times taps
+    first + j * step, which is a convolution of stride one.
+    """
+    phases: list[TransposedPhase] = []
+    for phase in range(min(stride, extent)):
+        taps = [k for k in range(kernel) if (phase + pad - k * dilation) % stride == 0][::-1]
+        offsets = [(phase + pad - k * dilation) // stride for k in taps]
+        spacing = offsets[1] - offsets[0] if len(taps) > 1 else 1
+        step = taps[1] - taps[0] if len(taps) > 1 else 1
+        first, offset = (taps[0], offsets[0]) if taps else (0, 0)
+        count = -((phase - extent) // stride)
+        phases.append(TransposedPhase(phase, count, len(taps), first, step, offset, spacing))
+    return phases
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedPhase:
+    """Output elements of one remainder modulo the stride; see `transposed_phases`."""
+
+    phase: int
+    count: int
+    taps: int
+    first: int
+    step: int
+    offset: int
+    spacing: int

@@ -1,0 +1,146 @@
+"""Quantised operators, as exact integer arithmetic between rescaling and rounding."""
+
+import numpy as np
+
+from compiler.frontend.call import Call
+from compiler.frontend.evaluate import dtype_name, element_type
+from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.lower import window
+from compiler.frontend.rules import rule
+
+_LARGEST_EXACT_FLOAT = 1 << 24
+
+
+def _cast(call: Call, value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
+
+
+def _along(call: Call, value: Value | None, rank: int, axis: int) -> Value | None:
+    """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
+    if value is None or value.rank == 0:
+        return value
+    if value.rank > 1:
+        return _blocks(call, value, axis_of(axis, rank))
+    if value.shape == (1,):
+        return call.one("Reshape", value, call.vector([]))
+    axis = axis_of(axis, rank)
+    return call.one("Reshape", value, call.vector([-1, *[1] * (rank - 1 - axis)]))
+
+
+def _blocks(call: Call, value: Value, axis: int) -> Value:
+    """Scales or zero points of blocks of an axis, repeated for each element."""
+    size, count = call.data.shape[axis], value.shape[axis]
+    block = call.attributes.get("block_size", 0) or -(-size // count)
+    if block * count != size:
+        raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
+    before, after = value.shape[:axis], value.shape[axis + 1 :]
+    column = call.one("Reshape", value, call.vector([*before, count, 1, *after]))
+    repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
+    return call.one("Reshape", repeated, call.vector([*before, size, *after]))
+
+
+def _less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
+    """The value as another type, its zero point subtracted."""
+    value = _cast(call, value, dtype)
+    return value if zero is None else call.one("Sub", value, _cast(call, zero, dtype))
+
+
+def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
+    """The nearest integer plus the zero point, within the range of an integer dtype."""
+    if np.dtype(dtype).kind not in "iu":
+        raise Unsupported(f"it quantises to {dtype}", "quantise to 8 or 16 bit integers")
+    value = call.one("Round", value)
+    if zero is not None:
+        value = call.one("Add", value, _cast(call, zero, value.dtype))
+    limits = np.iinfo(dtype)
+    low, high = (call.builder.constant(n, value.dtype) for n in (limits.min, limits.max))
+    return _cast(call, call.one("Clip", value, low, high), dtype)
+
+
+@rule("QuantizeLinear")
+def quantize(call: Call) -> list[Value]:
+    """Divide, round to even, add the zero point, saturate."""
+    x, axis = call.data, call.attributes.get("axis", 1)
+    scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
+    target = dtype_name(call.attributes.get("output_dtype", 0))
+    dtype = target or ("uint8" if zero is None else zero.dtype)
+    scaled = call.one("Div", _cast(call, x, scale.dtype), scale)
+    return [_saturated(call, scaled, zero, dtype)]
+
+
+@rule("DequantizeLinear")
+def dequantize(call: Call) -> list[Value]:
+    """Subtract the zero point, multiply."""
+    x, axis = call.data, call.attributes.get("axis", 1)
+    scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
+    integers = _less_zero_point(call, x, zero, "int32") if zero is not None else x
+    result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
+    target = dtype_name(call.attributes.get("output_dtype", 0))
+    return [_cast(call, result, target or scale.dtype)]
+
+
+def _rows(call: Call, value: Value | None, rank: int) -> Value | None:
+    """A zero point or scale of each row of the left matrix."""
+    return _along(call, value, rank, rank - 2) if rank > 1 else value
+
+
+def _integer_product(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]):
+    left = _less_zero_point(call, a, _rows(call, zeros[0], a.rank), "int32")
+    right = _less_zero_point(call, b, zeros[1], "int32")
+    return call.one("MatMul", left, right)
+
+
+@rule("MatMulInteger")
+def matmul_integer(call: Call) -> list[Value]:
+    """A product of int32."""
+    zeros = call.input(2), call.input(3)
+    return [_integer_product(call, call.data, call.inputs[1], zeros)]
+
+
+def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]):
+    """A convolution in floating point that is wide enough to be exact, as int32."""
+    bound = int(np.prod(w.shape[1:], dtype=np.int64)) * 255 * 255
+    dtype = "float32" if bound <= _LARGEST_EXACT_FLOAT else "float64"
+    left = _less_zero_point(call, x, zeros[0], dtype)
+    right = _less_zero_point(call, w, _along(call, zeros[1], w.rank, 0), dtype)
+    return _convolution(call, left, right)
+
+
+def _convolution(call: Call, x: Value, w: Value) -> Value:
+    attributes = dict(call.attributes)
+    convolution = Call("Conv", call.version, [x, w], attributes, [True], call.builder)
+    (result,) = window(convolution)
+    return _cast(call, result, "int32")
+
+
+@rule("ConvInteger")
+def conv_integer(call: Call) -> list[Value]:
+    """A convolution of int32."""
+    zeros = call.input(2), call.input(3)
+    return [_integer_convolution(call, call.data, call.inputs[1], zeros)]
+
+
+def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> list[Value]:
+    """`value * a_scale * b_scale / y_scale`, rounded and saturated."""
+    a_scale, b_scale, y_scale = factors
+    factor = call.one("Div", call.one("Mul", a_scale, b_scale), y_scale)
+    scaled = call.one("Mul", _cast(call, value, factor.dtype), factor)
+    return [_saturated(call, scaled, zero, zero.dtype)]
+
+
+@rule("QLinearMatMul")
+def qlinear_matmul(call: Call) -> list[Value]:
+    """An exact product, rescaled."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.inputs
+    product = _integer_product(call, a, b, (a_zero, b_zero))
+    return _rescaled(call, product, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
+
+
+@rule("QLinearConv")
+def qlinear_conv(call: Call) -> list[Value]:
+    """An exact convolution with an int32 bias, rescaled."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = call.inputs[:8]
+    result = _integer_convolution(call, x, w, (x_zero, w_zero))
+    if bias := call.input(8):
+        result = call.one("Add", result, _along(call, bias, x.rank, 1))
+    return _rescaled(call, result, [x_scale, _along(call, w_scale, x.rank, 1), y_scale], y_zero)

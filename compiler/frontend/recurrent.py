@@ -1,0 +1,264 @@
+"""RNN, GRU and LSTM, unrolled over their static sequence into products and elementwise operators.
+
+The input's products are computed for all steps at once; each step adds the state's product.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.frontend.call import Call
+from compiler.frontend.graph import Unsupported, Value
+from compiler.frontend.rules import rule
+
+State = list[Value]
+Activation = Callable[[Value], Value]
+_DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_PARAMETERS: dict[str, dict[str, float]] = {
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.01},
+    "Relu": {},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+    "Sigmoid": {},
+    "Softplus": {},
+    "Softsign": {},
+    "Tanh": {},
+    "ThresholdedRelu": {"alpha": 1.0},
+}
+_BY_LOWER_NAME = {name.lower(): name for name in _PARAMETERS}
+
+
+def _activation(call: Call, name: str, given: dict[str, Iterator[float]]) -> Activation:
+    """An activation function, its input clipped if the node says so."""
+    known = _BY_LOWER_NAME.get(name.lower())
+    if known is None:
+        raise Unsupported(f"its activation {name!r} is not known", "use a standard activation")
+    values = {key: next(given[key], value) for key, value in _PARAMETERS[known].items()}
+    bound = call.attributes.get("clip")
+
+    def apply(x: Value) -> Value:
+        if bound:
+            x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
+        if known == "Affine":
+            scaled = call.one("Mul", x, call.scalar(values["alpha"]))
+            return call.one("Add", scaled, call.scalar(values["beta"]))
+        if known == "ScaledTanh":
+            inner = call.one("Tanh", call.one("Mul", x, call.scalar(values["beta"])))
+            return call.one("Mul", inner, call.scalar(values["alpha"]))
+        return call.one(known, x, **values)
+
+    return apply
+
+
+def _activations(call: Call, directions: int) -> list[list[Activation]]:
+    """The activation functions of each direction."""
+    default = _DEFAULTS[call.op_type]
+    names = call.attributes.get("activations") or default * directions
+    given = {key: iter(call.attributes.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
+    functions = [_activation(call, name, given) for name in names]
+    each = len(default)
+    return [functions[i * each : (i + 1) * each] for i in range(directions)]
+
+
+@dataclass(slots=True)
+class _Direction:
+    """The weights of one direction, and how its cell computes a step."""
+
+    call: Call
+    weight: Value
+    recurrent: Value  # transposed: (hidden, gates * hidden)
+    input_bias: Value | None
+    state_bias: Value | None
+    peepholes: list[Value] | None
+    activations: list[Activation]
+
+    def projected(self, x: Value) -> Value:
+        """The input's part of every gate: (steps * batch, gates * hidden)."""
+        bias = self.input_bias
+        if bias is not None and not self.resets_after:
+            bias = self.call.one("Add", bias, self.state_bias)
+        return self.call.one("Gemm", x, self.weight, bias, transB=1)
+
+    @property
+    def resets_after(self) -> bool:
+        """Whether a GRU applies its reset gate after the product with the state."""
+        return bool(self.call.attributes.get("linear_before_reset", 0))
+
+    def gates(self, x: Value, count: int) -> list[Value]:
+        """Equal parts of the last axis."""
+        sizes = self.call.vector([x.shape[1] // count] * count)
+        if count == 1:
+            return [x]
+        return self.call.builder.emit("Split", [x, sizes], {"axis": 1}, count)
+
+    def product(self, state: Value) -> Value:
+        """The state's part of every gate."""
+        return self.call.one("MatMul", state, self.recurrent)
+
+
+def _zero(value: Value) -> bool:
+    return value.array is not None and not value.array.any()
+
+
+def _add(call: Call, left: Value, right: Value) -> Value:
+    """A sum of equal shapes; the first step's state is often zero."""
+    if _zero(right):
+        return left
+    return right if _zero(left) else call.one("Add", left, right)
+
+
+def _mul(call: Call, left: Value, right: Value) -> Value:
+    """A product with a state, which is zero where the state is."""
+    return right if _zero(right) else call.one("Mul", left, right)
+
+
+def _rnn(cell: _Direction, x: Value, state: State) -> State:
+    (activate,) = cell.activations
+    return [activate(_add(cell.call, x, cell.product(state[0])))]
+
+
+def _gru(cell: _Direction, x: Value, state: State) -> State:
+    call, (f, g), (hidden,) = cell.call, cell.activations, state
+    xz, xr, xh = cell.gates(x, 3)
+    if cell.resets_after:
+        product = cell.product(hidden)
+        if cell.state_bias is not None:
+            product = call.one("Add", product, cell.state_bias)
+        hz, hr, hh = cell.gates(product, 3)
+        reset = f(_add(call, xr, hr))
+        candidate = g(_add(call, xh, _mul(call, reset, hh)))
+    else:
+        size = hidden.shape[1]
+        sizes = call.vector([2 * size, size])
+        both, last = call.builder.emit("Split", [cell.recurrent, sizes], {"axis": 1}, 2)
+        hz, hr = cell.gates(call.one("MatMul", hidden, both), 2)
+        reset = f(_add(call, xr, hr))
+        candidate = g(_add(call, xh, call.one("MatMul", _mul(call, reset, hidden), last)))
+    update = f(_add(call, xz, hz))
+    fresh = call.one("Mul", call.one("Sub", call.scalar(1), update), candidate)
+    return [_add(call, fresh, _mul(call, update, hidden))]
+
+
+def _lstm(cell: _Direction, x: Value, state: State) -> State:
+    call, (f, g, h), (hidden, memory) = cell.call, cell.activations, state
+    i, o, forget, c = cell.gates(_add(call, x, cell.product(hidden)), 4)
+    if cell.peepholes:
+        i = _add(call, i, _mul(call, cell.peepholes[0], memory))
+        forget = _add(call, forget, _mul(call, cell.peepholes[2], memory))
+    write = f(i)
+    coupled = call.attributes.get("input_forget", 0)
+    keep = call.one("Sub", call.scalar(1), write) if coupled else f(forget)
+    memory = _add(call, call.one("Mul", write, g(c)), _mul(call, keep, memory))
+    if cell.peepholes:
+        o = _add(call, o, _mul(call, cell.peepholes[1], memory))
+    return [call.one("Mul", f(o), h(memory)), memory]
+
+
+_CELLS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+
+
+def _slice(call: Call, value: Value | None, direction: int) -> Value | None:
+    """One direction's part of a tensor whose first axis is the direction."""
+    if value is None:
+        return None
+    index = call.builder.constant(direction, "int64")
+    return call.one("Gather", value, index, axis=0)
+
+
+def _direction(call: Call, index: int, activations: list[Activation]) -> _Direction:
+    weight, recurrent = (_slice(call, call.input(i), index) for i in (1, 2))
+    recurrent = call.one("Transpose", recurrent, perm=[1, 0])
+    bias, peepholes = _slice(call, call.input(3), index), _slice(call, call.input(7), index)
+    halves: Sequence[Value | None] = (None, None)
+    if bias is not None:
+        sizes = call.vector([bias.shape[0] // 2] * 2)
+        halves = call.builder.emit("Split", [bias, sizes], {"axis": 0}, 2)
+    parts = None
+    if peepholes is not None:
+        sizes = call.vector([peepholes.shape[0] // 3] * 3)
+        parts = call.builder.emit("Split", [peepholes, sizes], {"axis": 0}, 3)
+    return _Direction(call, weight, recurrent, *halves, parts, activations)
+
+
+def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
+    """An initial state of a direction: (batch, hidden), zero if it is left out."""
+    value = call.input(index)
+    if value is None:
+        hidden = call.inputs[2].shape[2]
+        return call.scalar(np.zeros((batch, hidden)))
+    if call.attributes.get("layout", 0):
+        value = call.one("Transpose", value, perm=[1, 0, 2])
+    return _slice(call, value, direction)
+
+
+def _lengths(call: Call, steps: int) -> Value | None:
+    """The length of each sequence (batch, 1), or None if all take every step."""
+    value = call.input(4)
+    if value is None or (value.array is not None and (value.array == steps).all()):
+        return None
+    return call.one("Reshape", value, call.vector([-1, 1]))
+
+
+def _run(
+    call: Call, cell: _Direction, parts: Sequence[Value], state: State, backwards: bool
+) -> tuple[list[Value], State]:
+    """The outputs of all steps in time order, and the last state."""
+    steps = len(parts)
+    lengths = _lengths(call, steps)
+    outputs: dict[int, Value] = {}
+    for step in reversed(range(steps)) if backwards else range(steps):
+        following = _CELLS[call.op_type](cell, parts[step], state)
+        output = following[0]
+        if lengths is not None:
+            now = call.builder.constant(step, lengths.dtype)
+            running = call.one("Less", now, lengths)
+            pairs = zip(following, state, strict=True)
+            output = call.one("Where", running, output, call.scalar(0))
+            following = [call.one("Where", running, new, old) for new, old in pairs]
+        outputs[step], state = output, following
+    return [outputs[step] for step in range(steps)], state
+
+
+def _joined(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
+    """Values joined along the first axis and reshaped."""
+    whole = call.one("Concat", *values, axis=0) if len(values) > 1 else values[0]
+    return call.one("Reshape", whole, call.vector(shape))
+
+
+@rule("RNN", "GRU", "LSTM")
+def recurrent(call: Call) -> list[Value]:
+    """All steps of each direction, then the outputs in the node's layout."""
+    x, batch_first = call.data, call.attributes.get("layout", 0)
+    if batch_first:
+        x = call.one("Transpose", x, perm=[1, 0, 2])
+    steps, batch, width = x.shape
+    which = call.attributes.get("direction", "forward")
+    backwards = {"forward": [False], "reverse": [True]}.get(which, [False, True])
+    flat = call.one("Reshape", x, call.vector([-1, width]))
+    hidden = call.inputs[2].shape[2]
+    sequences: list[list[Value]] = []
+    states: list[State] = []
+    for index, functions in enumerate(_activations(call, len(backwards))):
+        cell = _direction(call, index, functions)
+        projected = cell.projected(flat)
+        parts = [projected]
+        if steps > 1:
+            sizes = call.vector([batch] * steps)
+            parts = call.builder.emit("Split", [projected, sizes], {"axis": 0}, steps)
+        first = [_initial(call, i, index, batch) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
+        outputs, state = _run(call, cell, parts, first, backwards[index])
+        sequences.append(outputs)
+        states.append(state)
+    directions = len(backwards)
+    ordered = [value for row in zip(*sequences, strict=True) for value in row]
+    results = [_joined(call, ordered, [steps, directions, batch, hidden])]
+    for values in zip(*states, strict=True):
+        results.append(_joined(call, values, [directions, batch, hidden]))
+    if batch_first:
+        perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
+        results = [call.one("Transpose", r, perm=p) for r, p in zip(results, perms, strict=False)]
+    return results[: len(call.used)]

@@ -1,0 +1,150 @@
+"""What surrounds the anchor of a fused group, as code on flat buffers.
+
+The operators before and after the anchor are lowered to tensor expressions as everywhere; a
+template writes its own loops and asks here for the value of one element.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import te, tirx
+from tvm.ir import Call, Var
+from tvm.tirx import Stmt
+
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.lowering import Emitter, flatten_index
+from compiler.kernels.templates.loops import buffer, variable
+
+_ROW, _COLUMN = variable("row"), variable("column")
+
+
+class Surroundings:
+    """The group around one anchor, whose first result is a float32 tensor.
+
+    `buffers` are the kernel's parameters, each flat: the reads, then the writes.
+    """
+
+    def __init__(self, group: Group, anchor: Operator):
+        emitter = Emitter(group)
+        emitter.lower_before(anchor)
+        self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
+        self.shape = group.values[anchor.outputs[0]].shape
+        self.sum = te.placeholder(self.shape, "float32", name="anchor")
+        emitter.values[anchor.outputs[0]] = self.sum
+        self.results = emitter.lower_all()
+        self.placeholders = emitter.placeholders
+        self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
+        self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
+
+    @property
+    def buffers(self) -> list[Var]:
+        """The parameters of the kernel."""
+        return [*self.reads, *self.writes]
+
+    @property
+    def spatial(self) -> int:
+        """The number of axes after the batch and channel axes of a convolution."""
+        return len(self.shape) - 2
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether every result has the anchor's shape and all the rest can be computed in place."""
+        known = [tensor for tensor in self.operands if tensor is not None]
+        shapes = [tuple(int(extent) for extent in tensor.shape) for tensor in self.results]
+        return all(shape == self.shape for shape in shapes) and not any(
+            isinstance(tensor.op.body[0], tirx.Reduce)
+            for tensor in self._computed([*self.results, *known])
+        )
+
+    def _computed(self, tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
+        found: list[te.Tensor] = []
+        pending = list(tensors)
+        while pending:
+            tensor = pending.pop()
+            if isinstance(tensor.op, te.ComputeOp) and not any(tensor.same_as(t) for t in found):
+                found.append(tensor)
+                pending.extend(tensor.op.input_tensors)
+        return found
+
+    def resize_read(self, number: int, elements: int) -> None:
+        """Say how large a read is that a packing lays out beforehand."""
+        self.reads[number] = buffer(f"read{number}", elements, self.reads[number].dtype)
+
+    def read_number(self, position: int) -> int | None:
+        """Which of the group's reads an operand of the anchor is; None if it is computed."""
+        tensor = self.operands[position]
+        return next((i for i, t in enumerate(self.placeholders) if t.same_as(tensor)), None)
+
+    def operand(self, position: int, indices: Sequence[Any]) -> Any:
+        """An element of an operand, computed by what comes before the anchor."""
+        return self._value(self.operands[position], indices, None, None)
+
+    def bias(self, indices: Sequence[Any]) -> Any:
+        """An element of the anchor's operand 2; None if that is left out."""
+        present = len(self.operands) > 2 and self.operands[2] is not None
+        return self.operand(2, indices) if present else None
+
+    def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
+        """Store the element of every result that follows from an element of the anchor's."""
+        return self._store(value, list(indices), None)
+
+    def store_flat(self, value: Any, lead: Sequence[Any], place: Any) -> Stmt:
+        """As `store` for a convolution, its spatial indices given as one position; see `flat`."""
+        if self.spatial == 1:
+            return self.store(value, [*lead, place])
+        return self._store(value, [*lead, _ROW, _COLUMN], place)
+
+    @property
+    def flat(self) -> bool:
+        """Whether results depend on the spatial indices by their row-major position only."""
+        found: list[Var] = []
+        statement = self.store_flat(tirx.const(0.0, "float32"), [0] * (len(self.shape) - 2), 0)
+
+        def visit(variable: Var) -> None:
+            if variable.same_as(_ROW) or variable.same_as(_COLUMN):
+                found.append(variable)
+
+        tvm_ffi.structural_walk(statement, (Var, visit))
+        return not found
+
+    def _store(self, value: Any, indices: list[Any], place: Any) -> Stmt:
+        stores = [
+            tirx.BufferStore(
+                target,
+                self._value(tensor, indices, value, place),
+                [self._position(tensor, indices, place)],
+            )
+            for target, tensor in zip(self.writes, self.results, strict=True)
+        ]
+        return stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)
+
+    def _position(self, tensor: te.Tensor, indices: Sequence[Any], place: Any) -> Any:
+        shape = [int(extent) for extent in tensor.shape]
+        if place is None or not _ends_flat(indices) or tuple(shape[-2:]) != self.shape[-2:]:
+            return flatten_index(indices, shape)
+        return flatten_index([*indices[:-2], place], [*shape[:-2], shape[-2] * shape[-1]])
+
+    def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
+        if tensor.same_as(self.sum):
+            return value
+        for read, placeholder in zip(self.reads, self.placeholders, strict=True):
+            if tensor.same_as(placeholder):
+                return tirx.BufferLoad(read, [self._position(tensor, indices, place)])
+        axes = list(zip([axis.var for axis in tensor.op.axis], indices, strict=True))
+
+        def load(call: Call, mutator: Any) -> Any:
+            if getattr(call.op, "name", "") != "te.tensor_load":
+                return mutator.default_mutate(call)
+            inner = [mutator.mutate(index) for index in call.args[1:]]
+            return self._value(call.args[0], inner, value, place)
+
+        def rename(variable: Var, mutator: Any) -> Any:
+            return next((index for axis, index in axes if axis.same_as(variable)), variable)
+
+        body = tensor.op.body[tensor.value_index]
+        return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
+
+
+def _ends_flat(indices: Sequence[Any]) -> bool:
+    return len(indices) > 1 and _ROW.same_as(indices[-2]) and _COLUMN.same_as(indices[-1])

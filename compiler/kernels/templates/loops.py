@@ -1,0 +1,177 @@
+"""Building blocks of templates: loops over flat buffers, and the register tile all of them share.
+
+A register tile holds `rows` x `vectors` accumulators, each a vector register of its own. Every
+step of the reduction loads `vectors` vectors, broadcasts `rows` scalars and adds all products.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import PrimType, Var
+from tvm.tirx import ForKind, Stmt
+
+Body = Callable[[Any], Stmt]
+
+
+def variable(name: str) -> Var:
+    """A new int32 variable."""
+    return Var(name, PrimType("int32"))
+
+
+def sequence(statements: Sequence[Stmt]) -> Stmt:
+    """Statements one after another."""
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
+
+
+def loop(name: str, extent: Any, body: Body, kind: ForKind = ForKind.SERIAL) -> Stmt:
+    """A loop from 0; none if the extent is 1."""
+    if isinstance(extent, int) and extent == 1 and kind != ForKind.PARALLEL:
+        return body(0)
+    index = variable(name)
+    return tirx.For(index, 0, extent, kind, body(index))
+
+
+def run_length(number: Any, run: int, total: int) -> Any:
+    """The length of a run: `run`, or what is left of `total` for the last one."""
+    if total % run == 0 or isinstance(number, int):
+        return min(run, total - number * run) if isinstance(number, int) else run
+    return tirx.min(tirx.const(run, "int32"), total - number * run)
+
+
+def block_loops(
+    blocks: Sequence[int], extents: Sequence[int], body: Callable[[list[Any], list[Any]], Stmt]
+) -> Stmt:
+    """A launch whose grid has `blocks` runs along each extent, outermost first.
+
+    `body` gets the first index and the length of a block's run along each extent. The attribute
+    keeps a launch of one block together when its loop is simplified away.
+    """
+    runs = [-(-extent // count) for extent, count in zip(extents, blocks, strict=True)]
+
+    def block(number: Any) -> Stmt:
+        firsts: list[Any] = []
+        lengths: list[Any] = []
+        for count, run, extent in reversed(list(zip(blocks, runs, extents, strict=True))):
+            own = number % count if count > 1 else 0
+            number = number // count if count > 1 else number
+            firsts.insert(0, own * run)
+            lengths.insert(0, run_length(own, run, extent))
+        return body(firsts, lengths)
+
+    grid = loop("block", prod(blocks), block, ForKind.PARALLEL)
+    if prod(blocks) > 1:
+        return grid
+    return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
+
+
+def scratch(name: str, elements: int) -> tuple[Var, Stmt]:
+    """A buffer on the stack, and the statement that allocates it."""
+    tile = buffer(name, elements)
+    return tile, tirx.AllocBuffer(tile, {"disable_lower_builtin": tirx.const(True, "bool")})
+
+
+def vector_loop(extent: int, lanes: int, body: Body) -> Stmt:
+    """A loop in steps of whole vectors; the rest is one shorter vector."""
+    whole, rest = divmod(extent, lanes)
+    parts: list[Stmt] = []
+    if whole:
+        parts.append(
+            loop(
+                "step",
+                whole,
+                lambda s: loop("lane", lanes, lambda i: body(s * lanes + i), ForKind.VECTORIZED),
+            )
+        )
+    if rest:
+        kind = ForKind.VECTORIZED if rest > 1 else ForKind.SERIAL
+        parts.append(loop("lane", rest, lambda i: body(whole * lanes + i), kind))
+    return sequence(parts)
+
+
+def buffer(name: str, elements: int, dtype: str = "float32") -> Var:
+    """A flat buffer."""
+    return tirx.decl_buffer((elements,), dtype, name=name)
+
+
+def vector_at(source: Var, start: Any, lanes: int) -> Any:
+    """The vector of consecutive elements from a position."""
+    if lanes == 1:
+        return tirx.BufferLoad(source, [start])
+    return tirx.BufferLoad(source, [tirx.Ramp(start, 1, lanes)])
+
+
+def store_vector(target: Var, start: Any, value: Any, lanes: int) -> Stmt:
+    """Store a vector to consecutive elements from a position."""
+    if lanes == 1:
+        return tirx.BufferStore(target, value, [start])
+    return tirx.BufferStore(target, value, [tirx.Ramp(start, 1, lanes)])
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Accumulators of `rows` x `vectors` vectors of `lanes` float32."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    accumulators: list[list[Var]] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        accumulators = [
+            [tirx.decl_buffer((1,), self._kind, name=f"sum{i}_{j}") for j in range(self.vectors)]
+            for i in range(self.rows)
+        ]
+        object.__setattr__(self, "accumulators", accumulators)
+
+    @property
+    def _kind(self) -> str:
+        return f"float32x{self.lanes}" if self.lanes > 1 else "float32"
+
+    def _zero(self) -> Any:
+        zero = tirx.const(0.0, "float32")
+        return tirx.Broadcast(zero, self.lanes) if self.lanes > 1 else zero
+
+    def start(self) -> list[Stmt]:
+        """Allocate the accumulators and clear them."""
+        flat = [a for row in self.accumulators for a in row]
+        zero = [tirx.BufferStore(a, self._zero(), [0]) for a in flat]
+        return [*[tirx.AllocBuffer(a) for a in flat], *zero]
+
+    def step(self, scalar: Callable[[int], Any], vector: Callable[[int], Any]) -> Stmt:
+        """Add the products of one reduction step; the fewer operands stay in registers."""
+        if self.vectors <= self.rows:
+            outer, inner = (self.vectors, vector), (self.rows, self._broadcast(scalar))
+        else:
+            outer, inner = (self.rows, self._broadcast(scalar)), (self.vectors, vector)
+        held = [self._bind(f"held{j}", outer[1](j)) for j in range(outer[0])]
+        parts: list[Stmt] = list(held)
+        for i in range(inner[0]):
+            passing = self._bind(f"passing{i}", inner[1](i))
+            parts.append(passing)
+            for j, other in enumerate(held):
+                row, column = (i, j) if self.vectors <= self.rows else (j, i)
+                total = self.accumulators[row][column]
+                sum = tirx.BufferLoad(total, [0]) + passing.var * other.var
+                parts.append(tirx.BufferStore(total, sum, [0]))
+        return sequence(parts)
+
+    def _bind(self, name: str, value: Any) -> tirx.Bind:
+        return tirx.Bind(Var(name, PrimType(self._kind)), value)
+
+    def _broadcast(self, scalar: Callable[[int], Any]) -> Callable[[int], Any]:
+        if self.lanes == 1:
+            return scalar
+        return lambda i: tirx.Broadcast(scalar(i), self.lanes)
+
+    def store(self, target: Var, place: Callable[[int, int], Any]) -> Stmt:
+        """Store each accumulator to its place."""
+        return sequence(
+            [
+                store_vector(target, place(i, j), tirx.BufferLoad(a, [0]), self.lanes)
+                for i, row in enumerate(self.accumulators)
+                for j, a in enumerate(row)
+            ]
+        )

@@ -1,0 +1,186 @@
+"""Batch normalisation and per-channel constants end in the weights before them."""
+
+import numpy as np
+import pytest
+
+from tests.frontend.checks import check, counts, operators, parse, types
+
+GENERATOR = np.random.default_rng(7)
+
+
+def normal(*shape: int) -> np.ndarray:
+    """Random float32 numbers."""
+    return GENERATOR.standard_normal(shape).astype(np.float32)
+
+
+def statistics(channels: int) -> dict[str, np.ndarray]:
+    """Scale, bias, mean and a positive variance."""
+    return {
+        "s": normal(channels),
+        "b": normal(channels),
+        "m": normal(channels),
+        "v": np.abs(normal(channels)) + 0.1,
+    }
+
+
+@pytest.mark.parametrize("opset", [7, 9, 14, 15, 21])
+def test_batch_normalization_folds_into_a_convolution(opset: int):
+    model = parse(
+        """g (float[1,4,8,8] x) => (float[1,6,8,8] y) {
+            [conv] c = Conv<pads=[1,1,1,1], group=2>(x, w)
+            [norm] y = BatchNormalization<epsilon=0.01>(c, s, b, m, v)
+        }""",
+        opset,
+        w=normal(6, 2, 3, 3),
+        **statistics(6),
+    )
+    (conv,) = operators(check(model))
+    assert (conv.type_name, conv.node_name) == ("Conv", "conv")
+    assert len(conv.inputs) == 3
+
+
+def test_batch_normalization_folds_into_a_grouped_transposed_convolution():
+    model = parse(
+        """g (float[1,4,5,5] x) => (float[1,6,11,11] y) {
+            c = ConvTranspose<strides=[2,2], group=2>(x, w, o)
+            y = BatchNormalization(c, s, b, m, v)
+        }""",
+        w=normal(4, 3, 3, 3),
+        o=normal(6),
+        **statistics(6),
+    )
+    assert types(check(model)) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_batch_normalization_folds_into_a_gemm(transposed: int):
+    model = parse(
+        f"""g (float[3,4] x) => (float[3,6] y) {{
+            c = Gemm<alpha=0.5, beta=2.0, transB={transposed}>(x, w, o)
+            y = BatchNormalization(c, s, b, m, v)
+        }}""",
+        w=normal(6, 4) if transposed else normal(4, 6),
+        o=normal(6),
+        **statistics(6),
+    )
+    assert types(check(model)) == ["Gemm"]
+
+
+def test_products_and_sums_by_channel_fold_too():
+    model = parse(
+        """g (float[1,4,6,6] x) => (float[1,5,6,6] y) {
+            c = Conv(x, w)
+            a = Mul(c, s)
+            d = Add(t, a)
+            e = Sub(d, u)
+            y = Div(e, r)
+        }""",
+        w=normal(5, 4, 1, 1),
+        s=normal(5, 1, 1),
+        t=normal(1, 5, 1, 1),
+        u=np.float32(0.3),
+        r=np.float32([2.0]),
+    )
+    assert types(check(model)) == ["Conv"]
+
+
+def test_two_uses_of_a_convolution_keep_the_normalization_apart():
+    model = parse(
+        """g (float[1,4,6,6] x) => (float[1,5,6,6] y, float[1,5,6,6] z) {
+            c = Conv(x, w)
+            [norm] y = BatchNormalization(c, s, b, m, v)
+            z = Relu(c)
+        }""",
+        w=normal(5, 4, 1, 1),
+        **statistics(5),
+    )
+    imported = check(model)
+    assert counts(imported) == {"Conv": 1, "Mul": 1, "Add": 1, "Relu": 1}
+    names = {op.type_name: op.node_name for op in operators(imported)}
+    assert names["Add"] == "norm"
+    assert names["Mul"] == "norm/Mul"
+
+
+def test_a_convolution_that_is_an_output_keeps_its_weights():
+    model = parse(
+        """g (float[1,4,6,6] x) => (float[1,5,6,6] c, float[1,5,6,6] y) {
+            c = Conv(x, w)
+            y = Mul(c, s)
+        }""",
+        w=normal(5, 4, 1, 1),
+        s=normal(5, 1, 1),
+    )
+    assert types(check(model)) == ["Conv", "Mul"]
+
+
+def test_a_shared_weight_is_folded_for_one_convolution_only():
+    model = parse(
+        """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
+            c = Conv(x, w)
+            n = Mul(c, s)
+            y = Conv(n, w)
+        }""",
+        w=normal(4, 4, 1, 1),
+        s=normal(4, 1, 1),
+    )
+    imported = check(model)
+    assert types(imported) == ["Conv", "Conv"]
+    assert len(imported.weights) == 3
+
+
+def test_a_chain_without_a_convolution_collapses():
+    model = parse(
+        """g (float[2,3,4,4] x) => (float[2,3,4,4] y) {
+            r = Relu(x)
+            n = BatchNormalization(r, s, b, m, v)
+            p = Mul(n, k)
+            y = Add(p, l)
+        }""",
+        k=normal(3, 1, 1),
+        l=normal(3, 1, 1),
+        **statistics(3),
+    )
+    assert types(check(model)) == ["Relu", "Mul", "Add"]
+
+
+def test_a_constant_that_varies_in_space_stays():
+    model = parse(
+        """g (float[1,4,6,6] x) => (float[1,5,6,6] y) {
+            c = Conv(x, w)
+            y = Mul(c, s)
+        }""",
+        w=normal(5, 4, 1, 1),
+        s=normal(5, 6, 6),
+    )
+    assert types(check(model)) == ["Conv", "Mul"]
+
+
+def test_a_product_that_broadcasts_the_convolution_stays():
+    model = parse(
+        """g (float[1,4,1,1] x) => (float[1,5,6,6] y) {
+            c = Conv(x, w)
+            y = Add(c, s)
+        }""",
+        w=normal(5, 4, 1, 1),
+        s=normal(5, 6, 6),
+    )
+    assert types(check(model)) == ["Conv", "Add"]
+
+
+def test_normalization_by_activation_of_opset_7():
+    values = {"s": normal(3, 4), "b": normal(3, 4), "m": normal(3, 4), "v": np.abs(normal(3, 4))}
+    model = parse(
+        "g (float[2,3,4] x) => (float[2,3,4] y) {"
+        " y = BatchNormalization<spatial=0>(x, s, b, m, v) }",
+        7,
+        **values,
+    )
+    from compiler.frontend import import_model
+    from compiler.frontend.interpreter import interpret
+
+    imported = import_model(model)
+    x = normal(2, 3, 4)
+    factor = values["s"] / np.sqrt(values["v"] + 1e-5)
+    expected = (x - values["m"]) * factor + values["b"]
+    got = interpret(imported.module, imported.weights, {"x": x})["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

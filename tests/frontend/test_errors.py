@@ -1,0 +1,231 @@
+"""Every way a model can be bad is an error that names the thing and the remedy."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
+from compiler.frontend import import_model
+from tests.frontend.checks import parse, random_inputs, run
+
+RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
+
+
+def big_model(folder: Path) -> Path:
+    """A model whose weight is in a file of its own."""
+    model = parse(
+        "g (float[2,64] x) => (float[2,64] y) { y = MatMul(x, w) }",
+        w=np.eye(64, dtype=np.float32),
+    )
+    path = folder / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+def test_not_a_file(tmp_path: Path):
+    with pytest.raises(ModelError, match=r"missing\.onnx.*No such file"):
+        import_model(tmp_path / "missing.onnx")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00" * 64, b"hello, this is not a model", b"PK\x03\x04"]
+)
+def test_not_onnx(tmp_path: Path, content: bytes):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        import_model(path)
+    with pytest.raises(ModelError, match="not an ONNX model"):
+        import_model(content)
+
+
+def test_truncated(tmp_path: Path):
+    content = parse(RELU).SerializeToString()
+    for size in range(1, len(content)):
+        with pytest.raises(ModelError):
+            import_model(content[:size])
+
+
+def test_invalid_model():
+    model = parse(RELU)
+    model.graph.node[0].input[0] = "nothing"
+    with pytest.raises(ModelError, match=r"not valid ONNX.*\n*.*nothing"):
+        import_model(model)
+
+
+@pytest.mark.parametrize(("opset", "remedy"), [(6, "newer opset"), (999, "upgrade the onnx")])
+def test_opset_out_of_range(opset: int, remedy: str):
+    model = parse(RELU)
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelError, match=f"opset {opset}.*{remedy}"):
+        import_model(model)
+
+
+def test_no_opset():
+    model = parse(RELU)
+    model.opset_import[0].domain = "com.example"
+    with pytest.raises(ModelError, match="imports no opset of the default ONNX domain"):
+        import_model(model)
+
+
+def test_weight_of_wrong_size():
+    model = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }", w=np.ones(2, np.float32))
+    model.graph.initializer[0].raw_data = b"1234"
+    with pytest.raises(ModelError, match=r"tensor 'w'.*damaged"):
+        import_model(model)
+
+
+def test_external_data_is_read(tmp_path: Path):
+    path = big_model(tmp_path)
+    imported = import_model(path)
+    inputs = random_inputs(imported)
+    np.testing.assert_allclose(imported.weights["w"], np.eye(64))
+    assert run(onnx.load(path), inputs)[0].shape == (2, 64)
+
+
+def test_missing_external_data(tmp_path: Path):
+    path = big_model(tmp_path)
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"tensor 'w'.*weights\.bin"):
+        import_model(path)
+
+
+def test_truncated_external_data(tmp_path: Path):
+    path = big_model(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"1234")
+    with pytest.raises(ModelError, match=r"tensor 'w'.*weights\.bin"):
+        import_model(path)
+
+
+def test_external_data_without_a_folder(tmp_path: Path):
+    path = big_model(tmp_path)
+    with pytest.raises(ModelError, match="give the model's path"):
+        import_model(path.read_bytes())
+
+
+def test_external_data_outside_the_folder(tmp_path: Path):
+    path = big_model(tmp_path)
+    model = onnx.load(path, load_external_data=False)
+    entry = next(e for e in model.graph.initializer[0].external_data if e.key == "location")
+    entry.value = "../weights.bin"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        import_model(path)
+
+
+def test_every_unsupported_operator_is_listed():
+    text = """<ir_version: 8, opset_import: ["": 18, "com.example": 1]>
+    g (float[2,3] x) => (float[2,3] y) {
+        [first] a = com.example.Fancy(x)
+        [second] b = Nonsense(a)
+        [third] c = Relu(b)
+        [fourth] d = Det(c)
+        [fifth] e = RandomNormalLike(x)
+        [sixth] f = NonZero(x)
+        y = Add(c, e)
+    }"""
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        import_model(parse(text))
+    message = str(caught.value)
+    assert "5 operators cannot be compiled" in message
+    for node, op_type, where, reason in [
+        ("first", "Fancy", "com.example opset 1", "domain 'com.example' are not known"),
+        ("second", "Nonsense", "ai.onnx opset 18", "no such operator"),
+        ("fourth", "Det", "ai.onnx opset 18", "no kernel"),
+        ("fifth", "RandomNormalLike", "ai.onnx opset 18", "random"),
+        ("sixth", "NonZero", "ai.onnx opset 18", "run time"),
+    ]:
+        line = next(line for line in message.splitlines() if repr(node) in line)
+        assert f"{op_type} '{node}' ({where})" in line
+        assert reason in line
+        assert line.count(";") == 1, "a remedy follows the reason"
+    assert "third" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("g (float[2,3] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }", "input 1 ('s')"),
+        ("g (float[4] x, int64[1] k) => (float[n] y, int64[n] i) { y, i = TopK(x, k) }", "('k')"),
+        ("g (float[4] x, int64[1] s) => (float[n] y) { y = Slice(x, s, s) }", "('s')"),
+        ("g (int64 n) => (int64[m] y) { y = Range(n, n, n) }", "run time"),
+        ("g (string[2] x) => (string[2] y) { y = Identity(x) }", "strings"),
+        ("g (complex64[2] x) => (complex64[2] y) { y = Identity(x) }", "complex64"),
+        ("g (float8e5m2[2] x) => (float[2] y) { y = Cast<to=1>(x) }", "float8_e5m2"),
+        ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "sequence"),
+        ("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }", "optional"),
+        ("g (float[2] x) => (float8e5m2[2] y) { y = Cast<to=19>(x) }", "float8_e5m2"),
+        ("g (float[1,2,3] x, float[2] s) => (float[1,2,3] y, float[2] m, float[2] v)"
+         " { y, m, v = BatchNormalization<training_mode=1>(x, s, s, s, s) }", "batch's statistics"),
+    ],
+)  # fmt: skip
+def test_unsupported(text: str, reason: str):
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        import_model(parse(text, 19))
+    assert reason in str(caught.value)
+
+
+def test_dropout_in_training():
+    model = parse(
+        "g (float[9] x) => (float[9] y) { y = Dropout(x, r, t) }",
+        r=np.float32(0.5),
+        t=np.array(True),
+    )
+    with pytest.raises(UnsupportedOperatorError, match="training mode"):
+        import_model(model)
+
+
+def test_an_operator_that_does_not_fit_its_inputs():
+    model = parse(
+        "g (float[n,3] x) => (float[n,5] y) { [product] y = MatMul(x, w) }",
+        w=np.ones((4, 5), np.float32),
+    )
+    with pytest.raises(ModelError, match="MatMul 'product' does not fit its inputs"):
+        import_model(model, {"x": [2, 3]})
+
+
+SYMBOLIC = """g (float[batch,3,size] x, float[batch,k] z, float[2,?] q) => (float[b,c,d] y) {
+    y = Relu(x) }"""
+
+
+@pytest.mark.parametrize(
+    ("shapes", "parts"),
+    [
+        (None, ["'x'", "0 ('batch'), 2 ('size')", "'z'", "1 ('k')", "'q'", "1", "input_shapes"]),
+        ({"x": [1, 3, 4], "q": [2, 2]}, ["'z'", "1 ('k')"]),
+        ({"x": [1, 3]}, ["'x'", "3 dimensions"]),
+        ({"x": [1, 4, 4]}, ["dimension 1 of input 'x' is 3", "says 4"]),
+        ({"w": [1]}, ["no input 'w'", "x, z, q"]),
+        ({"x": [1, 3, 4], "z": [2, 5]}, ["'batch'"]),
+        ({"x": [1, 3, 0]}, ["positive"]),
+        ({"x": [1, 3, 2.5]}, ["positive integers"]),
+    ],
+)
+def test_shapes_that_do_not_fix_the_inputs(shapes: dict[str, list[int]] | None, parts: list[str]):
+    with pytest.raises(ShapeError) as caught:
+        import_model(parse(SYMBOLIC), shapes)
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+
+
+def test_a_symbol_given_once_holds_everywhere():
+    text = """g (float[batch,3] x, float[batch,size] z) => (float[batch,3] y) { y = Relu(x) }"""
+    imported = import_model(parse(text), {"z": [5, 7]})
+    graph = next(op for op in imported.module.walk() if op.name == "dataflow.graph")
+    shapes = [a.type.get_shape() for a in graph.regions[0].block.args]
+    assert shapes == [(5, 3), (5, 7)]
+
+
+def test_an_input_of_unknown_rank_needs_a_shape():
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, None)
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Relu", ["x"], ["y"])
+    opset = helper.make_opsetid("", 18)
+    model = helper.make_model(
+        helper.make_graph([node], "g", [info], [result]), opset_imports=[opset]
+    )
+    with pytest.raises(ShapeError, match="'x' has no declared shape"):
+        import_model(model)
+    assert random_inputs(import_model(model, {"x": [2, 5]}))["x"].shape == (2, 5)

@@ -1,0 +1,103 @@
+"""Unrolled recurrent operators agree with onnxruntime's."""
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+from compiler.errors import UnsupportedOperatorError
+from compiler.frontend import import_model
+from tests.frontend.checks import check, counts
+
+STEPS, BATCH, WIDTH, HIDDEN = 4, 3, 5, 6
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def model_of(op_type: str, optional: str = "", opset: int = 14, **attributes: object):
+    """A model of one recurrent operator with constant weights and chosen optional inputs."""
+    generator = np.random.default_rng(11)
+    two = attributes.get("direction") == "bidirectional"
+    directions, gates = 1 + two, GATES[op_type]
+    shapes = {
+        "W": (directions, gates * HIDDEN, WIDTH),
+        "R": (directions, gates * HIDDEN, HIDDEN),
+        "B": (directions, 2 * gates * HIDDEN),
+        "h": (directions, BATCH, HIDDEN),
+        "c": (directions, BATCH, HIDDEN),
+        "P": (directions, 3 * HIDDEN),
+    }
+    weights = {n: generator.standard_normal(s).astype(np.float32) * 0.5 for n, s in shapes.items()}
+    weights["L"] = np.array([4, 2, 3], np.int32)
+    names = ["W", "R", "B", "L", "h", *(["c", "P"] if op_type == "LSTM" else [])]
+    used = [name if name in "WR" or name in optional else "" for name in names]
+    outputs = ["Y", "Y_h", *(["Y_c"] if op_type == "LSTM" else [])]
+    node = helper.make_node(
+        op_type, ["x", *used], outputs, name="cell", hidden_size=HIDDEN, **attributes
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [STEPS, BATCH, WIDTH])],
+        [helper.make_tensor_value_info(name, 1, None) for name in outputs],
+        [numpy_helper.from_array(weights[n], n) for n in used if n],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("optional", ["", "B", "Bh", "BhL"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_directions_biases_states_and_lengths(op_type: str, optional: str, direction: str):
+    imported = check(model_of(op_type, optional + "c" * ("h" in optional), direction=direction))
+    assert op_type not in counts(imported)
+
+
+def test_peepholes():
+    check(model_of("LSTM", "BP"))
+
+
+def test_reset_after_the_product():
+    check(model_of("GRU", "Bh", linear_before_reset=1))
+
+
+@pytest.mark.parametrize("opset", [7, 14, 22])
+def test_opsets(opset: int):
+    check(model_of("LSTM", "B", opset))
+
+
+@pytest.mark.parametrize(
+    "activations",
+    [["Relu", "Softsign", "HardSigmoid"], ["Sigmoid", "ScaledTanh", "Elu"]],
+)
+def test_activations(activations: list[str]):
+    attributes = {"activation_alpha": [0.3], "activation_beta": [0.4]}
+    if "Elu" in activations:
+        attributes = {"activation_alpha": [1.2, 0.7], "activation_beta": [0.6]}
+    check(model_of("LSTM", "B", activations=activations, **attributes))
+
+
+def test_an_unknown_activation_is_unsupported():
+    with pytest.raises(UnsupportedOperatorError, match=r"LSTM 'cell'.*'Wavy'"):
+        import_model(model_of("LSTM", activations=["Wavy", "Tanh", "Tanh"]))
+
+
+def test_lengths_of_a_run():
+    model = model_of("GRU", "BL")
+    lengths = next(t for t in model.graph.initializer if t.name == "L")
+    model.graph.initializer.remove(lengths)
+    model.graph.input.append(helper.make_tensor_value_info("L", 6, [BATCH]))
+    from compiler.frontend.export import export_model
+    from tests.frontend.checks import assert_close, run
+
+    imported = import_model(model)
+    x = np.random.default_rng(1).standard_normal((STEPS, BATCH, WIDTH)).astype(np.float32)
+    inputs = {"x": x, "L": np.array([1, 4, 2], np.int32)}
+    again = export_model(imported.module, imported.weights)
+    assert_close(run(again, inputs), run(model, inputs))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_weights_are_stored_once(op_type: str):
+    imported = import_model(model_of(op_type, "B"))
+    size = sum(array.size for array in imported.weights.values())
+    gates = GATES[op_type] * HIDDEN
+    assert size <= gates * (WIDTH + HIDDEN + 2) + BATCH * HIDDEN

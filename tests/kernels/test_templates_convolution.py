@@ -1,0 +1,171 @@
+"""Convolutions by template against float64 numpy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.kernels.target import parse_target
+from compiler.kernels.templates import apply_template
+from tests.kernels.harness import Array, single
+from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution; spatial tuples have one or two entries."""
+
+    batch: int
+    groups: int
+    channels: int
+    filters: int
+    image: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    prologue: bool = False
+    residual: bool = False
+    bias: bool = True
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Spatial extents of the result."""
+        rank = len(self.image)
+        padded = [
+            n + self.pads[i] + self.pads[rank + i] - (self.kernel[i] - 1) * self.dilations[i] - 1
+            for i, n in enumerate(self.image)
+        ]
+        return tuple(n // s + 1 for n, s in zip(padded, self.strides, strict=True))
+
+
+def reference(case: Case, data: Array, weight: Array, bias: Array | None) -> Array:
+    """The convolution in float64, tap by tap."""
+    rank = len(case.image)
+    pads = [(0, 0), (0, 0), *((case.pads[i], case.pads[rank + i]) for i in range(rank))]
+    data = numpy.pad(data.astype("float64"), pads)
+    data = data.reshape(case.batch, case.groups, case.channels, *data.shape[2:])
+    weight = weight.astype("float64").reshape(case.groups, case.filters, *weight.shape[1:])
+    total = numpy.zeros((case.batch, case.groups, case.filters, *case.output))
+    for tap in product(*map(range, case.kernel)):
+        at = [slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in
+              zip(tap, case.dilations, case.output, case.strides, strict=True)]  # fmt: skip
+        seen = data[(slice(None), slice(None), slice(None), *at)]
+        total += numpy.einsum("ngi...,gfi->ngf...", seen, weight[(..., *tap)])
+    result = total.reshape(case.batch, case.groups * case.filters, *case.output)
+    return result if bias is None else result + bias.reshape(-1, *[1] * rank)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Convolutions with at least one result, also with padding larger than the image."""
+    rank = draw(st.integers(1, 2))
+
+    def extents(low: int, high: int, count: int = rank) -> tuple[int, ...]:
+        return tuple(draw(st.lists(st.integers(low, high), min_size=count, max_size=count)))
+
+    image, kernel, strides = extents(1, 23), extents(1, 5), extents(1, 3)
+    dilations, pads = extents(1, 2), list(extents(0, 3, 2 * rank))
+    for i in range(rank):
+        missing = (kernel[i] - 1) * dilations[i] + 1 - image[i] - pads[i] - pads[rank + i]
+        pads[rank + i] += max(0, missing)
+    groups = draw(st.sampled_from([1, 1, 1, 2, 5]))
+    return Case(
+        draw(st.integers(1, 2)),
+        groups,
+        draw(st.sampled_from([1, 2, 7, 20])),
+        draw(st.sampled_from([1, 3, 16, 33])),
+        image,
+        kernel,
+        strides,
+        dilations,
+        tuple(pads),
+        *(draw(st.booleans()) for _ in range(3)),
+    )
+
+
+def run(case: Case, target: str) -> None:
+    """Check one convolution."""
+    filters = case.groups * case.filters
+    data = random_array(1, (case.batch, case.groups * case.channels, *case.image))
+    weight = random_array(2, (filters, case.channels, *case.kernel))
+    bias = random_array(3, (filters,)) if case.bias else None
+    arrays = [data, weight] if bias is None else [data, weight, bias]
+    shape = (case.batch, filters, *case.output)
+    addend = random_array(4, shape) if case.residual else None
+    attributes = {
+        "strides": list(case.strides),
+        "dilations": list(case.dilations),
+        "pads": list(case.pads),
+        "group": case.groups,
+    }
+    group = fused("Conv", arrays, shape, attributes, len(arrays) - 1, case.prologue, case.residual)
+    used = numpy.maximum(data, 0) if case.prologue else data
+    results = expected(reference(case, used, weight, bias), addend)
+    check(group, arrays if addend is None else [*arrays, addend], results, target)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(), targets)
+def test_any_convolution(case: Case, target: str) -> None:
+    run(case, target)
+
+
+SQUARE = ((1, 1), (1, 1), (0, 0, 0, 0))
+
+SPECIAL = {
+    "pointwise with a tail of one position": Case(1, 1, 9, 20, (7, 7), (1, 1), *SQUARE),
+    "pointwise over one position": Case(2, 1, 40, 70, (1, 1), (1, 1), *SQUARE),
+    "pointwise with a tail in the last vector": Case(
+        2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, residual=True
+    ),
+    "pointwise behind a prologue": Case(
+        2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, prologue=True, residual=True
+    ),
+    "rows that share their padding": Case(
+        1, 1, 3, 8, (9, 14), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)
+    ),
+    "a plane of exactly one page": Case(1, 1, 2, 4, (32, 30), (1, 3), (1, 1), (1, 1), (0, 1, 0, 1)),
+    "wide rows": Case(1, 1, 3, 8, (5, 200), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    "stem": Case(1, 1, 3, 13, (33, 35), (7, 7), (2, 2), (1, 1), (3, 3, 3, 3)),
+    "stride beyond the kernel": Case(1, 1, 3, 5, (17, 17), (2, 2), (4, 3), (1, 1), (1, 0, 1, 2)),
+    "eleven by eleven, stride four": Case(
+        1, 1, 3, 6, (40, 37), (11, 11), (4, 4), (1, 1), (2, 2, 2, 2)
+    ),
+    "large kernel whose row phases skip": Case(
+        1, 1, 2, 3, (30, 30), (5, 5), (4, 4), (2, 2), (3, 3, 3, 3)
+    ),
+    "depthwise": Case(1, 19, 1, 1, (11, 11), (5, 5), (2, 2), (1, 1), (2, 2, 2, 2), prologue=True),
+    "four channels a group": Case(1, 8, 4, 4, (14, 14), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    "many channels, small image": Case(
+        1, 1, 64, 70, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), residual=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3"])
+def test_special_convolution(name: str, target: str) -> None:
+    run(SPECIAL[name], target)
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads"), [("SAME_UPPER", (0, 0, 1, 1)), ("SAME_LOWER", (1, 1, 0, 0))]
+)
+def test_automatic_padding(mode: str, pads: tuple[int, ...]) -> None:
+    data, weight = random_array(1, (1, 2, 8, 9)), random_array(2, (3, 2, 3, 2))
+    case = Case(1, 1, 2, 3, (8, 9), (3, 2), (2, 2), (1, 1), pads)
+    attributes = {"strides": [2, 2], "auto_pad": mode}
+    group = fused("Conv", [data, weight], (1, 3, 4, 5), attributes, weights=1)
+    check(group, [data, weight], [reference(case, data, weight, None)], "cpu")
+
+
+@pytest.mark.parametrize(("dtype", "weights"), [("float32", ()), ("float64", (1,))])
+def test_what_the_template_declines(dtype: str, weights: Sequence[int]) -> None:
+    arrays = [numpy.zeros((1, 2, 4, 4), dtype), numpy.zeros((3, 2, 1, 1), dtype)]
+    group, _ = single("Conv", arrays, [TensorInfo(dtype, (1, 3, 4, 4))], weights=weights)
+    assert apply_template(group, parse_target("cpu")) is None

@@ -1,0 +1,134 @@
+"""Matrix products by template against float64 numpy."""
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.kernels.target import parse_target
+from compiler.kernels.templates import apply_template
+from tests.kernels.harness import Array
+from tests.kernels.template_cases import check, expected, fused, random_array, targets
+
+extents = st.one_of(st.integers(1, 9), st.sampled_from([15, 16, 17, 33, 70, 130]))
+
+
+def run(
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    target: str,
+    constant: bool = False,
+    prologue: bool = False,
+    residual: bool = False,
+) -> None:
+    """Check one MatMul."""
+    a, b = random_array(1, left), random_array(2, right)
+    used = numpy.maximum(a, 0) if prologue else a
+    product = numpy.matmul(used.astype("float64"), b.astype("float64"))
+    addend = random_array(3, product.shape) if residual else None
+    group = fused("MatMul", [a, b], product.shape, {}, int(constant), prologue, residual)
+    reads = [a, b] if addend is None else [a, b, addend]
+    check(group, reads, expected(product, addend), target)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 3), max_size=2),
+    extents,
+    extents,
+    extents,
+    targets,
+    *[st.booleans()] * 3,
+)
+def test_any_product_with_one_matrix(
+    batch: list[int],
+    rows: int,
+    depth: int,
+    columns: int,
+    target: str,
+    constant: bool,
+    prologue: bool,
+    residual: bool,
+) -> None:
+    run((*batch, rows, depth), (depth, columns), target, constant, prologue, residual)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data(), extents, extents, extents, targets, st.booleans())
+def test_any_batched_product(
+    data: st.DataObject, rows: int, depth: int, columns: int, target: str, prologue: bool
+) -> None:
+    batch = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    left = [data.draw(st.sampled_from([1, n])) for n in batch]
+    right = [
+        data.draw(st.sampled_from([1, n])) if x == n else n
+        for x, n in zip(left, batch, strict=True)
+    ]
+    drop = data.draw(st.integers(0, len(batch) - 1))
+    run((*left[drop:], rows, depth), (*right, depth, columns), target, False, prologue, True)
+
+
+SPECIAL = {
+    "vector times matrix": ((40,), (40, 19)),
+    "matrix times vector": ((21, 40), (40,)),
+    "vector times vector": ((40,), (40,)),
+    "vector times matrices": ((40,), (3, 40, 19)),
+    "matrices times vector": ((3, 21, 40), (40,)),
+    "last panel narrower than a vector": ((2, 9, 20), (2, 20, 197)),
+    "attention": ((1, 3, 50, 64), (1, 3, 64, 50)),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("constant", [False, True])
+def test_special_product(name: str, constant: bool) -> None:
+    run(*SPECIAL[name], "cpu", constant, residual=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    extents,
+    extents,
+    extents,
+    *[st.booleans()] * 3,
+    st.sampled_from([(), (1,), (1, 1), (-1, 1), (1, -1), (-1,), (-1, -1)]),
+    st.sampled_from([(1.0, 1.0), (0.5, 2.0)]),
+    targets,
+)
+def test_any_gemm(
+    rows: int,
+    depth: int,
+    columns: int,
+    flip_left: bool,
+    flip_right: bool,
+    constant: bool,
+    addend: tuple[int, ...],
+    factors: tuple[float, float],
+    target: str,
+) -> None:
+    a = random_array(1, (depth, rows) if flip_left else (rows, depth))
+    b = random_array(2, (columns, depth) if flip_right else (depth, columns))
+    full = (rows, columns)[2 - len(addend) :]
+    c = random_array(3, [n if keep < 0 else 1 for keep, n in zip(addend, full, strict=True)])
+    attributes = {
+        "transA": int(flip_left),
+        "transB": int(flip_right),
+        "alpha": factors[0],
+        "beta": factors[1],
+    }
+    group = fused("Gemm", [a, b, c], (rows, columns), attributes, 2 if constant else 0)
+    check(group, [a, b, c], [gemm(a, b, c, flip_left, flip_right, factors)], target)
+
+
+def gemm(
+    a: Array, b: Array, c: Array, flip_a: bool, flip_b: bool, factors: tuple[float, float]
+) -> Array:
+    """ONNX's Gemm in float64."""
+    left, right = (a.T if flip_a else a), (b.T if flip_b else b)
+    product = left.astype("float64") @ right.astype("float64")
+    return factors[0] * product + factors[1] * c.astype("float64")
+
+
+def test_other_dtypes_are_declined() -> None:
+    group = fused("MatMul", [random_array(1, (3, 4)), random_array(2, (0, 4)).T], (3, 0), {}, 0)
+    assert apply_template(group, parse_target("cpu")) is None
