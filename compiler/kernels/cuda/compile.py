@@ -51,7 +51,7 @@ def compiler_version() -> str:
 
 
 def _by_nvrtc(nvrtc: Any, text: str, target: CudaTarget) -> bytes:
-    options = [f"--gpu-architecture={target.compiler_arch}", "--std=c++17"]
+    options = [f"--gpu-architecture={target.compiler_arch}", "--std=c++17", "--disable-warnings"]
     program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
     try:
         encoded = [option.encode() for option in options]

@@ -3,18 +3,16 @@ one kernel for each loop nest."""
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
-import tvm_ffi
 from tvm import s_tir, te
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
-from compiler.errors import KernelError
 from compiler.kernels.cuda.opaque import bind_opaque_blocks, is_opaque
 from compiler.kernels.cuda.reducers import register_reducers
-from compiler.kernels.generic import distinct, extent_of, root_blocks
+from compiler.kernels.access import extent_of
+from compiler.kernels.generic import distinct
 from compiler.kernels.group import Group
 from compiler.kernels.lowering import Emitter
 
@@ -57,6 +55,11 @@ def inline_all(schedule: s_tir.Schedule) -> None:
         if writes_result(schedule, block) or feeds_opaque(schedule, block):
             continue
         schedule.compute_inline(block)
+
+
+def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
+    """The blocks under the root, in order."""
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
