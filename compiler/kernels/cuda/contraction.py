@@ -121,7 +121,7 @@ class _Emitter:
         )
 
     def _text(self, template: str, tile: Tile, kernels: str) -> str:
-        parts = [header(template), self.store.text, self._constants(tile), self._store_struct()]
+        parts = [header("instructions"), header(template), self.store.text, self._constants(tile), self._store_struct()]
         return "\n".join([*parts, kernels])
 
     def _store_struct(self) -> str:
