@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, prod
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, NoneType, StringAttr
+from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import SSAValue
 
+from compiler.analysis.attributes import integer, integers
 from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import nbytes_of, shape_of
@@ -70,19 +71,13 @@ def flops_of(op: OperatorOp) -> int:
         case Kind.ELEMENTWISE:
             return out * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
         case Kind.REDUCTION:
-            window = _integers(op, "kernel_shape")
+            window = integers(op, "kernel_shape")
             reduced = out * prod(window) if window else elements(op.inputs[0])
             return reduced * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
         case Kind.OPAQUE:
             return sum(elements(value) for value in op.inputs)
         case _:
             return 0
-
-
-def _integers(op: OperatorOp, name: str) -> list[int]:
-    array = op.attributes.get(name)
-    values = array.data if isinstance(array, ArrayAttr) else ()
-    return [value.value.data for value in values if isinstance(value, IntegerAttr)]
 
 
 def _products(op: OperatorOp) -> int:
@@ -95,9 +90,7 @@ def _products(op: OperatorOp) -> int:
         case "ConvTranspose":
             return prod(first) * prod(second[1:])
         case "Gemm":
-            transposed = op.attributes.get("transA")
-            rows_last = isinstance(transposed, IntegerAttr) and transposed.value.data == 1
-            return out * first[0 if rows_last else 1]
+            return out * first[0 if integer(op, "transA", 0) else 1]
         case "MatMul":
             return out * first[-1]
         case _:

@@ -1,13 +1,13 @@
 """The kernels-to-be of a graph as plain lists: what the fusion policy decides on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import SSAValue
 
 from compiler.analysis import cost
+from compiler.analysis.attributes import constant, integer, integers
 from compiler.analysis.graph import DAG
 from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
@@ -191,19 +191,14 @@ def _reduced_rows(op: OperatorOp) -> Shape | None:
     return squeezed(shape) if long <= axes and prod(shape) else None
 
 
-def _integer(attributes: Mapping[str, object], name: str, default: int) -> int:
-    value = attributes.get(name)
-    return value.value.data if isinstance(value, IntegerAttr) else default
-
-
 def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
     """The axes that a reduction's result elements each depend on all of; None for windows."""
     match op.type_name:
         case "Softmax" | "LogSoftmax" | "ArgMax" | "ArgMin" | "LpNormalization":
             default = 0 if op.type_name.startswith("Arg") else -1
-            return {_integer(op.attributes, "axis", default) % rank} if rank else set()
+            return {integer(op, "axis", default) % rank} if rank else set()
         case "LayerNormalization" | "RMSNormalization":
-            return set(range(_integer(op.attributes, "axis", -1) % rank, rank))
+            return set(range(integer(op, "axis", -1) % rank, rank))
         case "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool":
             return set(range(2, rank))
         case name if name.startswith("Reduce"):
@@ -213,16 +208,11 @@ def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
 
 
 def _given_axes(op: OperatorOp, rank: int) -> set[int]:
-    attribute = op.attributes.get("axes")
-    owner = op.inputs[1].owner if len(op.inputs) > 1 else None
-    values: list[int] = []
-    if isinstance(owner, ConstantOp):
-        values = [int(value) for value in owner.value.get_values()]
-    elif isinstance(attribute, ArrayAttr):
-        values = [v.value.data for v in attribute.data if isinstance(v, IntegerAttr)]
-    if not values and not _integer(op.attributes, "noop_with_empty_axes", 0):
-        values = list(range(rank))
-    return {axis % rank for axis in values} if rank else set()
+    array = constant(op, 1)
+    values = array.ravel().tolist() if array is not None else integers(op, "axes")
+    if not values and not integer(op, "noop_with_empty_axes", 0):
+        return set(range(rank))
+    return {axis % rank for axis in values or ()} if rank else set()
 
 
 def read_operators(

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
+from compiler.analysis.attributes import constant, integers
 from compiler.analysis.operators import KINDS, Kind
-from compiler.ir.dataflow import ConstantOp, OperatorOp
+from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, value_to_attribute
+from compiler.ir.values import attributes_of, value_to_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,6 @@ def _given(op: OperatorOp, operand: int) -> bool:
     return operand < len(op.inputs) and not isinstance(op.inputs[operand].type, NoneType)
 
 
-def _array(op: OperatorOp, operand: int) -> NDArray[Any] | None:
-    """The value of an operand that is a constant."""
-    owner = op.inputs[operand].owner if operand < len(op.inputs) else None
-    return attribute_to_array(owner.value) if isinstance(owner, ConstantOp) else None
-
-
 def _same_type(op: OperatorOp) -> SSAValue | None:
     """Replace an operator that cannot do anything when its result has its input's type."""
     return op.inputs[0] if op.inputs[0].type == op.outputs[0].type else None
@@ -82,9 +77,8 @@ def _view_of_view(op: OperatorOp) -> ReshapeOf | None:
 
 
 def _permutation(op: OperatorOp) -> list[int]:
-    given = attributes_of(op).get("perm")
-    default = range(len(shape_of(op.inputs[0].type)))[::-1]
-    return [int(axis) for axis in (given if isinstance(given, list) else default)]
+    given = integers(op, "perm")
+    return list(range(len(shape_of(op.inputs[0].type))))[::-1] if given is None else given
 
 
 def _transpose_of_transpose(op: OperatorOp) -> Update | None:
@@ -106,12 +100,12 @@ def _transpose_of_ones(op: OperatorOp) -> Simplification | None:
 
 
 def _no_padding(op: OperatorOp) -> SSAValue | None:
-    pads = _array(op, 1)
+    pads = constant(op, 1)
     return op.inputs[0] if pads is not None and not pads.any() else None
 
 
 def _whole_slice(op: OperatorOp) -> SSAValue | None:
-    steps = _array(op, 4) if _given(op, 4) else np.ones(1)
+    steps = constant(op, 4) if _given(op, 4) else np.ones(1)
     return _same_type(op) if steps is not None and (steps == 1).all() else None
 
 
@@ -122,7 +116,7 @@ def _neutral(operand: int, element: float, float_sign: bool | None = None) -> Ru
     """
 
     def rule(op: OperatorOp) -> SSAValue | None:
-        other, array = op.inputs[1 - operand], _array(op, operand)
+        other, array = op.inputs[1 - operand], constant(op, operand)
         if array is None or other.type != op.outputs[0].type or not (array == element).all():
             return None
         is_float = "float" in dtype_of(other.type)
@@ -146,16 +140,14 @@ def _involution(op: OperatorOp) -> SSAValue | None:
 def _padded_convolution(op: OperatorOp) -> Update | None:
     """Padding with zeros before a convolution is its own `pads`."""
     pad = _producer(op.inputs[0], "Pad")
-    attributes = attributes_of(op)
-    if pad is None or attributes.get("auto_pad", "NOTSET") != "NOTSET":
+    if pad is None or attributes_of(op).get("auto_pad", "NOTSET") != "NOTSET":
         return None
     added = _zero_padding(pad)
     if added is None or added[:, :2].any() or (added < 0).any():
         return None
     spatial = added[:, 2:].ravel().tolist()
-    own = attributes.get("pads", [0] * len(spatial))
-    assert isinstance(own, list)
-    pads = [int(a) + int(b) for a, b in zip(own, spatial, strict=True)]
+    own = integers(op, "pads") or [0] * len(spatial)
+    pads = [a + b for a, b in zip(own, spatial, strict=True)]
     return Update(
         [pad.inputs[0], *list(op.inputs)[1:]], {**op.attributes, "pads": value_to_attribute(pads)}
     )
@@ -163,11 +155,11 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
 
 def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
     """Elements added before (row 0) and after (row 1) each axis, where they are zeros."""
-    amounts, rank = _array(pad, 1), len(shape_of(pad.inputs[0].type))
-    fill = _array(pad, 2) if _given(pad, 2) else np.zeros(1)
-    axes = _array(pad, 3) if _given(pad, 3) else np.arange(rank)
-    constant = attributes_of(pad).get("mode", "constant") == "constant"
-    if not constant or amounts is None or axes is None or fill is None or fill.any():
+    amounts, rank = constant(pad, 1), len(shape_of(pad.inputs[0].type))
+    fill = constant(pad, 2) if _given(pad, 2) else np.zeros(1)
+    axes = constant(pad, 3) if _given(pad, 3) else np.arange(rank)
+    is_constant = attributes_of(pad).get("mode", "constant") == "constant"
+    if not is_constant or amounts is None or axes is None or fill is None or fill.any():
         return None
     added = np.zeros((2, rank), dtype=np.int64)
     added[:, axes] = amounts.reshape(2, -1)

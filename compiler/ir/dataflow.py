@@ -32,6 +32,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
@@ -182,7 +183,7 @@ class ConstantOp(IRDLOperation):
         """Parse `dense<...> : tensor<...>`."""
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
-        if not isinstance(value, DenseIntOrFPElementsAttr):
+        if not isa(value, DenseIntOrFPElementsAttr):
             parser.raise_error("dataflow.constant needs a dense attribute")
         op = cls(value)
         op.attributes = attributes

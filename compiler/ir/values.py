@@ -1,6 +1,7 @@
 """Python and numpy values of IR attributes, and back."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -30,7 +31,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
 
 def array_to_attribute(array: Array) -> DenseIntOrFPElementsAttr:
     """A dense attribute with the array's dtype, shape and values."""
-    type = tensor_type(str(array.dtype), array.shape)
+    type: Any = tensor_type(str(array.dtype), array.shape)
     return DenseIntOrFPElementsAttr.from_list(type, array.ravel().tolist())
 
 

@@ -67,9 +67,7 @@ def prelu(context: Context) -> te.Tensor:
 def thresholded_relu(context: Context) -> te.Tensor:
     """x above alpha, else 0."""
     alpha = _parameter(context, "alpha", 1.0)
-    return elementwise(
-        context, lambda x: tirx.Select(x <= constant(x, alpha), constant(x, 0), x)
-    )
+    return elementwise(context, lambda x: tirx.Select(x <= constant(x, alpha), constant(x, 0), x))
 
 
 @lowering("Elu")

@@ -73,7 +73,9 @@ class KernelCache:
             raise self._error("read", error) from error
         spec = decode_entry(content)
         if spec is None:
-            warnings.warn(f"the kernel cache entry {path} is damaged: building it anew", stacklevel=2)
+            warnings.warn(
+                f"the kernel cache entry {path} is damaged: building it anew", stacklevel=2
+            )
             return None
         try:
             os.utime(path)

@@ -10,16 +10,28 @@ from tvm import IRModule, tirx
 from compiler.errors import KernelError
 from compiler.kernels.launches import LaunchFunction, launch_module
 from compiler.kernels.mathematics import link_mathematics
+from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.tables import link_tables
 from compiler.kernels.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
+_EXTREME = re.compile(
+    r"call ((?:reassoc |contract )*(?:float|double) @llvm\.(?:maximum|minimum)\.)"
+)
 _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
-def llvm_text(module: IRModule, target: CpuTarget) -> str:
+_LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
+
+UNROLLED_LOOP = 8
+"""Loops of up to this many iterations may be unrolled before vectorisation."""
+
+
+def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals."""
     options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
+    if reassociate:
+        options["fast-math-reassoc"] = True
     if target.features:
         options["mattr"] = target.features.split(",")
     tvm_target = tvm.target.Target(options)
@@ -32,6 +44,7 @@ def llvm_text(module: IRModule, target: CpuTarget) -> str:
     build = tvm_ffi.get_global_func("target.build.llvm")
     text = str(build(tvm.ir.transform.Sequential(passes)(module), tvm_target).inspect_source("ll"))
     text = text.replace("define dllexport void @", "define internal void @")
+    text = _EXTREME.sub(r"call nsz \1", text)
     return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
 
 
@@ -54,9 +67,28 @@ def entry_text(symbol: str, body: str, arguments: int) -> str:
     return "\n".join(lines)
 
 
-def compile_object(name: str, launches: list[LaunchFunction], target: CpuTarget) -> bytes:
+def keep_loops(text: str) -> str:
+    """Mark the loops of TVM's code that have more than a few iterations as not to be unrolled.
+
+    LLVM would unroll those of up to about 30 before its vectoriser runs, for much slower code.
+    """
+    marks: list[str] = []
+    for name, extent in _LOOP.findall(text):
+        if int(extent) > UNROLLED_LOOP:
+            mark = 900000 + len(marks)
+            back = f"br label %for_begin_{name}\n"
+            at = text.rfind(back)
+            text = text[: at + len(back) - 1] + f", !llvm.loop !{mark}\n" + text[at + len(back) :]
+            marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}}}")
+    return "\n".join([text, '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+
+
+def compile_object(
+    name: str, launches: list[LaunchFunction], scheduled: Scheduled, target: CpuTarget
+) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
-    text = llvm_text(launch_module(launches), target)
+    text = llvm_text(launch_module(launches), target, scheduled.reassociate)
+    text = keep_loops(text) if scheduled.whole_loops else text
     kernel_text = text[: text.find("@__truncsfhf2")]
     entries = []
     for i, launch in enumerate(launches):
@@ -72,7 +104,9 @@ def wraps_index(text: str) -> bool:
 
     LLVM 22's loop vectoriser takes `i & 3` for `i` in interleaved accesses: wrong results.
     """
-    divisors = (int(mask) + 1 for mask in re.findall(r"= and i(?:32|64) %[\w.]+, (\d+)$", text, re.M))
+    divisors = (
+        int(mask) + 1 for mask in re.findall(r"= and i(?:32|64) %[\w.]+, (\d+)$", text, re.M)
+    )
     remainders = map(int, re.findall(r"= [su]rem i(?:32|64) %[\w.]+, (\d+)$", text, re.M))
     return any(n > 1 and n & (n - 1) == 0 for n in (*divisors, *remainders))
 

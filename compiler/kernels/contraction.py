@@ -83,7 +83,9 @@ def conv_transpose(context: Context) -> te.Tensor:
             window.append(tap)
             tests += [source >= 0, source < shape[2 + i]]
             tests += [tap < kernel[2 + i]] if kernel[2 + i] % steps[i] else []
-            tests += [tirx.EQ(tirx.floormod(reach, strides[i]), 0)] if steps[i] != strides[i] else []
+            tests += (
+                [tirx.EQ(tirx.floormod(reach, strides[i]), 0)] if steps[i] != strides[i] else []
+            )
         first = c // per_group * channels if groups > 1 else 0
         left = cast(data(n, first + channel, *at), accumulator)
         right = cast(weight(first + channel, c % per_group, *window), accumulator)
@@ -171,7 +173,8 @@ def gemm(context: Context) -> te.Tensor:
 def einsum(context: Context) -> te.Tensor:
     """Einstein summation with implicit results and ellipses."""
     terms, result = einsum_terms(
-        context.attribute("equation"), [len(context.info(i).shape) for i in range(len(context.inputs))]
+        context.attribute("equation"),
+        [len(context.info(i).shape) for i in range(len(context.inputs))],
     )
     extents: dict[str, int] = {}
     for i, term in enumerate(terms):
@@ -201,7 +204,8 @@ def einsum_terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     widths = [r - len(t.replace("...", "")) for r, t in zip(ranks, terms, strict=True)]
     broadcast = "".join(chr(0x391 + i) for i in range(max(widths, default=0)))
     full = [
-        t.replace("...", broadcast[len(broadcast) - w :]) for t, w in zip(terms, widths, strict=True)
+        t.replace("...", broadcast[len(broadcast) - w :])
+        for t, w in zip(terms, widths, strict=True)
     ]
     if arrow:
         return full, right.replace("...", broadcast)

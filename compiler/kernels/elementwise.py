@@ -55,14 +55,14 @@ def maximum(a: Scalar, b: Scalar) -> Scalar:
     """The larger of two scalars; NaN when one is NaN."""
     if not is_float(dtype_of(a)):
         return tirx.max(a, b)
-    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
     """The smaller of two scalars; NaN when one is NaN."""
     if not is_float(dtype_of(a)):
         return tirx.min(a, b)
-    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
 
 
 def is_nan(x: Scalar) -> Scalar:
@@ -170,9 +170,9 @@ for _type, _function in {
 }.items():
     _register(_type, _function)
 
-for _name in (
-    "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split()
-):
+for (
+    _name
+) in "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split():
     _register(_name, lambda x, name=_name.lower(): call(name, x))
 
 

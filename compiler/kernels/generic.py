@@ -20,8 +20,15 @@ from compiler.kernels.target import CpuTarget
 BLOCK_WORK = 1 << 15
 """Innermost iterations that one block of a grid should have, about 10 to 100 us."""
 
-INNER_WORK = 64
+UNROLLED_WINDOW = 32
+"""Up to this many terms, a window's sum is unrolled inside the innermost loop."""
+
+INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
+
+
+FLAT_WORK = 1 << 10
+"""Iterations that the fused innermost loop of a map should have."""
 
 
 def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
@@ -37,7 +44,7 @@ def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Sc
     schedule = s_tir.Schedule(function, debug_mask="none")
     nests = GenericSchedule(schedule, attach)
     nests.apply()
-    return Scheduled(schedule.mod["main"], reassociate=nests.reduces)
+    return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
 
 
 def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
@@ -169,19 +176,20 @@ class GenericSchedule:
         return row
 
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
-        """A nest without reductions: fuse what lies contiguous in every buffer, then cut blocks."""
-        fused = [loops[0]] if loops else []
-        for axis in range(1, len(loops)):
-            if can_fuse(known, axis - 1, axis):
-                fused[-1] = self.schedule.fuse(fused[-1], loops[axis])
-            else:
-                fused.append(loops[axis])
-        if not fused:
-            return
-        inner = 1
-        while len(fused) > 1 and inner < INNER_WORK:
-            inner *= extent_of(self.schedule, fused.pop())
-        self.grid(fused, inner)
+        """A nest without reductions: the innermost axes that lie contiguous become one loop."""
+        outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
+        inner = [outer.pop()] if outer else []
+        while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
+            if not can_fuse(known, outer[-1], inner[0]):
+                break
+            inner.insert(0, outer.pop())
+        work = prod(known.extents[axis] for axis in inner)
+        if len(inner) > 1:
+            self.schedule.fuse(*[loops[axis] for axis in inner])
+        if outer:
+            self.grid([loops[axis] for axis in outer], work)
+        elif len(inner) == 1:
+            self.grid([loops[inner[0]]], 1)
 
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
         """Fuse loops and cut them into blocks of enough work; returns the loop inside a block."""
@@ -212,6 +220,11 @@ class GenericSchedule:
         if not reduced:
             return
         inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
+        if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
+            self.schedule.decompose_reduction(block, reduced[0])
+            for loop in reduced:
+                self.schedule.unroll(loop)
+            return
         if not known.reduce_inner and inner:
             work, last = 1, []
             while inner and work < INNER_WORK:

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attribute_to_array
 from compiler.schedule import ELEMENT_BYTES
 
 
@@ -121,10 +122,8 @@ def _plain(content: Any) -> str:
 
 def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
     """The value of a dense attribute as a numpy array (bfloat16 as float32, exactly)."""
-    dtype, shape = dtype_of(attribute.get_type()), shape_of(attribute.get_type())
-    numpy_dtype = "float32" if dtype == "bfloat16" else dtype
-    values = numpy.array(list(attribute.get_values()), dtype=numpy_dtype)
-    return numpy.broadcast_to(values, shape) if values.size == 1 else values.reshape(shape)
+    array = attribute_to_array(attribute)
+    return array.astype("float32") if str(array.dtype) == "bfloat16" else array
 
 
 def plain_attribute(attribute: Attribute) -> Any:
@@ -164,9 +163,7 @@ def extract_group(group: GroupOp) -> Group:
     name = group.kernel.data if group.kernel is not None else "kernel"
     weights = tuple(isinstance(v.owner, WeightOp) for v in group.inputs)
     outputs = tuple(_number(numbers, v) for v in group.results_yielded)
-    return Group(
-        name, tuple(values), len(weights), weights, constants, tuple(operators), outputs
-    )
+    return Group(name, tuple(values), len(weights), weights, constants, tuple(operators), outputs)
 
 
 def _info(value: SSAValue) -> TensorInfo:

@@ -15,9 +15,7 @@ from compiler.kernels.tables import table_element
 def moved(context: Context, index: Any) -> te.Tensor:
     """The first input read at `index(output index)`."""
     data = context.tensor(0)
-    return te.compute(
-        context.output.shape, lambda *i: data(*index(*i)), name=context.operator.type
-    )
+    return te.compute(context.output.shape, lambda *i: data(*index(*i)), name=context.operator.type)
 
 
 def normal_axis(axis: int, rank: int) -> int:
@@ -171,9 +169,7 @@ def gather_nd(context: Context) -> te.Tensor:
     batch, depth, lead = context.attribute("batch_dims", 0), places[-1], len(places) - 1
 
     def body(*i: Any) -> Any:
-        chosen = [
-            safe_index(indices(*i[:lead], k), shape[batch + k]) for k in range(depth)
-        ]
+        chosen = [safe_index(indices(*i[:lead], k), shape[batch + k]) for k in range(depth)]
         return data(*i[:batch], *chosen, *i[lead:])
 
     return te.compute(context.output.shape, body, name="GatherND")
@@ -190,7 +186,9 @@ def one_hot(context: Context) -> te.Tensor:
     def body(*i: Any) -> Any:
         index = indices(*i[:axis], *i[axis + 1 :])
         index = index.astype("int64")
-        index = tirx.Select(index < tirx.const(0, "int64"), index + tirx.const(depth, "int64"), index)
+        index = tirx.Select(
+            index < tirx.const(0, "int64"), index + tirx.const(depth, "int64"), index
+        )
         return tirx.Select(tirx.EQ(index, i[axis].astype("int64")), values(1), values(0))
 
     return te.compute(context.output.shape, body, name="OneHot")

@@ -70,7 +70,7 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
     """Compile a scheduled PrimFunc."""
     lowered = lower_function(scheduled.function, group.name)
     functions, scratch = split_launches(lowered, group.name)
-    code = compile_object(group.name, functions, target)
+    code = compile_object(group.name, functions, scheduled, target)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )

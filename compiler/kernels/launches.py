@@ -16,6 +16,7 @@ from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 from compiler.errors import KernelError
 from compiler.schedule import ELEMENT_BYTES
 
+
 class StackError(KernelError):
     """A block's local buffers outgrow the stack."""
 
@@ -71,9 +72,7 @@ def lower_function(function: PrimFunc, name: str) -> PrimFunc:
     return Sequential(_LOWER)(module)[name]
 
 
-def split_launches(
-    function: PrimFunc, name: str
-) -> tuple[list[LaunchFunction], tuple[int, ...]]:
+def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
     """The launches of a lowered PrimFunc, and the bytes of its root-level scratch buffers.
 
     Those buffers follow the PrimFunc's parameters in the numbering of the launches' `args`. The
@@ -85,9 +84,7 @@ def split_launches(
         numbers[alias] = numbers[source]
     for buffer in root.scratch:
         numbers[buffer] = len(function.params) + root.scratch.index(buffer)
-    launches = [
-        _launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)
-    ]
+    launches = [_launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)]
     return launches, tuple(_buffer_bytes(buffer) for buffer in root.scratch)
 
 

@@ -92,9 +92,7 @@ class Number:
 
     def same(self, other: float) -> "Number":
         """Whether a float equals a constant."""
-        return Number(
-            self.builder, self.builder.fcmp_ordered("==", self.value, self._other(other))
-        )
+        return Number(self.builder, self.builder.fcmp_ordered("==", self.value, self._other(other)))
 
     def bits(self) -> "Number":
         """The bits of a float as an integer."""
@@ -284,7 +282,9 @@ def link_mathematics(text: str) -> str:
     lines = [
         line
         for line in text.splitlines()
-        if not (line.startswith("declare") and ("@flowloom_" in line or "@llvm.fmuladd.f32(" in line))
+        if not (
+            line.startswith("declare") and ("@flowloom_" in line or "@llvm.fmuladd.f32(" in line)
+        )
     ]
     return "\n".join([*lines, *parts])
 

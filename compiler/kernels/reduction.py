@@ -53,7 +53,9 @@ def reduce_axes(
         return reducer(source(*at), axis=list(variables.values()))
 
     if prod(shape) == 0:
-        return te.compute(kept, lambda *_: identity_of(reducer, dtype_of(source(*[0 for _ in shape]))))
+        return te.compute(
+            kept, lambda *_: identity_of(reducer, dtype_of(source(*[0 for _ in shape])))
+        )
     if not variables:
         return te.compute(kept, source, name=name)
     return te.compute(kept, body, name=name)
@@ -209,12 +211,12 @@ def extreme_position(context: Context) -> te.Tensor:
         better = b[1] > a[1] if largest else b[1] < a[1]
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
-        take = tirx.any(unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, b[0] >= tirx.const(0, "int32")))
+        take = tirx.any(
+            unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, b[0] >= tirx.const(0, "int32"))
+        )
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
-    reducer = te.comm_reducer(
-        combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position"
-    )
+    reducer = te.comm_reducer(combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position")
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
 

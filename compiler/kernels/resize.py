@@ -60,7 +60,9 @@ def _triangle(distance: Array) -> Array:
     return numpy.maximum(0.0, 1 - numpy.abs(distance))
 
 
-def axis_taps(context: Context, coordinates: Array, extent: int, scale: float) -> tuple[Array, Array]:
+def axis_taps(
+    context: Context, coordinates: Array, extent: int, scale: float
+) -> tuple[Array, Array]:
     """Source positions and weights, [output size, taps] each."""
     mode = context.attribute("mode", "nearest")
     if mode == "nearest":

@@ -11,7 +11,8 @@ class Scheduled:
 
     The shape of a read that has a packing is the packed one. Buffers that are still allocated at
     the root after scheduling become further workspaces. The outermost loop of a root nest is its
-    grid when it is marked parallel. `reassociate` lets LLVM reorder sums to vectorise them.
+    grid when it is marked parallel. `reassociate` lets LLVM reorder sums to vectorise them;
+    `whole_loops` keeps it from unrolling loops that its vectoriser should see.
     """
 
     function: PrimFunc
@@ -19,3 +20,4 @@ class Scheduled:
     workspaces: tuple[int, ...] = ()
     flops: int = 0
     reassociate: bool = False
+    whole_loops: bool = False

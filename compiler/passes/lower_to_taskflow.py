@@ -11,11 +11,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.aliases import ViewPlan, plan_views
-from compiler.analysis.memory import aligned
+from compiler.analysis.layout import lay_out
 from compiler.analysis.packing import packed_shape
 from compiler.errors import PipelineError
 from compiler.ir import dataflow, taskflow
-from compiler.ir.types import dtype_of, memref_type, nbytes_of, shape_of
+from compiler.ir.types import dtype_of, memref_type, shape_of
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,13 @@ class _Memory:
         arguments = zip(graph.body.block.args, self.block.args[:inputs], strict=True)
         self._bases: dict[SSAValue, SSAValue] = dict(arguments)
         self._bases |= {root: self.block.args[inputs + i] for root, i in plan.outputs.items()}
-        self._offsets, self._scratch, size = _layout(graph, plan)
+        self._layout = lay_out(graph, plan)
         self._weights: dict[tuple[str, str], SSAValue] = {}
-        self._arena = taskflow.ArenaOp(memref_type("uint8", (size,))) if size else None
-        if self._arena is not None:
-            self._arena.result.name_hint = "arena"
-            self.block.add_op(self._arena)
+        self._arena: SSAValue | None = None
+        if self._layout.size:
+            self.block.add_op(arena := taskflow.ArenaOp(memref_type("uint8", (self._layout.size,))))
+            self._arena = arena.result
+            self._arena.name_hint = "arena"
 
     def read(self, value: SSAValue, packing: str, group: dataflow.GroupOp) -> SSAValue:
         """The buffer of a group's operand, laid out as the group's kernel wants a weight."""
@@ -158,11 +159,11 @@ class _Memory:
     def buffer(self, value: SSAValue) -> SSAValue:
         """The buffer of a value: an allocation or a view of one."""
         if value not in self._buffers:
-            root, offset = (place := self._plan.places[value]).root, place.offset
-            source = self._source(root)
+            place = self._plan.places[value]
+            source = self._source(place.root)
+            offset = place.offset + self._layout.roots.get(place.root, 0)
             type = _buffer_type(value)
-            whole = source.type == type and root not in self._offsets
-            offset += self._offsets.get(root, 0)
+            whole = source.type == type and source is not self._arena
             self._buffers[value] = source if whole else self._view(source, offset, type)
             if not whole:
                 self._buffers[value].name_hint = value.name_hint
@@ -170,19 +171,17 @@ class _Memory:
 
     def workspaces(self, group: dataflow.GroupOp) -> list[SSAValue]:
         """The buffers of a group's workspaces."""
-        sizes = [size.value.data for size in group.workspaces or ()]
-        offsets = self._scratch.get(group, [])
-        pairs = zip(offsets, sizes, strict=True)
-        return [self._view(self._arena_buffer(), o, memref_type("uint8", (n,))) for o, n in pairs]
+        places = self._layout.workspaces.get(group, [])
+        return [self._view(self._in_arena(), o, memref_type("uint8", (n,))) for o, n in places]
 
-    def _arena_buffer(self) -> SSAValue:
+    def _in_arena(self) -> SSAValue:
         assert self._arena is not None
-        return self._arena.result
+        return self._arena
 
     def _source(self, root: SSAValue) -> SSAValue:
         if isinstance(root.owner, dataflow.WeightOp):
             return self._weight(root.owner, "")
-        return self._bases[root] if root in self._bases else self._arena_buffer()
+        return self._bases[root] if root in self._bases else self._in_arena()
 
     def _weight(self, weight: dataflow.WeightOp, packing: str) -> SSAValue:
         key = (weight.key.data, packing)
@@ -196,21 +195,3 @@ class _Memory:
     def _view(self, source: SSAValue, offset: int, type: taskflow.Buffer) -> SSAValue:
         self.block.add_op(op := taskflow.ViewOp(source, offset, type))
         return op.result
-
-
-def _layout(
-    graph: dataflow.GraphOp, plan: ViewPlan
-) -> tuple[dict[SSAValue, int], dict[dataflow.GroupOp, list[int]], int]:
-    """Arena offsets of the roots and of each group's workspaces, and the arena's size in bytes."""
-    offsets: dict[SSAValue, int] = {}
-    scratch: dict[dataflow.GroupOp, list[int]] = {}
-    size = 0
-    for group in graph.groups:
-        for root in [plan.places[value].root for value in group.outputs]:
-            if root not in plan.outputs and root not in offsets:
-                offsets[root] = size
-                size += aligned(max(nbytes_of(root.type), 1))
-        for workspace in group.workspaces or ():
-            scratch.setdefault(group, []).append(size)
-            size += aligned(workspace.value.data)
-    return offsets, scratch, size

@@ -79,7 +79,13 @@ def node_case(name: str) -> NodeCase:
     )
     wanted = tuple(n for n, o in zip(group.outputs, outputs, strict=True) if o.dtype)
     group = Group(
-        group.name, group.values, group.inputs, group.weights, group.constants, group.operators, wanted
+        group.name,
+        group.values,
+        group.inputs,
+        group.weights,
+        group.constants,
+        group.operators,
+        wanted,
     )
     listed = [results[n] for n in node.output if n]
     return NodeCase(name, group, inputs, listed, case.rtol, case.atol)

@@ -1,0 +1,174 @@
+"""Which operators of well-known networks become one kernel."""
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from tests.graphs import GraphBuilder
+from tests.strategies import Model
+from tests.support import nodes_of, run
+
+
+class Writer(GraphBuilder):
+    """Shortcuts for the networks below."""
+
+    def random(self, *shape: int) -> SSAValue:
+        """A random weight."""
+        values = np.random.default_rng(len(self.weights)).uniform(-1, 1, shape)
+        return self.weight(values.astype(np.float32))
+
+    def matmul(self, x: SSAValue, rows: int, inner: int, columns: int) -> SSAValue:
+        """A matrix product with a weight, and a bias."""
+        shape = (rows, columns)
+        product = self.op("MatMul", x, self.random(inner, columns), shape=shape)
+        return self.op("Add", product, self.random(columns))
+
+    def conv(self, x: SSAValue) -> SSAValue:
+        """A 3 by 3 convolution of a 1x4x8x8 image that keeps its shape."""
+        return self.op("Conv", x, self.random(4, 4, 3, 3), shape=(1, 4, 8, 8), pads=[1] * 4)
+
+    def model(self, shape: tuple[int, ...], *outputs: SSAValue) -> Model:
+        """The finished model with one input `x`."""
+        values = np.random.default_rng(7).uniform(-1, 1, shape).astype(np.float32)
+        return Model(self.finish(*outputs), self.weights, {"x": values})
+
+
+IMAGE = (1, 4, 8, 8)
+
+
+def test_convolution_with_residual_takes_the_later_producer():
+    b = Writer()
+    x = b.input("x", IMAGE)
+    first = b.op("Relu", b.conv(x))
+    y = b.op("Relu", b.op("Add", first, b.conv(first)))
+    groups = nodes_of(run(b.model(IMAGE, y), "fuse"))
+    assert groups == [["Conv", "Relu"], ["Conv", "Add", "Relu"]]
+
+
+def two_convolutions() -> Model:
+    b = Writer()
+    x = b.input("x", IMAGE)
+    return b.model(IMAGE, b.op("Add", b.conv(x), b.conv(x)))
+
+
+def test_a_sum_does_not_make_one_convolution_wait_for_the_other():
+    assert sorted(nodes_of(run(two_convolutions(), "fuse"))) == [["Add"], ["Conv"], ["Conv"]]
+
+
+def test_a_longer_path_is_an_option_and_logged(caplog: pytest.LogCaptureFixture):
+    groups = nodes_of(run(two_convolutions(), "fuse{allow-longer-path=true}"))
+    assert groups == [["Conv"], ["Conv", "Add"]]
+    assert "the longest path grows from" in caplog.text
+
+
+def test_decomposed_gelu():
+    b = Writer()
+    h = b.matmul(b.input("x", (4, 8)), 4, 8, 6)
+    e = b.op("Add", b.op("Erf", b.op("Div", h, b.constant(1.4))), b.constant(1))
+    y = b.matmul(b.op("Mul", b.op("Mul", h, e), b.constant(0.5)), 4, 6, 8)
+    gelu = ["MatMul", "Add", "Div", "Erf", "Add", "Mul", "Mul"]
+    assert nodes_of(run(b.model((4, 8), y), "fuse")) == [gelu, ["MatMul", "Add"]]
+
+
+def test_gelu_through_reshapes():
+    b = Writer()
+    h = b.matmul(b.input("x", (4, 8)), 4, 8, 6)
+    h = b.op("Reshape", h, b.constant([1, 4, 6], "int64"), shape=(1, 4, 6))
+    c = b.op("Mul", b.op("Pow", h, b.constant(3)), b.constant(0.04))
+    t = b.op("Tanh", b.op("Add", h, c))
+    y = b.op("Mul", b.op("Mul", h, b.constant(0.5)), b.op("Add", t, b.constant(1)))
+    (group,) = nodes_of(run(b.model((4, 8), y), "fuse"))
+    assert group.count("Reshape") == 1
+    assert len(group) == 10
+
+
+def test_decomposed_rms_normalization_keeps_its_sum():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    s = b.op("Add", x, b.random(4, 8))
+    axes = b.constant([-1], "int64")
+    mean = b.op("ReduceMean", b.op("Pow", s, b.constant(2)), axes, shape=(4, 1), keepdims=1)
+    root = b.op("Sqrt", b.op("Add", mean, b.constant(1e-5)))
+    y = b.op("Mul", b.op("Div", s, root), b.random(8))
+    groups = nodes_of(run(b.model((4, 8), y, b.matmul(s, 4, 8, 3)), "fuse"))
+    assert ["Add", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"] in groups
+    assert len(groups) == 2
+
+
+def test_layer_normalization_takes_the_residual_sum_along():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    s = b.op("Add", x, b.random(4, 8))
+    n = b.op("LayerNormalization", s, b.random(8), shape=(4, 8))
+    groups = nodes_of(run(b.model((4, 8), b.op("Mul", n, b.random(8)), s), "fuse"))
+    assert groups == [["Add", "LayerNormalization", "Mul"]]
+
+
+def test_masked_softmax():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    scaled = b.op("Add", b.op("Mul", x, b.constant(0.1)), b.random(1, 8))
+    y = b.op("Softmax", scaled, axis=-1)
+    assert nodes_of(run(b.model((4, 8), y), "fuse")) == [["Mul", "Add", "Softmax"]]
+
+
+def test_a_web_of_elementwise_operators_with_two_results():
+    b = Writer()
+    x = b.input("x", (1, 8))
+    forget, reset = b.op("Sigmoid", x), b.op("Sigmoid", b.random(1, 8))
+    state = b.op("Add", b.op("Mul", forget, x), b.op("Sub", b.constant(1), forget))
+    hidden = b.op("Mul", reset, b.op("Tanh", state))
+    (group,) = nodes_of(run(b.model((1, 8), state, hidden), "fuse"))
+    assert len(group) == 7
+
+
+def test_a_contraction_inside_a_web_stays_apart():
+    """Relu and the last Add may not share a group: the product between them waits for one."""
+    b = Writer()
+    x = b.input("x", (4, 4))
+    r = b.op("Relu", x)
+    y = b.op("Softmax", b.matmul(r, 4, 4, 4), axis=0)
+    groups = nodes_of(run(b.model((4, 4), b.op("Add", r, y)), "fuse"))
+    assert groups == [["Relu"], ["MatMul", "Add"], ["Softmax", "Add"]]
+
+
+def test_a_result_that_others_wait_for_is_not_held_up():
+    """The sum needs a slow product; the Relu's own users must not wait for it."""
+    b = Writer()
+    x = b.input("x", (256, 256))
+    r = b.op("Relu", b.op("Neg", x))
+    slow = b.op("Softmax", b.matmul(x, 256, 256, 256))
+    s = b.op("Tanh", b.op("Add", b.op("Abs", slow), r))
+    y = b.op("Softmax", b.matmul(r, 256, 256, 256))
+    groups = nodes_of(run(b.model((256, 256), s, y), "fuse"))
+    assert ["Neg", "Relu"] in groups
+
+
+def test_options():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    h = b.matmul(b.op("Relu", x), 4, 8, 6)
+    y = b.op("Transpose", h, shape=(6, 4), perm=[1, 0])
+    module, inputs = b.model((4, 8), y), ["Relu", "MatMul", "Add", "Transpose"]
+    text = Model(module.module.clone(), module.weights, module.inputs)
+    both = "fuse{contraction-prologue=true injective-epilogue=true}"
+    assert nodes_of(run(text, both)) == [inputs]
+    assert nodes_of(run(module, "fuse")) == [["Relu"], ["MatMul", "Add"], ["Transpose"]]
+
+
+def test_a_view_is_shared_by_a_group_and_others():
+    b = Writer()
+    h = b.matmul(b.input("x", (4, 8)), 4, 8, 6)
+    v = b.op("Unsqueeze", h, b.constant([0], "int64"), shape=(1, 4, 6))
+    y = b.op("Softmax", v, axis=1)
+    graph = run(b.model((4, 8), b.op("Relu", v), y), "fuse")
+    assert ["MatMul", "Add"] in [group[:2] for group in nodes_of(graph)]
+
+
+def test_equal_groups_share_a_kernel():
+    b = Writer()
+    x = b.input("x", IMAGE)
+    for _ in range(3):
+        x = b.op("Relu", b.conv(x))
+    graph = run(b.model(IMAGE, x), "fuse")
+    assert len({group.kernel for group in graph.groups}) == 1

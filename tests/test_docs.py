@@ -1,0 +1,41 @@
+"""Generated documentation is fresh, and what the README shows is true."""
+
+import re
+from pathlib import Path
+
+from compiler.passes import PASSES
+from compiler.pipeline import DEFAULT_PIPELINE, parse
+from compiler.tools.cli import make_parser
+from compiler.tools.pass_docs import generate
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_passes_page_is_fresh():
+    assert (ROOT / "docs" / "passes.md").read_text() == generate()
+
+
+def test_every_pass_option_is_documented():
+    for name in PASSES:
+        assert f"## {name}\n" in generate()
+
+
+def test_readme_shows_the_default_pipeline():
+    readme = (ROOT / "README.md").read_text()
+    shown = re.search(r"```\n(canonicalize.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    assert parse(shown[1]) == parse(DEFAULT_PIPELINE)
+
+
+def test_readme_lists_every_command():
+    readme = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^    (\w+)  ", make_parser().format_help(), re.MULTILINE)
+    assert len(commands) >= 7
+    for command in commands:
+        assert re.search(rf"^flowloom {command}\b", readme, re.MULTILINE)
+
+
+def test_ci_runs_the_readme_test_command():
+    command = re.search(r"python -m pytest.*", (ROOT / "README.md").read_text())
+    assert command is not None
+    assert command[0] in (ROOT / ".ci" / "run").read_text()
