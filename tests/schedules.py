@@ -56,7 +56,7 @@ def cells(view: View) -> set[tuple[int, int]]:
 
 def touched(views: tuple[View, ...]) -> set[tuple[int, int]]:
     """Every byte of some views."""
-    return set().union(*(cells(view) for view in views))
+    return {cell for view in views for cell in cells(view)}
 
 
 def races(schedule: Schedule) -> dict[tuple[int, int], set[tuple[int, int]]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from compiler.analysis.graph import DAG
+from compiler.analysis.ordering import order_critical_path
 from compiler.analysis.registry import Registry
 
 StreamAssignment = Callable[[DAG, int], list[int]]
@@ -62,46 +63,20 @@ def opara_chains(dag: DAG) -> list[int]:
 def assign_opara(dag: DAG, streams: int) -> list[int]:
     """Opara's chains, folded down to `streams`.
 
-    A chain starts on an empty stream while there is one; then on a stream whose last node its
-    first node waits for anyway (the one that finished most work); otherwise on the stream with the
-    least work so far. Stream order counts as waiting, since launches follow the node order.
+    Each chain goes where its first node can start earliest: where its last node is one that it
+    waits for anyway, for instance. Of several such streams it takes the one with the least work
+    so far. Times are those of a list schedule that follows the critical path.
     """
     chain_of = opara_chains(dag)
     stream_of_chain: dict[int, int] = {}
-    stream_of: list[int] = []
-    tail = [-1] * streams
-    load = [0] * streams
-    clocks: list[list[int]] = []
-    for v, chain in enumerate(chain_of):
-        clock = _join([clocks[u] for u in dag.predecessors[v]], streams)
-        if chain not in stream_of_chain:
-            stream_of_chain[chain] = _stream_for(clock, tail, load)
-        stream = stream_of_chain[chain]
-        if tail[stream] >= 0:
-            clock = _join([clock, clocks[tail[stream]]], streams)
-        clock[stream] = tail[stream] = v
+    finish = [0] * len(dag)
+    free, load = [0] * streams, [0] * streams
+    for v in order_critical_path(dag, ()):
+        ready = max((finish[u] for u in dag.predecessors[v]), default=0)
+        if chain_of[v] not in stream_of_chain:
+            starts = [(max(ready, time), work) for time, work in zip(free, load, strict=True)]
+            stream_of_chain[chain_of[v]] = starts.index(min(starts))
+        stream = stream_of_chain[chain_of[v]]
+        finish[v] = free[stream] = max(ready, free[stream]) + dag.costs[v]
         load[stream] += dag.costs[v]
-        clocks.append(clock)
-        stream_of.append(stream)
-    return stream_of
-
-
-def _join(clocks: list[list[int]], streams: int) -> list[int]:
-    """For each stream the last node that is known to have finished."""
-    return (
-        list(map(max, *clocks))
-        if len(clocks) > 1
-        else list(clocks[0])
-        if clocks
-        else [-1] * streams
-    )
-
-
-def _stream_for(clock: list[int], tail: list[int], load: list[int]) -> int:
-    streams = range(len(tail))
-    if -1 in tail:
-        return tail.index(-1)
-    waited = [s for s in streams if clock[s] == tail[s]]
-    if waited:
-        return max(waited, key=load.__getitem__)
-    return min(streams, key=load.__getitem__)
+    return [stream_of_chain[chain] for chain in chain_of]

@@ -26,6 +26,18 @@ SUM_SHARE = 0.82
 FIRST_CACHE_BYTES = 24 << 10
 """What of the first-level cache a panel may fill."""
 
+PAGES_BYTES = 256 << 10
+"""What the first level of the address cache reaches."""
+
+FAR_SLOTS = 4
+"""Slots lost on every row of a channel when the channels are spread over more than that."""
+
+SHORT_RUN_SLOTS = 320
+"""Slots lost then besides, over the positions read in a row: short runs defeat prefetching."""
+
+LONG_RUN = 256
+"""Positions from which that does not matter."""
+
 CROSSING_SLOTS = 1.5
 """Slots of loading one vector at any alignment from a plane in the first-level cache."""
 
@@ -93,20 +105,30 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def reduction_slots(
+    conv: Convolution, rows: int, vectors: int, vector_slots: float, run: int
+) -> float:
+    """Slots of all steps of one register tile, which reads `run` positions of a row at a time."""
+    far = conv.channels * conv.planes.plane * conv.planes.phases * 4 > PAGES_BYTES
+    jumps = (FAR_SLOTS + SHORT_RUN_SLOTS / run) * conv.kernel[0] if far else 0
+    taps = conv.kernel[0] * conv.kernel[1]
+    return conv.channels * (taps * step_slots(rows, vectors, vector_slots) + jumps)
+
+
 def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
     """The tile of a pointwise convolution over positions of the image, and its slots a group."""
     positions = conv.output[0] * conv.output[1]
-    depth = conv.channels
+
+    def tile_cost(rows: int, vectors: int) -> float:
+        load = max(CROSSING_SLOTS, streamed_slots(conv.channels * vectors * registers.lanes * 4))
+        steps = reduction_slots(conv, rows, vectors, load, vectors * registers.lanes)
+        return steps + rows * vectors * STORE_SLOTS
 
     def cost(rows: int, vectors: int) -> float:
-        chunk = vectors * registers.lanes
-        whole, rest = divmod(positions, chunk)
-        total = whole * (
-            depth * step_slots(rows, vectors, CROSSING_SLOTS) + rows * vectors * STORE_SLOTS
-        )
+        whole, rest = divmod(positions, vectors * registers.lanes)
+        total = whole * tile_cost(rows, vectors) if whole else 0
         if rest:
-            tail = ceil_div(rest, registers.lanes)
-            total += depth * step_slots(rows, tail, CROSSING_SLOTS) + rows * tail * STORE_SLOTS
+            total += tile_cost(rows, ceil_div(rest, registers.lanes))
         return total * ceil_div(conv.filters, rows)
 
     best = min(register_tiles(registers), key=lambda t: cost(*t))
@@ -115,10 +137,10 @@ def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
 
 def image_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
     """The tile of a convolution with lanes along the rows of its planes, and its slots a group."""
-    depth = conv.channels * conv.kernel[0] * conv.kernel[1]
 
     def cost(tile: Tile) -> float:
-        step = depth * step_slots(tile.rows, tile.vectors, CROSSING_SLOTS)
+        run = tile.vectors * registers.lanes
+        step = reduction_slots(conv, tile.rows, tile.vectors, CROSSING_SLOTS, run)
         store = tile.rows * tile.vectors * STORE_SLOTS
         tiles = ceil_div(conv.output[0], tile.span) * tile.steps * ceil_div(conv.filters, tile.rows)
         return tiles * (step + store)
@@ -150,9 +172,9 @@ def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tup
     def cost(rows: int, vectors: int) -> float:
         whole, rest = divmod(positions, rows)
         load = streamed_slots(depth * vectors * lanes * 4)
-        slots = whole * depth * step_slots(rows, vectors, load)
+        slots = whole * reduction_slots(conv, rows, vectors, load, LONG_RUN)
         if rest:
-            slots += depth * step_slots(rest, vectors, load)
+            slots += reduction_slots(conv, rest, vectors, load, LONG_RUN)
         store = positions * vectors * (STORE_SLOTS + lanes)
         return lines * ceil_div(conv.filters, vectors * lanes) * (slots + store)
 

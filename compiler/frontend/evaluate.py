@@ -12,8 +12,7 @@ from onnx import TypeProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from compiler.analysis.operators import STRUCTURAL_INPUTS
-from compiler.errors import ModelError
-from compiler.frontend.graph import Attributes, Inputs, Value
+from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
 
 _LARGEST_SHAPE_DATA = 4096
 
@@ -91,7 +90,7 @@ def infer_types(
 ) -> list[TypeProto]:
     """The types of the outputs, as far as the schema's inference can tell.
 
-    Raises ModelError if the inputs contradict the operator.
+    Raises Contradiction if the inputs do not fit the operator.
     """
     schema = schema_of(op_type, opset)
     names = _input_names(inputs)
@@ -104,7 +103,7 @@ def infer_types(
             schema, node, types, data, opset_imports=imports, ir_version=10
         )
     except Exception as error:  # onnx raises InferenceError, RuntimeError and its checker's errors
-        raise ModelError(str(error).splitlines()[0]) from error
+        raise Contradiction(str(error).splitlines()[0]) from error
     return [found.get(name, TypeProto()) if name else TypeProto() for name in outputs]
 
 
@@ -125,8 +124,11 @@ def _reference(
     used = [f"o{i}" if name else "" for i, name in enumerate(outputs)]
     node = make_node(op_type, names, used, attributes)
     feeds = {n: v.array for n, v in zip(names, inputs, strict=True) if v is not None}
-    with np.errstate(all="ignore"):
-        results = iter(_evaluator(node.SerializeToString(), "", opset).run(None, feeds))
+    try:
+        with np.errstate(all="ignore"):
+            results = iter(_evaluator(node.SerializeToString(), "", opset).run(None, feeds))
+    except Exception as error:  # the reference evaluator raises whatever its numpy code does
+        raise Unsupported(f"it cannot be evaluated on constants ({error})") from error
     return [next(results) if name else None for name in used]
 
 
@@ -188,8 +190,8 @@ def evaluate(
     result = _with_numpy(op_type, arrays, attributes)
     if result is not None:
         return [result]
-    results = _reference(op_type, inputs, attributes, outputs, opset)
     types = infer_types(op_type, inputs, attributes, outputs, opset)
+    results = _reference(op_type, inputs, attributes, outputs, opset)
     return [
         None if array is None else _as_declared(array, type)
         for array, type in zip(results, types, strict=True)

@@ -18,6 +18,10 @@ class Unsupported(Exception):
         self.remedy = remedy
 
 
+class Contradiction(Exception):
+    """Raised inside the frontend: the inputs of an operator do not fit it."""
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """A tensor of static shape: known (`array`), computed at run time, or unknown.

@@ -229,6 +229,23 @@ def _joined(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
     return call.one("Reshape", whole, call.vector(shape))
 
 
+def _steps(call: Call, projected: Value, steps: int, batch: int) -> list[Value]:
+    """The projected input of each step."""
+    if steps == 1:
+        return [projected]
+    sizes = call.vector([batch] * steps)
+    return call.builder.emit("Split", [projected, sizes], {"axis": 0}, steps)
+
+
+def _batch_first(call: Call, results: list[Value]) -> list[Value]:
+    """Outputs in the layout that has the batch before everything else."""
+    perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
+    return [call.one("Transpose", r, perm=p) for r, p in zip(results, perms, strict=False)]
+
+
+_BACKWARDS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+
+
 @rule("RNN", "GRU", "LSTM")
 def recurrent(call: Call) -> list[Value]:
     """All steps of each direction, then the outputs in the node's layout."""
@@ -236,29 +253,19 @@ def recurrent(call: Call) -> list[Value]:
     if batch_first:
         x = call.one("Transpose", x, perm=[1, 0, 2])
     steps, batch, width = x.shape
-    which = call.attributes.get("direction", "forward")
-    backwards = {"forward": [False], "reverse": [True]}.get(which, [False, True])
+    backwards = _BACKWARDS[call.attributes.get("direction", "forward")]
     flat = call.one("Reshape", x, call.vector([-1, width]))
-    hidden = call.inputs[2].shape[2]
     sequences: list[list[Value]] = []
     states: list[State] = []
     for index, functions in enumerate(_activations(call, len(backwards))):
         cell = _direction(call, index, functions)
-        projected = cell.projected(flat)
-        parts = [projected]
-        if steps > 1:
-            sizes = call.vector([batch] * steps)
-            parts = call.builder.emit("Split", [projected, sizes], {"axis": 0}, steps)
+        parts = _steps(call, cell.projected(flat), steps, batch)
         first = [_initial(call, i, index, batch) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
         outputs, state = _run(call, cell, parts, first, backwards[index])
         sequences.append(outputs)
         states.append(state)
-    directions = len(backwards)
-    ordered = [value for row in zip(*sequences, strict=True) for value in row]
-    results = [_joined(call, ordered, [steps, directions, batch, hidden])]
-    for values in zip(*states, strict=True):
-        results.append(_joined(call, values, [directions, batch, hidden]))
-    if batch_first:
-        perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
-        results = [call.one("Transpose", r, perm=p) for r, p in zip(results, perms, strict=False)]
-    return results[: len(call.used)]
+    size = [len(backwards), batch, call.inputs[2].shape[2]]
+    in_time = [value for row in zip(*sequences, strict=True) for value in row]
+    results = [_joined(call, in_time, [steps, *size])]
+    results += [_joined(call, values, size) for values in zip(*states, strict=True)]
+    return (_batch_first(call, results) if batch_first else results)[: len(call.used)]

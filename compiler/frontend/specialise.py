@@ -17,7 +17,15 @@ from compiler.frontend.builder import Builder, grows, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
-from compiler.frontend.graph import Attributes, Graph, Inputs, Unsupported, Value, constant
+from compiler.frontend.graph import (
+    Attributes,
+    Contradiction,
+    Graph,
+    Inputs,
+    Unsupported,
+    Value,
+    constant,
+)
 from compiler.frontend.load import array_of, dense_array_of, opsets_of
 from compiler.frontend.lowering import RULES
 from compiler.frontend.sequences import SEQUENCE_OPERATORS
@@ -96,6 +104,7 @@ class Specialiser:
         self.builder = Builder(graph)
         self.problems: list[Problem] = []
         self._names: set[str] = set()
+        self._reported: set[tuple[str, ...]] = set()
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Bring a graph's initializers into its scope."""
@@ -169,7 +178,7 @@ class Specialiser:
             outputs = self._specialise(node)
         except Unsupported as error:
             return self._problem(node, error)
-        except ModelError as error:
+        except (Contradiction, ValueError, IndexError) as error:
             raise ModelError(
                 f"{node.proto.op_type} {node.name!r} does not fit its inputs ({error}): "
                 "check the input shapes, or export the model again"
@@ -178,7 +187,10 @@ class Specialiser:
 
     def _problem(self, node: Node, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
-        self.problems.append(Problem(node.name, node.proto.op_type, where, error))
+        key = (node.proto.op_type, node.proto.name, *node.proto.output)
+        if key not in self._reported:  # once, however often a loop repeats it
+            self._reported.add(key)
+            self.problems.append(Problem(node.name, node.proto.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
     def _after_unknown(self, node: Node) -> list[Value]:
@@ -223,12 +235,7 @@ class Specialiser:
 
     def _evaluated(self, node: Node) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        try:
-            arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
-        except ModelError:
-            raise
-        except Exception as error:  # the reference evaluator raises whatever its numpy code does
-            raise Unsupported(f"it cannot be evaluated on constants ({error})") from error
+        arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
         return [Value("") if a is None else constant("", a) for a in arrays]
 
     def _call(self, node: Node) -> Call:

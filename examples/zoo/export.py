@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def _timm(name: str, batch: int) -> Built:
     import timm
 
     model, height, width = _TIMM[name]
-    return timm.create_model(model, pretrained=False), _image(batch, height, width)
+    # timm starts residual branches at zero, which would hide errors in them.
+    options = {"zero_init_last": False} if name in ("resnet50", "resnext50") else {}
+    return timm.create_model(model, pretrained=False, **options), _image(batch, height, width)
 
 
 def _nasnetmobile(batch: int) -> Built:
@@ -142,6 +145,8 @@ def lighten(model: onnx.ModelProto) -> int:
         if array.nbytes <= _LIGHT_BYTES or array.dtype.kind != "f":
             continue
         mean, deviation = float(array.mean()), float(array.std())
+        if not isfinite(deviation):  # a mask of the lowest float
+            continue
         spec: dict[str, object] = {"dist": "constant", "value": mean}
         if deviation > 0:
             spec = {"dist": "normal", "mean": mean, "std": deviation, "seed": seed}

@@ -1,8 +1,6 @@
 """Schedules survive JSON, and every fault of the text is an ArtifactError that names its place."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -37,32 +35,37 @@ def test_text_has_a_task_a_line_and_is_stable():
     assert from_json(to_json(Schedule("", (), ()))) == Schedule("", (), ())
 
 
-def edited(change: Callable[[Any], object]) -> str:
+def edited(path: str, value: object) -> str:
+    """The text with the entry at a path such as `tasks/0/stream` replaced."""
     document = json.loads(to_json(SCHEDULE))
-    change(document)
+    place = document
+    *parents, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+    for key in parents:
+        place = place[key]
+    place[last] = value
     return json.dumps(document)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("path", "value", "message"),
     [
-        (lambda d: d.update(format="other"), "format is 'other'"),
-        (lambda d: d.update(version=2), "format version 2, this Flowloom reads version 1"),
-        (lambda d: d.pop("tasks"), "the schedule.tasks is not a list"),
-        (lambda d: d.update(name=3), "the schedule.name is not a string"),
-        (lambda d: d["tasks"].append(1), "tasks[2] is not an object"),
-        (lambda d: d["tasks"][1].update(stream=-1), "tasks[1].stream is negative"),
-        (lambda d: d["tasks"][1].update(after=[True]), "tasks[1].after[0] is not an integer"),
-        (lambda d: d["tasks"][0]["reads"][0].pop(), "tasks[0].reads[0] is not [allocation,"),
-        (lambda d: d["tasks"][0]["reads"][0].__setitem__(3, "a"), "reads[0][3] is not a list"),
-        (lambda d: d["tasks"][0]["reads"][0].__setitem__(2, "f8"), "reads[0][2] is 'f8'"),
-        (lambda d: d["allocations"][0].update(kind="cloud"), "allocations[0].kind is 'cloud'"),
-        (lambda d: d["allocations"][0].update(shape=[1.5]), "shape[0] is not an integer"),
+        ("format", "other", "format is 'other'"),
+        ("version", 2, "format version 2, this Flowloom reads version 1"),
+        ("tasks", None, "the schedule.tasks is not a list"),
+        ("name", 3, "the schedule.name is not a string"),
+        ("tasks/1", 1, "tasks[1] is not an object"),
+        ("tasks/1/stream", -1, "tasks[1].stream is negative"),
+        ("tasks/1/after", [True], "tasks[1].after[0] is not an integer"),
+        ("tasks/0/reads/0", [0, 0, "bool"], "tasks[0].reads[0] is not [allocation,"),
+        ("tasks/0/reads/0/3", "a", "reads[0][3] is not a list"),
+        ("tasks/0/reads/0/2", "f8", "reads[0][2] is 'f8'"),
+        ("allocations/0/kind", "cloud", "allocations[0].kind is 'cloud'"),
+        ("allocations/0/shape", [1.5], "shape[0] is not an integer"),
     ],
 )
-def test_a_fault_is_named(change: Callable[[Any], object], message: str):
+def test_a_fault_is_named(path: str, value: object, message: str):
     with pytest.raises(ArtifactError) as caught:
-        from_json(edited(change))
+        from_json(edited(path, value))
     assert message in str(caught.value)
 
 

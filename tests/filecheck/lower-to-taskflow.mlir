@@ -26,3 +26,17 @@ dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
   %y = dataflow.op "Reshape" (%d, %shape) : (tensor<1x8xf32>, tensor<1xi64>) -> tensor<8xf32>
   dataflow.yield %y : tensor<8xf32>
 }
+// CHECK:      taskflow.graph @main unsynchronized inputs ["x"] outputs ["y"] {
+// CHECK-NEXT: ^bb0(%x: memref<1x4xf32>, %y: memref<8xf32>):
+// CHECK-NEXT: %arena = taskflow.arena : memref<192xui8>
+// CHECK-NEXT: [[W:%.*]] = taskflow.weight "w" : memref<1x4xf32>
+// CHECK-NEXT: %a = taskflow.view %arena[0] : memref<192xui8> -> memref<1x4xf32>
+// CHECK-NEXT: %b = taskflow.view %arena[16] : memref<192xui8> -> memref<1x4xf32>
+// CHECK-NEXT: [[SCRATCH:%.*]] = taskflow.view %arena[64] : memref<192xui8> -> memref<100xui8>
+// CHECK-NEXT: %c = taskflow.view %arena[0] : memref<192xui8> -> memref<1x8xf32>
+// CHECK-NEXT: %d = taskflow.view %y[0] : memref<8xf32> -> memref<1x8xf32>
+// CHECK-NEXT: taskflow.subflow stream 0 {
+// CHECK-NEXT: taskflow.launch "Add_1" stream 0 cost 5 reads %x, [[W]] : memref<1x4xf32>, memref<1x4xf32> writes %a : memref<1x4xf32> nodes ["first"]
+// CHECK-NEXT: taskflow.launch "Relu_2" stream 0 reads %a : memref<1x4xf32> writes %b, [[SCRATCH]] : memref<1x4xf32>, memref<100xui8> nodes ["second"]
+// CHECK-NEXT: }
+// CHECK-NEXT: taskflow.launch "Relu_3" stream 1 reads %c : memref<1x8xf32> writes %d : memref<1x8xf32> nodes ["third"]

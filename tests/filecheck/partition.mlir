@@ -36,10 +36,11 @@ dataflow.graph @main opset 21 inputs ["x"] outputs ["y", "z"] {
 // CHECK:     %a1 = dataflow.group "a1" partition 0 cost 10
 // CHECK:     %b1 = dataflow.group "b1" partition 1 cost 15
 
-// STREAMS:   %a0 = dataflow.group "a0" partition 0 stream 0
-// STREAMS:   %b0 = dataflow.group "b0" partition 1 stream 1
-// STREAMS:   %a1 = dataflow.group "a1" partition 2 stream 0
-// STREAMS:   %b1 = dataflow.group "b1" partition 3 stream 1
+// The longer chain is placed first.
+// STREAMS:   %a0 = dataflow.group "a0" partition 0 stream 1
+// STREAMS:   %b0 = dataflow.group "b0" partition 1 stream 0
+// STREAMS:   %a1 = dataflow.group "a1" partition 2 stream 1
+// STREAMS:   %b1 = dataflow.group "b1" partition 3 stream 0
 
 // CLUSTERS:  %a0 = dataflow.group "a0" partition 0 stream 0
 // CLUSTERS:  %b0 = dataflow.group "b0" partition 0 stream 0

@@ -229,3 +229,33 @@ def test_an_input_of_unknown_rank_needs_a_shape():
     with pytest.raises(ShapeError, match="'x' has no declared shape"):
         import_model(model)
     assert random_inputs(import_model(model, {"x": [2, 5]}))["x"].shape == (2, 5)
+
+
+def test_a_problem_in_a_loop_is_listed_once():
+    text = """g (float[2,2] x, float[5,2] r) => (float[2,2] y, float[5,2] s) {
+        y, s = Scan<num_scan_inputs=1,
+            body = b (float[2,2] v, float[2] t) => (float[2,2] w, float[2] z) {
+                [bad] d = Det(v) z = Exp(t) w = Add(v, d) }>(x, r) }"""
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        import_model(parse(text))
+    assert str(caught.value).count("Det") == 1
+
+
+def test_bounds_of_different_length():
+    model = parse(
+        "g (float[4,4] x) => (float[a,b] y) { [cut] y = Slice(x, s, e) }",
+        s=np.array([0, 0]),
+        e=np.array([2]),
+    )
+    with pytest.raises(ModelError, match="Slice 'cut' does not fit"):
+        import_model(model)
+
+
+def test_constants_that_contradict_each_other():
+    model = parse(
+        "g (float[2] x) => (float[2] y) { [bad] c = Add(a, b) y = Mul(x, c) }",
+        a=np.ones(2, np.float32),
+        b=np.ones(3, np.float32),
+    )
+    with pytest.raises(ModelError, match="Add 'bad' does not fit its inputs"):
+        import_model(model)

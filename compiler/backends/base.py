@@ -1,0 +1,114 @@
+"""What every backend provides, and the registry of backends by target.
+
+A target's text is the backend's name, then whatever else the backend reads after a colon
+(`cpu:x86-64-v3`, `cuda:sm_90`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from numpy.typing import NDArray
+
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec, Schedule
+
+Array = NDArray[Any]
+
+BACKENDS = {"cpu": "compiler.backends.cpu.driver"}
+"""The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Bytes that a loaded module takes: weights and code once, the arena for each executor."""
+
+    weights: int
+    arena: int
+    code: int
+
+
+class Executor(Protocol):
+    """One arena and the state of one run at a time; executors of one executable run at once."""
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Run once; outputs in the model's order, in memory that no later run touches.
+
+        `options` are the backend's own (a GPU's `stream`). Raises ShapeError for inputs that do
+        not fit the model, and DeviceError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release threads and memory; the executor cannot run any more."""
+        ...
+
+
+class Executable(Executor, Protocol):
+    """A schedule loaded on a device: weights and code, shared by all its executors.
+
+    Its own `run` may be called by several threads at once.
+    """
+
+    @property
+    def streams(self) -> int:
+        """The number of streams of the schedule."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the host work on a run, the caller's among them."""
+        ...
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What it takes, in bytes."""
+        ...
+
+    def executor(self, **options: Any) -> Executor:
+        """A further executor, for one caller at a time, with options of its own."""
+        ...
+
+
+class Backend(Protocol):
+    """A way to run schedules on one kind of device."""
+
+    @property
+    def name(self) -> str:
+        """The name that targets begin with."""
+        ...
+
+    def requirements(self, target: str) -> dict[str, Any]:
+        """What a host needs to run what was compiled for a target, as JSON data."""
+        ...
+
+    def check(self, requirements: Mapping[str, Any]) -> None:
+        """Raise DeviceError, naming what is missing, unless this host meets requirements."""
+        ...
+
+    def load(
+        self,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        **options: Any,
+    ) -> Executable:
+        """Make a schedule ready to run; `weights` are packed, by allocation name.
+
+        `options` are the backend's own (threads, execution mode, streams). Raises DeviceError
+        before it allocates what does not fit, with the bytes needed.
+        """
+        ...
+
+
+def backend(target: str) -> Backend:
+    """The backend of a target; DeviceError if it is unknown or its libraries are missing."""
+    name = target.partition(":")[0]
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise DeviceError(f"no backend for the target '{target}': the targets are {known}")
+    try:
+        return cast(Backend, import_module(BACKENDS[name]).BACKEND)
+    except ImportError as error:
+        raise DeviceError(f"the target '{target}' cannot be used here: {error}") from error

@@ -1,0 +1,111 @@
+"""Links the executor and the kernels' objects into native functions, in process, by LLVM."""
+
+import ctypes
+import platform
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from compiler.backends.cpu.elf import Symbols, read_symbols
+from compiler.errors import DeviceError, KernelError
+from compiler.schedule import KernelSpec
+
+EXECUTOR = Path(__file__).with_name("executor.ll")
+
+LIBRARIES = ("libm.so.6", "libc.so.6")
+"""Where kernels' undefined symbols may be; whatever the process has loaded already is searched."""
+
+PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
+"""The spin-wait hint of each processor architecture, as an LLVM intrinsic."""
+
+PROVIDED_BY_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_"})
+
+_POINTERS = {count: ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count) for count in (1, 2)}
+
+
+class Program:
+    """Native code: the executor's entry points, and the address of every kernel symbol.
+
+    Calls release the interpreter's lock. The code lives as long as this object.
+    """
+
+    def __init__(self, kernels: Iterable[KernelSpec]):
+        objects = tuple(kernels)
+        _check(objects)
+        machine = _target_machine()
+        self._engine = llvm.create_mcjit_compiler(_executor(machine), machine)
+        for kernel in objects:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
+        self._engine.finalize_object()
+        self.code_bytes = sum(len(kernel.code) for kernel in objects)
+        self.addresses = {
+            launch.symbol: self._engine.get_function_address(launch.symbol)
+            for kernel in objects
+            for launch in kernel.launches
+        }
+        self.open = self._entry("executor_open", 1)
+        self.run = self._entry("executor_run", 2)
+        self.work = self._entry("executor_work", 2)
+        self.close = self._entry("executor_close", 1)
+
+    def _entry(self, name: str, arguments: int) -> Callable[..., None]:
+        return _POINTERS[arguments](self._engine.get_function_address(name))
+
+
+def _target_machine() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for library in LIBRARIES:
+        llvm.load_library_permanently(library)
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+def _executor(machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The executor, optimised for this host."""
+    module = llvm.parse_assembly(EXECUTOR.read_text(encoding="utf-8"))
+    module.link_in(llvm.parse_assembly(_pause()))
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+    passes.getModulePassManager().run(module, passes)
+    return module
+
+
+def _pause() -> str:
+    hint = PAUSES.get(platform.machine())
+    if hint is None:
+        return "define void @cpu_pause() {\nret void\n}"
+    declaration = f"declare void {hint.replace('i32 1', 'i32')}"
+    return f"{declaration}\ndefine void @cpu_pause() {{\ncall void {hint}\nret void\n}}"
+
+
+def _check(kernels: tuple[KernelSpec, ...]) -> None:
+    """Raise for what the linker would take as a reason to end the process, or misread."""
+    owners: dict[str, str] = {}
+    for kernel in kernels:
+        if kernel.language != "object":
+            raise DeviceError(f"the kernel '{kernel.name}' is {kernel.language}, not CPU code")
+        symbols = _read(kernel)
+        for symbol in sorted(symbols.defined):
+            if owners.setdefault(symbol, kernel.name) != kernel.name:
+                raise KernelError(
+                    f"the kernels '{owners[symbol]}' and '{kernel.name}' both define '{symbol}'"
+                )
+        for launch in kernel.launches:
+            if launch.symbol not in symbols.defined:
+                raise KernelError(f"the kernel '{kernel.name}' has no function '{launch.symbol}'")
+
+
+def _read(kernel: KernelSpec) -> Symbols:
+    """A kernel's symbols, once it is known that this process can provide what it lacks."""
+    try:
+        symbols = read_symbols(kernel.code)
+    except ValueError as error:
+        raise KernelError(f"the code of kernel '{kernel.name}' is {error}") from error
+    for symbol in sorted(symbols.undefined - PROVIDED_BY_LINKER):
+        if not llvm.address_of_symbol(symbol):
+            raise KernelError(f"the kernel '{kernel.name}' needs '{symbol}', not in libc or libm")
+    return symbols

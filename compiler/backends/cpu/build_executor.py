@@ -1,0 +1,54 @@
+"""Regenerates executor.ll from executor.c.
+
+`python -m compiler.backends.cpu.build_executor [CLANG]` needs clang 15 or newer (Debian:
+`apt-get install clang-19`), which running Flowloom does not. What names a processor, an object
+format or an operating system is taken out of the text, and no optimisation has run that could have
+used it, so any LP64 POSIX host can optimise and load it.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("executor.c")
+CODE = Path(__file__).with_name("executor.ll")
+
+FLAGS = (
+    "-std=c11 -O0 -Xclang -disable-O0-optnone -ffreestanding -fno-stack-protector -fPIC "
+    "-fno-asynchronous-unwind-tables -Wall -Wextra -Werror -S -emit-llvm -o -"
+).split()
+
+HOST_SPECIFIC = (
+    r"^(?:; ModuleID|; Function Attrs|source_filename|target |attributes |!).*\n",
+    r" #\d+\b",
+    r", !llvm\.loop !\d+",
+    r"(?<=define )dso_local ",
+)
+
+
+def digest() -> str:
+    """The line that says which source the checked-in code was made from."""
+    return f"; executor.c sha256 {hashlib.sha256(SOURCE.read_bytes()).hexdigest()}"
+
+
+def portable(text: str) -> str:
+    """LLVM IR without what names the host that made it."""
+    for pattern in HOST_SPECIFIC:
+        text = re.sub(pattern, "", text, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def build(clang: str = "clang-19") -> None:
+    """Compile executor.c and replace executor.ll."""
+    command = [clang, *FLAGS, str(SOURCE)]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    temporary = CODE.with_suffix(".tmp")
+    temporary.write_text(f"{digest()}\n\n{portable(text)}", encoding="utf-8")
+    os.replace(temporary, CODE)
+
+
+if __name__ == "__main__":
+    build(*sys.argv[1:2])

@@ -1,0 +1,1159 @@
+; executor.c sha256 00a779f958fb183a2a37c5ecdbfe54d9c50f8e41881683fd9ab7fdc2d3877f76
+
+%struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, [56 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
+%struct.opaque = type { [128 x i8] }
+%struct.binding = type { i64, i64, i64 }
+%struct.stream = type { i64, i64, i64, i64, i64, ptr, [16 x i8] }
+%struct.task = type { i64, i64, i64, i64, i64, i64, i64 }
+%struct.launch = type { ptr, ptr, i64, i64, i64, [24 x i8] }
+
+define void @executor_open(ptr noundef %0) {
+  %2 = alloca ptr, align 8
+  store ptr %0, ptr %2, align 8
+  %3 = load ptr, ptr %2, align 8
+  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 10
+  %5 = call i32 @pthread_mutex_init(ptr noundef %4, ptr noundef null)
+  %6 = load ptr, ptr %2, align 8
+  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 11
+  %8 = call i32 @pthread_cond_init(ptr noundef %7, ptr noundef null)
+  ret void
+}
+
+declare i32 @pthread_mutex_init(ptr noundef, ptr noundef)
+
+declare i32 @pthread_cond_init(ptr noundef, ptr noundef)
+
+define void @executor_run(ptr noundef %0, ptr noundef %1) {
+  %3 = alloca ptr, align 8
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca i64, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  store ptr %0, ptr %3, align 8
+  store ptr %1, ptr %4, align 8
+  %9 = load ptr, ptr %3, align 8
+  %10 = getelementptr inbounds %struct.engine, ptr %9, i32 0, i32 8
+  %11 = load ptr, ptr %10, align 64
+  store ptr %11, ptr %5, align 8
+  br label %12
+
+12:                                               ; preds = %40, %2
+  %13 = load ptr, ptr %5, align 8
+  %14 = load ptr, ptr %3, align 8
+  %15 = getelementptr inbounds %struct.engine, ptr %14, i32 0, i32 8
+  %16 = load ptr, ptr %15, align 64
+  %17 = load ptr, ptr %3, align 8
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 2
+  %19 = load i64, ptr %18, align 16
+  %20 = getelementptr inbounds %struct.binding, ptr %16, i64 %19
+  %21 = icmp ult ptr %13, %20
+  br i1 %21, label %22, label %43
+
+22:                                               ; preds = %12
+  %23 = load ptr, ptr %4, align 8
+  %24 = load ptr, ptr %5, align 8
+  %25 = getelementptr inbounds %struct.binding, ptr %24, i32 0, i32 1
+  %26 = load i64, ptr %25, align 8
+  %27 = getelementptr inbounds ptr, ptr %23, i64 %26
+  %28 = load ptr, ptr %27, align 8
+  %29 = load ptr, ptr %5, align 8
+  %30 = getelementptr inbounds %struct.binding, ptr %29, i32 0, i32 2
+  %31 = load i64, ptr %30, align 8
+  %32 = getelementptr inbounds i8, ptr %28, i64 %31
+  %33 = load ptr, ptr %3, align 8
+  %34 = getelementptr inbounds %struct.engine, ptr %33, i32 0, i32 7
+  %35 = load ptr, ptr %34, align 8
+  %36 = load ptr, ptr %5, align 8
+  %37 = getelementptr inbounds %struct.binding, ptr %36, i32 0, i32 0
+  %38 = load i64, ptr %37, align 8
+  %39 = getelementptr inbounds ptr, ptr %35, i64 %38
+  store ptr %32, ptr %39, align 8
+  br label %40
+
+40:                                               ; preds = %22
+  %41 = load ptr, ptr %5, align 8
+  %42 = getelementptr inbounds %struct.binding, ptr %41, i32 1
+  store ptr %42, ptr %5, align 8
+  br label %12
+
+43:                                               ; preds = %12
+  %44 = load ptr, ptr %3, align 8
+  %45 = getelementptr inbounds %struct.engine, ptr %44, i32 0, i32 15
+  %46 = load ptr, ptr %3, align 8
+  %47 = getelementptr inbounds %struct.engine, ptr %46, i32 0, i32 1
+  %48 = load i64, ptr %47, align 8
+  store i64 %48, ptr %6, align 8
+  %49 = load i64, ptr %6, align 8
+  store atomic i64 %49, ptr %45 monotonic, align 64
+  %50 = load ptr, ptr %3, align 8
+  %51 = getelementptr inbounds %struct.engine, ptr %50, i32 0, i32 12
+  %52 = load ptr, ptr %3, align 8
+  %53 = getelementptr inbounds %struct.engine, ptr %52, i32 0, i32 12
+  %54 = load atomic i64, ptr %53 monotonic, align 64
+  store i64 %54, ptr %8, align 8
+  %55 = load i64, ptr %8, align 8
+  %56 = add nsw i64 %55, 1
+  store i64 %56, ptr %7, align 8
+  %57 = load i64, ptr %7, align 8
+  store atomic i64 %57, ptr %51 release, align 64
+  %58 = load ptr, ptr %3, align 8
+  %59 = getelementptr inbounds %struct.engine, ptr %58, i32 0, i32 1
+  %60 = load i64, ptr %59, align 8
+  %61 = icmp sgt i64 %60, 1
+  br i1 %61, label %62, label %64
+
+62:                                               ; preds = %43
+  %63 = load ptr, ptr %3, align 8
+  call void @announce(ptr noundef %63)
+  br label %64
+
+64:                                               ; preds = %62, %43
+  %65 = load ptr, ptr %3, align 8
+  %66 = load ptr, ptr %3, align 8
+  %67 = getelementptr inbounds %struct.engine, ptr %66, i32 0, i32 15
+  call void @work_until(ptr noundef %65, i64 noundef 0, ptr noundef %67, i64 noundef 0)
+  ret void
+}
+
+define internal void @announce(ptr noundef %0) {
+  %2 = alloca ptr, align 8
+  %3 = alloca i64, align 8
+  %4 = alloca i64, align 8
+  %5 = alloca i64, align 8
+  store ptr %0, ptr %2, align 8
+  %6 = load ptr, ptr %2, align 8
+  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 0
+  %8 = load i64, ptr %7, align 64
+  %9 = icmp eq i64 %8, 1
+  br i1 %9, label %10, label %11
+
+10:                                               ; preds = %1
+  br label %33
+
+11:                                               ; preds = %1
+  %12 = load ptr, ptr %2, align 8
+  %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 17
+  store i64 1, ptr %3, align 8
+  %14 = load i64, ptr %3, align 8
+  %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 64
+  store i64 %15, ptr %4, align 8
+  %16 = load i64, ptr %4, align 8
+  %17 = load ptr, ptr %2, align 8
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 18
+  %19 = load atomic i64, ptr %18 seq_cst, align 8
+  store i64 %19, ptr %5, align 8
+  %20 = load i64, ptr %5, align 8
+  %21 = icmp ne i64 %20, 0
+  br i1 %21, label %23, label %22
+
+22:                                               ; preds = %11
+  br label %33
+
+23:                                               ; preds = %11
+  %24 = load ptr, ptr %2, align 8
+  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 10
+  %26 = call i32 @pthread_mutex_lock(ptr noundef %25)
+  %27 = load ptr, ptr %2, align 8
+  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 11
+  %29 = call i32 @pthread_cond_broadcast(ptr noundef %28)
+  %30 = load ptr, ptr %2, align 8
+  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 10
+  %32 = call i32 @pthread_mutex_unlock(ptr noundef %31)
+  br label %33
+
+33:                                               ; preds = %23, %22, %10
+  ret void
+}
+
+define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2, i64 noundef %3) {
+  %5 = alloca ptr, align 8
+  %6 = alloca i64, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  %13 = alloca i64, align 8
+  store ptr %0, ptr %5, align 8
+  store i64 %1, ptr %6, align 8
+  store ptr %2, ptr %7, align 8
+  store i64 %3, ptr %8, align 8
+  store i64 0, ptr %9, align 8
+  br label %14
+
+14:                                               ; preds = %47, %4
+  %15 = load ptr, ptr %7, align 8
+  %16 = load atomic i64, ptr %15 acquire, align 8
+  store i64 %16, ptr %10, align 8
+  %17 = load i64, ptr %10, align 8
+  %18 = load i64, ptr %8, align 8
+  %19 = icmp ne i64 %17, %18
+  br i1 %19, label %20, label %50
+
+20:                                               ; preds = %14
+  %21 = load ptr, ptr %5, align 8
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 17
+  %23 = load atomic i64, ptr %22 seq_cst, align 64
+  store i64 %23, ptr %12, align 8
+  %24 = load i64, ptr %12, align 8
+  store i64 %24, ptr %11, align 8
+  %25 = load ptr, ptr %5, align 8
+  %26 = load i64, ptr %6, align 8
+  %27 = call i32 @work(ptr noundef %25, i64 noundef %26)
+  %28 = icmp ne i32 %27, 0
+  br i1 %28, label %29, label %30
+
+29:                                               ; preds = %20
+  store i64 0, ptr %9, align 8
+  br label %46
+
+30:                                               ; preds = %20
+  %31 = load i64, ptr %9, align 8
+  %32 = icmp slt i64 %31, 320
+  br i1 %32, label %33, label %35
+
+33:                                               ; preds = %30
+  %34 = load i64, ptr %9, align 8
+  call void @spin(i64 noundef %34)
+  br label %45
+
+35:                                               ; preds = %30
+  %36 = load ptr, ptr %7, align 8
+  %37 = load atomic i64, ptr %36 acquire, align 8
+  store i64 %37, ptr %13, align 8
+  %38 = load i64, ptr %13, align 8
+  %39 = load i64, ptr %8, align 8
+  %40 = icmp ne i64 %38, %39
+  br i1 %40, label %41, label %44
+
+41:                                               ; preds = %35
+  %42 = load ptr, ptr %5, align 8
+  %43 = load i64, ptr %11, align 8
+  call void @sleep_unless_news(ptr noundef %42, i64 noundef %43)
+  br label %44
+
+44:                                               ; preds = %41, %35
+  br label %45
+
+45:                                               ; preds = %44, %33
+  br label %46
+
+46:                                               ; preds = %45, %29
+  br label %47
+
+47:                                               ; preds = %46
+  %48 = load i64, ptr %9, align 8
+  %49 = add nsw i64 %48, 1
+  store i64 %49, ptr %9, align 8
+  br label %14
+
+50:                                               ; preds = %14
+  ret void
+}
+
+define void @executor_work(ptr noundef %0, i64 noundef %1) {
+  %3 = alloca ptr, align 8
+  %4 = alloca i64, align 8
+  store ptr %0, ptr %3, align 8
+  store i64 %1, ptr %4, align 8
+  %5 = load ptr, ptr %3, align 8
+  %6 = load i64, ptr %4, align 8
+  %7 = load ptr, ptr %3, align 8
+  %8 = getelementptr inbounds %struct.engine, ptr %7, i32 0, i32 13
+  call void @work_until(ptr noundef %5, i64 noundef %6, ptr noundef %8, i64 noundef 1)
+  ret void
+}
+
+define void @executor_close(ptr noundef %0) {
+  %2 = alloca ptr, align 8
+  %3 = alloca i64, align 8
+  store ptr %0, ptr %2, align 8
+  %4 = load ptr, ptr %2, align 8
+  %5 = getelementptr inbounds %struct.engine, ptr %4, i32 0, i32 13
+  store i64 1, ptr %3, align 8
+  %6 = load i64, ptr %3, align 8
+  store atomic i64 %6, ptr %5 release, align 8
+  %7 = load ptr, ptr %2, align 8
+  call void @announce(ptr noundef %7)
+  ret void
+}
+
+declare i32 @pthread_mutex_lock(ptr noundef)
+
+declare i32 @pthread_cond_broadcast(ptr noundef)
+
+declare i32 @pthread_mutex_unlock(ptr noundef)
+
+define internal i32 @work(ptr noundef %0, i64 noundef %1) {
+  %3 = alloca i32, align 4
+  %4 = alloca ptr, align 8
+  %5 = alloca i64, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca i64, align 8
+  store ptr %0, ptr %4, align 8
+  store i64 %1, ptr %5, align 8
+  %8 = load ptr, ptr %4, align 8
+  %9 = load i64, ptr %5, align 8
+  %10 = call ptr @choose(ptr noundef %8, i64 noundef %9)
+  store ptr %10, ptr %6, align 8
+  %11 = load ptr, ptr %6, align 8
+  %12 = icmp ne ptr %11, null
+  br i1 %12, label %13, label %17
+
+13:                                               ; preds = %2
+  %14 = load ptr, ptr %4, align 8
+  %15 = load ptr, ptr %6, align 8
+  %16 = call i32 @advance(ptr noundef %14, ptr noundef %15)
+  store i32 %16, ptr %3, align 4
+  br label %45
+
+17:                                               ; preds = %2
+  store i64 0, ptr %7, align 8
+  br label %18
+
+18:                                               ; preds = %41, %17
+  %19 = load i64, ptr %7, align 8
+  %20 = load ptr, ptr %4, align 8
+  %21 = getelementptr inbounds %struct.engine, ptr %20, i32 0, i32 1
+  %22 = load i64, ptr %21, align 8
+  %23 = icmp slt i64 %19, %22
+  br i1 %23, label %24, label %44
+
+24:                                               ; preds = %18
+  %25 = load ptr, ptr %4, align 8
+  %26 = load ptr, ptr %4, align 8
+  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 3
+  %28 = load ptr, ptr %27, align 8
+  %29 = load i64, ptr %5, align 8
+  %30 = load i64, ptr %7, align 8
+  %31 = add nsw i64 %29, %30
+  %32 = load ptr, ptr %4, align 8
+  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 1
+  %34 = load i64, ptr %33, align 8
+  %35 = srem i64 %31, %34
+  %36 = getelementptr inbounds %struct.stream, ptr %28, i64 %35
+  %37 = call i32 @help(ptr noundef %25, ptr noundef %36)
+  %38 = icmp ne i32 %37, 0
+  br i1 %38, label %39, label %40
+
+39:                                               ; preds = %24
+  store i32 1, ptr %3, align 4
+  br label %45
+
+40:                                               ; preds = %24
+  br label %41
+
+41:                                               ; preds = %40
+  %42 = load i64, ptr %7, align 8
+  %43 = add nsw i64 %42, 1
+  store i64 %43, ptr %7, align 8
+  br label %18
+
+44:                                               ; preds = %18
+  store i32 0, ptr %3, align 4
+  br label %45
+
+45:                                               ; preds = %44, %39, %13
+  %46 = load i32, ptr %3, align 4
+  ret i32 %46
+}
+
+define internal void @spin(i64 noundef %0) {
+  %2 = alloca i64, align 8
+  store i64 %0, ptr %2, align 8
+  %3 = load i64, ptr %2, align 8
+  %4 = icmp slt i64 %3, 64
+  br i1 %4, label %5, label %6
+
+5:                                                ; preds = %1
+  call void @cpu_pause()
+  br label %8
+
+6:                                                ; preds = %1
+  %7 = call i32 @sched_yield()
+  br label %8
+
+8:                                                ; preds = %6, %5
+  ret void
+}
+
+define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
+  %3 = alloca ptr, align 8
+  %4 = alloca i64, align 8
+  %5 = alloca i64, align 8
+  %6 = alloca i64, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  store ptr %0, ptr %3, align 8
+  store i64 %1, ptr %4, align 8
+  %10 = load ptr, ptr %3, align 8
+  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 10
+  %12 = call i32 @pthread_mutex_lock(ptr noundef %11)
+  %13 = load ptr, ptr %3, align 8
+  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 18
+  store i64 1, ptr %5, align 8
+  %15 = load i64, ptr %5, align 8
+  %16 = atomicrmw add ptr %14, i64 %15 seq_cst, align 8
+  store i64 %16, ptr %6, align 8
+  %17 = load i64, ptr %6, align 8
+  br label %18
+
+18:                                               ; preds = %25, %2
+  %19 = load ptr, ptr %3, align 8
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 17
+  %21 = load atomic i64, ptr %20 seq_cst, align 64
+  store i64 %21, ptr %7, align 8
+  %22 = load i64, ptr %7, align 8
+  %23 = load i64, ptr %4, align 8
+  %24 = icmp eq i64 %22, %23
+  br i1 %24, label %25, label %31
+
+25:                                               ; preds = %18
+  %26 = load ptr, ptr %3, align 8
+  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 11
+  %28 = load ptr, ptr %3, align 8
+  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 10
+  %30 = call i32 @pthread_cond_wait(ptr noundef %27, ptr noundef %29)
+  br label %18
+
+31:                                               ; preds = %18
+  %32 = load ptr, ptr %3, align 8
+  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 18
+  store i64 1, ptr %8, align 8
+  %34 = load i64, ptr %8, align 8
+  %35 = atomicrmw sub ptr %33, i64 %34 seq_cst, align 8
+  store i64 %35, ptr %9, align 8
+  %36 = load i64, ptr %9, align 8
+  %37 = load ptr, ptr %3, align 8
+  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 10
+  %39 = call i32 @pthread_mutex_unlock(ptr noundef %38)
+  ret void
+}
+
+define internal ptr @choose(ptr noundef %0, i64 noundef %1) {
+  %3 = alloca ptr, align 8
+  %4 = alloca ptr, align 8
+  %5 = alloca i64, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca ptr, align 8
+  %12 = alloca ptr, align 8
+  %13 = alloca i64, align 8
+  store ptr %0, ptr %4, align 8
+  store i64 %1, ptr %5, align 8
+  store ptr null, ptr %6, align 8
+  %14 = load ptr, ptr %4, align 8
+  %15 = getelementptr inbounds %struct.engine, ptr %14, i32 0, i32 3
+  %16 = load ptr, ptr %15, align 8
+  %17 = load i64, ptr %5, align 8
+  %18 = getelementptr inbounds %struct.stream, ptr %16, i64 %17
+  store ptr %18, ptr %7, align 8
+  store i64 9223372036854775807, ptr %8, align 8
+  %19 = load ptr, ptr %4, align 8
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 12
+  %21 = load atomic i64, ptr %20 acquire, align 64
+  store i64 %21, ptr %10, align 8
+  %22 = load i64, ptr %10, align 8
+  store i64 %22, ptr %9, align 8
+  %23 = load ptr, ptr %4, align 8
+  %24 = getelementptr inbounds %struct.engine, ptr %23, i32 0, i32 3
+  %25 = load ptr, ptr %24, align 8
+  store ptr %25, ptr %11, align 8
+  br label %26
+
+26:                                               ; preds = %81, %2
+  %27 = load ptr, ptr %11, align 8
+  %28 = load ptr, ptr %4, align 8
+  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 3
+  %30 = load ptr, ptr %29, align 8
+  %31 = load ptr, ptr %4, align 8
+  %32 = getelementptr inbounds %struct.engine, ptr %31, i32 0, i32 1
+  %33 = load i64, ptr %32, align 8
+  %34 = getelementptr inbounds %struct.stream, ptr %30, i64 %33
+  %35 = icmp ult ptr %27, %34
+  br i1 %35, label %36, label %84
+
+36:                                               ; preds = %26
+  %37 = load ptr, ptr %11, align 8
+  %38 = getelementptr inbounds %struct.stream, ptr %37, i32 0, i32 2
+  %39 = load atomic i64, ptr %38 monotonic, align 16
+  store i64 %39, ptr %13, align 8
+  %40 = load i64, ptr %13, align 8
+  %41 = icmp ne i64 %40, 0
+  br i1 %41, label %42, label %43
+
+42:                                               ; preds = %36
+  br label %48
+
+43:                                               ; preds = %36
+  %44 = load ptr, ptr %4, align 8
+  %45 = load ptr, ptr %11, align 8
+  %46 = load i64, ptr %9, align 8
+  %47 = call ptr @ready(ptr noundef %44, ptr noundef %45, i64 noundef %46)
+  br label %48
+
+48:                                               ; preds = %43, %42
+  %49 = phi ptr [ null, %42 ], [ %47, %43 ]
+  store ptr %49, ptr %12, align 8
+  %50 = load ptr, ptr %12, align 8
+  %51 = icmp ne ptr %50, null
+  br i1 %51, label %52, label %66
+
+52:                                               ; preds = %48
+  %53 = load ptr, ptr %11, align 8
+  %54 = load ptr, ptr %7, align 8
+  %55 = icmp eq ptr %53, %54
+  br i1 %55, label %56, label %66
+
+56:                                               ; preds = %52
+  %57 = load ptr, ptr %4, align 8
+  %58 = getelementptr inbounds %struct.engine, ptr %57, i32 0, i32 1
+  %59 = load i64, ptr %58, align 8
+  %60 = load ptr, ptr %4, align 8
+  %61 = getelementptr inbounds %struct.engine, ptr %60, i32 0, i32 0
+  %62 = load i64, ptr %61, align 64
+  %63 = icmp sle i64 %59, %62
+  br i1 %63, label %64, label %66
+
+64:                                               ; preds = %56
+  %65 = load ptr, ptr %11, align 8
+  store ptr %65, ptr %3, align 8
+  br label %86
+
+66:                                               ; preds = %56, %52, %48
+  %67 = load ptr, ptr %12, align 8
+  %68 = icmp ne ptr %67, null
+  br i1 %68, label %69, label %80
+
+69:                                               ; preds = %66
+  %70 = load ptr, ptr %12, align 8
+  %71 = getelementptr inbounds %struct.task, ptr %70, i32 0, i32 4
+  %72 = load i64, ptr %71, align 8
+  %73 = load i64, ptr %8, align 8
+  %74 = icmp slt i64 %72, %73
+  br i1 %74, label %75, label %80
+
+75:                                               ; preds = %69
+  %76 = load ptr, ptr %11, align 8
+  store ptr %76, ptr %6, align 8
+  %77 = load ptr, ptr %12, align 8
+  %78 = getelementptr inbounds %struct.task, ptr %77, i32 0, i32 4
+  %79 = load i64, ptr %78, align 8
+  store i64 %79, ptr %8, align 8
+  br label %80
+
+80:                                               ; preds = %75, %69, %66
+  br label %81
+
+81:                                               ; preds = %80
+  %82 = load ptr, ptr %11, align 8
+  %83 = getelementptr inbounds %struct.stream, ptr %82, i32 1
+  store ptr %83, ptr %11, align 8
+  br label %26
+
+84:                                               ; preds = %26
+  %85 = load ptr, ptr %6, align 8
+  store ptr %85, ptr %3, align 8
+  br label %86
+
+86:                                               ; preds = %84, %64
+  %87 = load ptr, ptr %3, align 8
+  ret ptr %87
+}
+
+define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
+  %3 = alloca i32, align 4
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca i32, align 4
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca ptr, align 8
+  %12 = alloca i64, align 8
+  store ptr %0, ptr %4, align 8
+  store ptr %1, ptr %5, align 8
+  store i32 0, ptr %6, align 4
+  %13 = load ptr, ptr %5, align 8
+  %14 = getelementptr inbounds %struct.stream, ptr %13, i32 0, i32 2
+  store i64 1, ptr %7, align 8
+  %15 = load i64, ptr %7, align 8
+  %16 = atomicrmw xchg ptr %14, i64 %15 acquire, align 16
+  store i64 %16, ptr %8, align 8
+  %17 = load i64, ptr %8, align 8
+  %18 = icmp ne i64 %17, 0
+  br i1 %18, label %19, label %20
+
+19:                                               ; preds = %2
+  store i32 0, ptr %3, align 4
+  br label %58
+
+20:                                               ; preds = %2
+  %21 = load ptr, ptr %4, align 8
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 12
+  %23 = load atomic i64, ptr %22 acquire, align 64
+  store i64 %23, ptr %10, align 8
+  %24 = load i64, ptr %10, align 8
+  store i64 %24, ptr %9, align 8
+  br label %25
+
+25:                                               ; preds = %52, %20
+  %26 = load i32, ptr %6, align 4
+  %27 = icmp ne i32 %26, 0
+  br i1 %27, label %28, label %36
+
+28:                                               ; preds = %25
+  %29 = load ptr, ptr %4, align 8
+  %30 = getelementptr inbounds %struct.engine, ptr %29, i32 0, i32 1
+  %31 = load i64, ptr %30, align 8
+  %32 = load ptr, ptr %4, align 8
+  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 0
+  %34 = load i64, ptr %33, align 64
+  %35 = icmp sle i64 %31, %34
+  br i1 %35, label %36, label %42
+
+36:                                               ; preds = %28, %25
+  %37 = load ptr, ptr %4, align 8
+  %38 = load ptr, ptr %5, align 8
+  %39 = load i64, ptr %9, align 8
+  %40 = call ptr @ready(ptr noundef %37, ptr noundef %38, i64 noundef %39)
+  store ptr %40, ptr %11, align 8
+  %41 = icmp ne ptr %40, null
+  br label %42
+
+42:                                               ; preds = %36, %28
+  %43 = phi i1 [ false, %28 ], [ %41, %36 ]
+  br i1 %43, label %44, label %53
+
+44:                                               ; preds = %42
+  %45 = load ptr, ptr %4, align 8
+  %46 = load ptr, ptr %5, align 8
+  %47 = load ptr, ptr %11, align 8
+  call void @execute(ptr noundef %45, ptr noundef %46, ptr noundef %47)
+  %48 = load ptr, ptr %4, align 8
+  %49 = load ptr, ptr %5, align 8
+  %50 = load ptr, ptr %11, align 8
+  %51 = load i64, ptr %9, align 8
+  call void @finish(ptr noundef %48, ptr noundef %49, ptr noundef %50, i64 noundef %51)
+  br label %52
+
+52:                                               ; preds = %44
+  store i32 1, ptr %6, align 4
+  br label %25
+
+53:                                               ; preds = %42
+  %54 = load ptr, ptr %5, align 8
+  %55 = getelementptr inbounds %struct.stream, ptr %54, i32 0, i32 2
+  store i64 0, ptr %12, align 8
+  %56 = load i64, ptr %12, align 8
+  store atomic i64 %56, ptr %55 release, align 16
+  %57 = load i32, ptr %6, align 4
+  store i32 %57, ptr %3, align 4
+  br label %58
+
+58:                                               ; preds = %53, %19
+  %59 = load i32, ptr %3, align 4
+  ret i32 %59
+}
+
+define internal i32 @help(ptr noundef %0, ptr noundef %1) {
+  %3 = alloca ptr, align 8
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  store ptr %0, ptr %3, align 8
+  store ptr %1, ptr %4, align 8
+  %7 = load ptr, ptr %4, align 8
+  %8 = getelementptr inbounds %struct.stream, ptr %7, i32 0, i32 5
+  %9 = load atomic i64, ptr %8 acquire, align 8
+  store i64 %9, ptr %6, align 8
+  %10 = load ptr, ptr %6, align 8
+  store ptr %10, ptr %5, align 8
+  %11 = load ptr, ptr %5, align 8
+  %12 = icmp ne ptr %11, null
+  br i1 %12, label %13, label %18
+
+13:                                               ; preds = %2
+  %14 = load ptr, ptr %3, align 8
+  %15 = load ptr, ptr %5, align 8
+  %16 = call i32 @claim(ptr noundef %14, ptr noundef %15)
+  %17 = icmp ne i32 %16, 0
+  br label %18
+
+18:                                               ; preds = %13, %2
+  %19 = phi i1 [ false, %2 ], [ %17, %13 ]
+  %20 = zext i1 %19 to i32
+  ret i32 %20
+}
+
+define internal ptr @ready(ptr noundef %0, ptr noundef %1, i64 noundef %2) {
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca ptr, align 8
+  %12 = alloca i64, align 8
+  %13 = alloca i64, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store i64 %2, ptr %7, align 8
+  %14 = load ptr, ptr %6, align 8
+  %15 = getelementptr inbounds %struct.stream, ptr %14, i32 0, i32 3
+  %16 = load atomic i64, ptr %15 acquire, align 8
+  store i64 %16, ptr %9, align 8
+  %17 = load i64, ptr %9, align 8
+  %18 = load i64, ptr %7, align 8
+  %19 = icmp eq i64 %17, %18
+  br i1 %19, label %20, label %25
+
+20:                                               ; preds = %3
+  %21 = load ptr, ptr %6, align 8
+  %22 = getelementptr inbounds %struct.stream, ptr %21, i32 0, i32 4
+  %23 = load atomic i64, ptr %22 monotonic, align 32
+  store i64 %23, ptr %10, align 8
+  %24 = load i64, ptr %10, align 8
+  br label %29
+
+25:                                               ; preds = %3
+  %26 = load ptr, ptr %6, align 8
+  %27 = getelementptr inbounds %struct.stream, ptr %26, i32 0, i32 0
+  %28 = load i64, ptr %27, align 64
+  br label %29
+
+29:                                               ; preds = %25, %20
+  %30 = phi i64 [ %24, %20 ], [ %28, %25 ]
+  store i64 %30, ptr %8, align 8
+  %31 = load i64, ptr %8, align 8
+  %32 = load ptr, ptr %6, align 8
+  %33 = getelementptr inbounds %struct.stream, ptr %32, i32 0, i32 1
+  %34 = load i64, ptr %33, align 8
+  %35 = icmp eq i64 %31, %34
+  br i1 %35, label %36, label %37
+
+36:                                               ; preds = %29
+  store ptr null, ptr %4, align 8
+  br label %75
+
+37:                                               ; preds = %29
+  %38 = load ptr, ptr %5, align 8
+  %39 = getelementptr inbounds %struct.engine, ptr %38, i32 0, i32 4
+  %40 = load ptr, ptr %39, align 32
+  %41 = load i64, ptr %8, align 8
+  %42 = getelementptr inbounds %struct.task, ptr %40, i64 %41
+  store ptr %42, ptr %11, align 8
+  %43 = load ptr, ptr %11, align 8
+  %44 = getelementptr inbounds %struct.task, ptr %43, i32 0, i32 2
+  %45 = load i64, ptr %44, align 8
+  store i64 %45, ptr %12, align 8
+  br label %46
+
+46:                                               ; preds = %70, %37
+  %47 = load i64, ptr %12, align 8
+  %48 = load ptr, ptr %11, align 8
+  %49 = getelementptr inbounds %struct.task, ptr %48, i32 0, i32 3
+  %50 = load i64, ptr %49, align 8
+  %51 = icmp slt i64 %47, %50
+  br i1 %51, label %52, label %73
+
+52:                                               ; preds = %46
+  %53 = load ptr, ptr %5, align 8
+  %54 = getelementptr inbounds %struct.engine, ptr %53, i32 0, i32 4
+  %55 = load ptr, ptr %54, align 32
+  %56 = load ptr, ptr %5, align 8
+  %57 = getelementptr inbounds %struct.engine, ptr %56, i32 0, i32 6
+  %58 = load ptr, ptr %57, align 16
+  %59 = load i64, ptr %12, align 8
+  %60 = getelementptr inbounds i64, ptr %58, i64 %59
+  %61 = load i64, ptr %60, align 8
+  %62 = getelementptr inbounds %struct.task, ptr %55, i64 %61
+  %63 = getelementptr inbounds %struct.task, ptr %62, i32 0, i32 6
+  %64 = load atomic i64, ptr %63 acquire, align 8
+  store i64 %64, ptr %13, align 8
+  %65 = load i64, ptr %13, align 8
+  %66 = load i64, ptr %7, align 8
+  %67 = icmp ne i64 %65, %66
+  br i1 %67, label %68, label %69
+
+68:                                               ; preds = %52
+  store ptr null, ptr %4, align 8
+  br label %75
+
+69:                                               ; preds = %52
+  br label %70
+
+70:                                               ; preds = %69
+  %71 = load i64, ptr %12, align 8
+  %72 = add nsw i64 %71, 1
+  store i64 %72, ptr %12, align 8
+  br label %46
+
+73:                                               ; preds = %46
+  %74 = load ptr, ptr %11, align 8
+  store ptr %74, ptr %4, align 8
+  br label %75
+
+75:                                               ; preds = %73, %68, %36
+  %76 = load ptr, ptr %4, align 8
+  ret ptr %76
+}
+
+define internal void @execute(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  store ptr %0, ptr %4, align 8
+  store ptr %1, ptr %5, align 8
+  store ptr %2, ptr %6, align 8
+  %8 = load ptr, ptr %4, align 8
+  %9 = getelementptr inbounds %struct.engine, ptr %8, i32 0, i32 5
+  %10 = load ptr, ptr %9, align 8
+  %11 = load ptr, ptr %6, align 8
+  %12 = getelementptr inbounds %struct.task, ptr %11, i32 0, i32 0
+  %13 = load i64, ptr %12, align 8
+  %14 = getelementptr inbounds %struct.launch, ptr %10, i64 %13
+  store ptr %14, ptr %7, align 8
+  br label %15
+
+15:                                               ; preds = %50, %3
+  %16 = load ptr, ptr %7, align 8
+  %17 = load ptr, ptr %4, align 8
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 5
+  %19 = load ptr, ptr %18, align 8
+  %20 = load ptr, ptr %6, align 8
+  %21 = getelementptr inbounds %struct.task, ptr %20, i32 0, i32 1
+  %22 = load i64, ptr %21, align 8
+  %23 = getelementptr inbounds %struct.launch, ptr %19, i64 %22
+  %24 = icmp ult ptr %16, %23
+  br i1 %24, label %25, label %53
+
+25:                                               ; preds = %15
+  %26 = load ptr, ptr %7, align 8
+  %27 = getelementptr inbounds %struct.launch, ptr %26, i32 0, i32 2
+  %28 = load i64, ptr %27, align 16
+  %29 = icmp eq i64 %28, 1
+  br i1 %29, label %35, label %30
+
+30:                                               ; preds = %25
+  %31 = load ptr, ptr %4, align 8
+  %32 = getelementptr inbounds %struct.engine, ptr %31, i32 0, i32 0
+  %33 = load i64, ptr %32, align 64
+  %34 = icmp eq i64 %33, 1
+  br i1 %34, label %35, label %45
+
+35:                                               ; preds = %30, %25
+  %36 = load ptr, ptr %7, align 8
+  %37 = getelementptr inbounds %struct.launch, ptr %36, i32 0, i32 0
+  %38 = load ptr, ptr %37, align 64
+  %39 = load ptr, ptr %7, align 8
+  %40 = getelementptr inbounds %struct.launch, ptr %39, i32 0, i32 1
+  %41 = load ptr, ptr %40, align 8
+  %42 = load ptr, ptr %7, align 8
+  %43 = getelementptr inbounds %struct.launch, ptr %42, i32 0, i32 2
+  %44 = load i64, ptr %43, align 16
+  call void %38(ptr noundef %41, i64 noundef 0, i64 noundef %44)
+  br label %49
+
+45:                                               ; preds = %30
+  %46 = load ptr, ptr %4, align 8
+  %47 = load ptr, ptr %5, align 8
+  %48 = load ptr, ptr %7, align 8
+  call void @share(ptr noundef %46, ptr noundef %47, ptr noundef %48)
+  br label %49
+
+49:                                               ; preds = %45, %35
+  br label %50
+
+50:                                               ; preds = %49
+  %51 = load ptr, ptr %7, align 8
+  %52 = getelementptr inbounds %struct.launch, ptr %51, i32 1
+  store ptr %52, ptr %7, align 8
+  br label %15
+
+53:                                               ; preds = %15
+  ret void
+}
+
+define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64 noundef %3) {
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  %13 = alloca i32, align 4
+  %14 = alloca i64, align 8
+  %15 = alloca i64, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store ptr %2, ptr %7, align 8
+  store i64 %3, ptr %8, align 8
+  %16 = load ptr, ptr %7, align 8
+  %17 = load ptr, ptr %5, align 8
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 4
+  %19 = load ptr, ptr %18, align 32
+  %20 = ptrtoint ptr %16 to i64
+  %21 = ptrtoint ptr %19 to i64
+  %22 = sub i64 %20, %21
+  %23 = sdiv exact i64 %22, 56
+  %24 = add nsw i64 %23, 1
+  store i64 %24, ptr %9, align 8
+  %25 = load ptr, ptr %6, align 8
+  %26 = getelementptr inbounds %struct.stream, ptr %25, i32 0, i32 4
+  %27 = load i64, ptr %9, align 8
+  store i64 %27, ptr %10, align 8
+  %28 = load i64, ptr %10, align 8
+  store atomic i64 %28, ptr %26 monotonic, align 32
+  %29 = load ptr, ptr %6, align 8
+  %30 = getelementptr inbounds %struct.stream, ptr %29, i32 0, i32 3
+  %31 = load i64, ptr %8, align 8
+  store i64 %31, ptr %11, align 8
+  %32 = load i64, ptr %11, align 8
+  store atomic i64 %32, ptr %30 release, align 8
+  %33 = load ptr, ptr %7, align 8
+  %34 = getelementptr inbounds %struct.task, ptr %33, i32 0, i32 6
+  %35 = load i64, ptr %8, align 8
+  store i64 %35, ptr %12, align 8
+  %36 = load i64, ptr %12, align 8
+  store atomic i64 %36, ptr %34 release, align 8
+  %37 = load i64, ptr %9, align 8
+  %38 = load ptr, ptr %6, align 8
+  %39 = getelementptr inbounds %struct.stream, ptr %38, i32 0, i32 1
+  %40 = load i64, ptr %39, align 8
+  %41 = icmp eq i64 %37, %40
+  br i1 %41, label %42, label %49
+
+42:                                               ; preds = %4
+  %43 = load ptr, ptr %5, align 8
+  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 15
+  store i64 1, ptr %14, align 8
+  %45 = load i64, ptr %14, align 8
+  %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 64
+  store i64 %46, ptr %15, align 8
+  %47 = load i64, ptr %15, align 8
+  %48 = icmp eq i64 %47, 1
+  br label %49
+
+49:                                               ; preds = %42, %4
+  %50 = phi i1 [ false, %4 ], [ %48, %42 ]
+  %51 = zext i1 %50 to i32
+  store i32 %51, ptr %13, align 4
+  %52 = load ptr, ptr %7, align 8
+  %53 = getelementptr inbounds %struct.task, ptr %52, i32 0, i32 5
+  %54 = load i64, ptr %53, align 8
+  %55 = icmp ne i64 %54, 0
+  br i1 %55, label %59, label %56
+
+56:                                               ; preds = %49
+  %57 = load i32, ptr %13, align 4
+  %58 = icmp ne i32 %57, 0
+  br i1 %58, label %59, label %61
+
+59:                                               ; preds = %56, %49
+  %60 = load ptr, ptr %5, align 8
+  call void @announce(ptr noundef %60)
+  br label %61
+
+61:                                               ; preds = %59, %56
+  ret void
+}
+
+define internal void @share(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca ptr, align 8
+  %10 = alloca ptr, align 8
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  store ptr %0, ptr %4, align 8
+  store ptr %1, ptr %5, align 8
+  store ptr %2, ptr %6, align 8
+  %13 = load ptr, ptr %6, align 8
+  %14 = getelementptr inbounds %struct.launch, ptr %13, i32 0, i32 4
+  store i64 0, ptr %7, align 8
+  %15 = load i64, ptr %7, align 8
+  store atomic i64 %15, ptr %14 monotonic, align 32
+  %16 = load ptr, ptr %6, align 8
+  %17 = getelementptr inbounds %struct.launch, ptr %16, i32 0, i32 3
+  store i64 0, ptr %8, align 8
+  %18 = load i64, ptr %8, align 8
+  store atomic i64 %18, ptr %17 release, align 8
+  %19 = load ptr, ptr %5, align 8
+  %20 = getelementptr inbounds %struct.stream, ptr %19, i32 0, i32 5
+  %21 = load ptr, ptr %6, align 8
+  store ptr %21, ptr %9, align 8
+  %22 = load i64, ptr %9, align 8
+  store atomic i64 %22, ptr %20 release, align 8
+  %23 = load ptr, ptr %4, align 8
+  call void @announce(ptr noundef %23)
+  br label %24
+
+24:                                               ; preds = %29, %3
+  %25 = load ptr, ptr %4, align 8
+  %26 = load ptr, ptr %6, align 8
+  %27 = call i32 @claim(ptr noundef %25, ptr noundef %26)
+  %28 = icmp ne i32 %27, 0
+  br i1 %28, label %29, label %30
+
+29:                                               ; preds = %24
+  br label %24
+
+30:                                               ; preds = %24
+  %31 = load ptr, ptr %5, align 8
+  %32 = getelementptr inbounds %struct.stream, ptr %31, i32 0, i32 5
+  store ptr null, ptr %10, align 8
+  %33 = load i64, ptr %10, align 8
+  store atomic i64 %33, ptr %32 release, align 8
+  store i64 0, ptr %11, align 8
+  br label %34
+
+34:                                               ; preds = %45, %30
+  %35 = load ptr, ptr %6, align 8
+  %36 = getelementptr inbounds %struct.launch, ptr %35, i32 0, i32 4
+  %37 = load atomic i64, ptr %36 acquire, align 32
+  store i64 %37, ptr %12, align 8
+  %38 = load i64, ptr %12, align 8
+  %39 = load ptr, ptr %6, align 8
+  %40 = getelementptr inbounds %struct.launch, ptr %39, i32 0, i32 2
+  %41 = load i64, ptr %40, align 16
+  %42 = icmp slt i64 %38, %41
+  br i1 %42, label %43, label %48
+
+43:                                               ; preds = %34
+  %44 = load i64, ptr %11, align 8
+  call void @spin(i64 noundef %44)
+  br label %45
+
+45:                                               ; preds = %43
+  %46 = load i64, ptr %11, align 8
+  %47 = add nsw i64 %46, 1
+  store i64 %47, ptr %11, align 8
+  br label %34
+
+48:                                               ; preds = %34
+  ret void
+}
+
+define internal i32 @claim(ptr noundef %0, ptr noundef %1) {
+  %3 = alloca i32, align 4
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca i64, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca i64, align 8
+  %10 = alloca i8, align 1
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  store ptr %0, ptr %4, align 8
+  store ptr %1, ptr %5, align 8
+  %13 = load ptr, ptr %5, align 8
+  %14 = getelementptr inbounds %struct.launch, ptr %13, i32 0, i32 3
+  %15 = load atomic i64, ptr %14 acquire, align 8
+  store i64 %15, ptr %7, align 8
+  %16 = load i64, ptr %7, align 8
+  store i64 %16, ptr %6, align 8
+  br label %17
+
+17:                                               ; preds = %49, %2
+  %18 = load i64, ptr %6, align 8
+  %19 = load ptr, ptr %5, align 8
+  %20 = getelementptr inbounds %struct.launch, ptr %19, i32 0, i32 2
+  %21 = load i64, ptr %20, align 16
+  %22 = icmp sge i64 %18, %21
+  br i1 %22, label %23, label %24
+
+23:                                               ; preds = %17
+  store i32 0, ptr %3, align 4
+  br label %71
+
+24:                                               ; preds = %17
+  %25 = load i64, ptr %6, align 8
+  %26 = add nsw i64 %25, 1
+  %27 = load ptr, ptr %5, align 8
+  %28 = getelementptr inbounds %struct.launch, ptr %27, i32 0, i32 2
+  %29 = load i64, ptr %28, align 16
+  %30 = load i64, ptr %6, align 8
+  %31 = sub nsw i64 %29, %30
+  %32 = sub nsw i64 %31, 1
+  %33 = load ptr, ptr %4, align 8
+  %34 = getelementptr inbounds %struct.engine, ptr %33, i32 0, i32 0
+  %35 = load i64, ptr %34, align 64
+  %36 = mul nsw i64 2, %35
+  %37 = sdiv i64 %32, %36
+  %38 = add nsw i64 %26, %37
+  store i64 %38, ptr %8, align 8
+  br label %39
+
+39:                                               ; preds = %24
+  %40 = load ptr, ptr %5, align 8
+  %41 = getelementptr inbounds %struct.launch, ptr %40, i32 0, i32 3
+  %42 = load i64, ptr %8, align 8
+  store i64 %42, ptr %9, align 8
+  %43 = load i64, ptr %6, align 8
+  %44 = load i64, ptr %9, align 8
+  %45 = cmpxchg weak ptr %41, i64 %43, i64 %44 acq_rel acquire, align 8
+  %46 = extractvalue { i64, i1 } %45, 0
+  %47 = extractvalue { i64, i1 } %45, 1
+  br i1 %47, label %49, label %48
+
+48:                                               ; preds = %39
+  store i64 %46, ptr %6, align 8
+  br label %49
+
+49:                                               ; preds = %48, %39
+  %50 = zext i1 %47 to i8
+  store i8 %50, ptr %10, align 1
+  %51 = load i8, ptr %10, align 1
+  %52 = trunc i8 %51 to i1
+  %53 = xor i1 %52, true
+  br i1 %53, label %17, label %54
+
+54:                                               ; preds = %49
+  %55 = load ptr, ptr %5, align 8
+  %56 = getelementptr inbounds %struct.launch, ptr %55, i32 0, i32 0
+  %57 = load ptr, ptr %56, align 64
+  %58 = load ptr, ptr %5, align 8
+  %59 = getelementptr inbounds %struct.launch, ptr %58, i32 0, i32 1
+  %60 = load ptr, ptr %59, align 8
+  %61 = load i64, ptr %6, align 8
+  %62 = load i64, ptr %8, align 8
+  call void %57(ptr noundef %60, i64 noundef %61, i64 noundef %62)
+  %63 = load ptr, ptr %5, align 8
+  %64 = getelementptr inbounds %struct.launch, ptr %63, i32 0, i32 4
+  %65 = load i64, ptr %8, align 8
+  %66 = load i64, ptr %6, align 8
+  %67 = sub nsw i64 %65, %66
+  store i64 %67, ptr %11, align 8
+  %68 = load i64, ptr %11, align 8
+  %69 = atomicrmw add ptr %64, i64 %68 release, align 32
+  store i64 %69, ptr %12, align 8
+  %70 = load i64, ptr %12, align 8
+  store i32 1, ptr %3, align 4
+  br label %71
+
+71:                                               ; preds = %54, %23
+  %72 = load i32, ptr %3, align 4
+  ret i32 %72
+}
+
+declare void @cpu_pause()
+
+declare i32 @sched_yield()
+
+declare i32 @pthread_cond_wait(ptr noundef, ptr noundef)

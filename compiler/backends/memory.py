@@ -1,0 +1,110 @@
+"""Aligned memory of the host, and how much of it there is."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy
+from numpy.typing import DTypeLike, NDArray
+
+from compiler.errors import DeviceError, ShapeError
+from compiler.schedule import Allocation, Schedule
+
+Array = NDArray[Any]
+
+ALIGNMENT = 64
+"""Bytes to which every buffer is aligned: a cache line, and the widest vector register."""
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+MEMORY_INFORMATION = Path("/proc/meminfo")
+
+
+def numpy_dtype(name: str) -> numpy.dtype[Any]:
+    """The numpy dtype of a name in `compiler.schedule.ELEMENT_BYTES`."""
+    return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array's data begin."""
+    return array.__array_interface__["data"][0]
+
+
+def aligned_bytes(nbytes: int) -> NDArray[numpy.uint8]:
+    """Uninitialised bytes, the first one aligned; DeviceError if there are not that many."""
+    try:
+        block = numpy.empty(nbytes + ALIGNMENT, numpy.uint8)
+    except MemoryError as error:
+        raise DeviceError(f"out of memory: {nbytes} bytes were needed") from error
+    start = -address(block) % ALIGNMENT
+    return block[start : start + nbytes]
+
+
+def aligned_array(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """An uninitialised row-major array whose data are aligned."""
+    kind = numpy.dtype(dtype)
+    return aligned_bytes(prod(shape) * kind.itemsize).view(kind).reshape(shape)
+
+
+def is_usable(array: NDArray[Any]) -> bool:
+    """Whether kernels can read an array where it is: row-major and aligned."""
+    return array.flags.c_contiguous and address(array) % ALIGNMENT == 0
+
+
+def available_bytes() -> int | None:
+    """Memory that can still be taken here, or None where the system does not say."""
+    found: list[int] = []
+    if MEMORY_INFORMATION.exists():
+        match = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY_INFORMATION.read_text())
+        found += [int(match[1]) * 1024] if match else []
+    if CGROUP_LIMIT.exists():
+        limit = CGROUP_LIMIT.read_text().strip()
+        found += [int(limit)] if limit.isdecimal() else []
+    return min(found, default=None)
+
+
+def require(nbytes: int, purpose: str) -> None:
+    """Raise DeviceError unless so many bytes can be taken."""
+    available = available_bytes()
+    if available is not None and nbytes > available:
+        raise DeviceError(
+            f"out of memory: {purpose} needs {nbytes} bytes and {available} are available"
+        )
+
+
+def padded(nbytes: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
+    wanted = schedule.of_kind("weight")
+    for each in wanted:
+        _check_weight(each, weights)
+    if all(is_usable(weights[each.name]) for each in wanted):
+        return {each.name: weights[each.name] for each in wanted}
+    total = sum(padded(each.nbytes) for each in wanted)
+    require(total, "the block of weights")
+    block = aligned_bytes(total)
+    placed: dict[str, Array] = {}
+    start = 0
+    for each in wanted:
+        part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
+        placed[each.name] = part.reshape(each.shape)
+        placed[each.name][...] = weights[each.name]
+        start += padded(each.nbytes)
+    return placed
+
+
+def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:
+    given = weights.get(expected.name)
+    if given is None:
+        raise ShapeError(f"the schedule reads the weight '{expected.name}', which is not given")
+    if given.shape != expected.shape or given.dtype != numpy_dtype(expected.dtype):
+        raise ShapeError(
+            f"the weight '{expected.name}' is {given.dtype}{list(given.shape)} and the schedule "
+            f"reads {expected.dtype}{list(expected.shape)}"
+        )

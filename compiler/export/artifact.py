@@ -1,0 +1,226 @@
+"""The saved form of a compiled module: a directory of plain files that a manifest vouches for.
+
+manifest.json (format version, target, requirements; size and SHA-256 of every other file),
+schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from compiler.analysis.happens_before import check_schedule
+from compiler.backends.base import Array
+from compiler.errors import ArtifactError, ScheduleError
+from compiler.export.schedule_json import from_json, to_json
+from compiler.export.weights import read_weights, write_weights
+from compiler.schedule import KernelSpec, Launch, Schedule
+
+FORMAT = "flowloom-artifact"
+VERSION = 1
+"""Raised whenever a reader of the old version would misread the new one."""
+
+MANIFEST = "manifest.json"
+SCHEDULE = "schedule.json"
+KERNELS = "kernels/kernels.json"
+WEIGHTS = "weights.safetensors"
+SUFFIXES = {"object": "o", "cuda": "cu", "hip": "hip"}
+"""File name endings of kernels, by language."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What is saved: all that a backend needs to run the module."""
+
+    target: str
+    requirements: Mapping[str, Any]
+    schedule: Schedule
+    kernels: Mapping[str, KernelSpec]
+    weights: Mapping[str, Array]
+
+
+def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
+    """Write an artifact beside its place, then move it there; an older artifact is replaced.
+
+    Raises ArtifactError, with everything as before, if the place is taken by something else or
+    cannot be written.
+    """
+    place = Path(os.path.abspath(directory))
+    if place.is_symlink() or place.exists():
+        _check_replaceable(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    except OSError as error:
+        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+    try:
+        new = temporary / "new"
+        new.mkdir()
+        _write_files(artifact, new)
+        _replace(place, new, temporary / "old")
+    except OSError as error:
+        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_replaceable(place: Path) -> None:
+    empty = place.is_dir() and not place.is_symlink() and not any(place.iterdir())
+    if not empty and (place.is_symlink() or not (place / MANIFEST).is_file()):
+        raise ArtifactError(f"{place} exists and is no artifact: choose another directory")
+
+
+def _replace(place: Path, new: Path, old: Path) -> None:
+    """Move `new` to its place; what was there goes to `old`, and comes back if that fails."""
+    try:
+        place.rename(old)
+    except FileNotFoundError:
+        new.rename(place)
+        return
+    try:
+        new.rename(place)
+    except OSError:
+        old.rename(place)
+        raise
+
+
+def _write_files(artifact: Artifact, directory: Path) -> None:
+    (directory / "kernels").mkdir()
+    table, codes = _kernel_files(artifact.kernels)
+    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS: json.dumps(table, indent=1) + "\n"}
+    contents = {name: text.encode() for name, text in texts.items()} | codes
+    files = {
+        name: _write(directory / name, lambda write, content=content: write(content))
+        for name, content in contents.items()
+    }
+    files[WEIGHTS] = _write(
+        directory / WEIGHTS, lambda write: write_weights(write, artifact.weights)
+    )
+    head = {"format": FORMAT, "version": VERSION, "target": artifact.target}
+    manifest = {**head, "requirements": artifact.requirements, "files": files}
+    text = json.dumps(manifest, indent=1) + "\n"
+    _write(directory / MANIFEST, lambda write: write(text.encode()))
+
+
+def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[str, Any]:
+    """Write a file to the disk, hashing on the way; its entry in the manifest."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+
+        def write(part: Any) -> None:
+            digest.update(part)
+            file.write(part)
+
+        produce(write)
+        file.flush()
+        os.fsync(file.fileno())
+        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
+
+
+def _kernel_files(
+    kernels: Mapping[str, KernelSpec],
+) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """The table of kernels, and the files with their code; names depend on no kernel's name."""
+    table: list[dict[str, Any]] = []
+    codes: dict[str, bytes] = {}
+    for number, kernel in enumerate(kernels.values()):
+        path = f"kernels/{number:04d}.{SUFFIXES[kernel.language]}"
+        codes[path] = kernel.code
+        table.append(asdict(replace(kernel, code=b"")) | {"code": path})
+    return table, codes
+
+
+def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -> Artifact:
+    """Read an artifact after verifying every file and the schedule.
+
+    `check(target, requirements)` is called first and may refuse them. Raises ArtifactError, naming
+    the file, if any is missing, truncated, edited or of another format version.
+    """
+    place = Path(directory)
+    manifest = _manifest(place)
+    check(manifest["target"], manifest["requirements"])
+    for name, entry in manifest["files"].items():
+        _verify(place / name, entry["bytes"], entry["sha256"])
+    try:
+        schedule = from_json((place / SCHEDULE).read_text(encoding="utf-8"))
+        check_schedule(schedule)
+        table = json.loads((place / KERNELS).read_bytes())
+        kernels = {entry["name"]: _kernel(entry, place) for entry in table}
+    except (OSError, ValueError, KeyError, TypeError, ScheduleError) as error:
+        raise ArtifactError(f"{place} holds no valid schedule and kernels: {error}") from error
+    weights = read_weights(place / WEIGHTS)
+    return Artifact(manifest["target"], manifest["requirements"], schedule, kernels, weights)
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    path = place / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ArtifactError(f"no artifact in {place}: {MANIFEST}: {error.strerror}") from error
+    except ValueError as error:
+        raise ArtifactError(f"{path} is damaged ({error}): compile the model again") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:  # type: ignore[reportUnknownMemberType]
+        raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
+    return _checked(path, manifest)  # type: ignore[reportUnknownArgumentType]
+
+
+def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest, if it is of this version and vouches for every file that is read."""
+    if manifest.get("version") != VERSION:
+        raise ArtifactError(
+            f"{path} has format version {manifest.get('version')}, this Flowloom reads {VERSION}: "
+            "compile the model again"
+        )
+    try:
+        complete = {SCHEDULE, KERNELS, WEIGHTS} <= manifest["files"].keys() and all(
+            isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
+            for entry in manifest["files"].values()
+        )
+        complete = complete and isinstance(manifest["target"], str)
+        complete = complete and isinstance(manifest["requirements"], dict)
+    except (AttributeError, KeyError, TypeError):
+        complete = False
+    if not complete:
+        raise ArtifactError(f"{path} is damaged: compile the model again")
+    return manifest
+
+
+def _verify(path: Path, nbytes: int, sha256: str) -> None:
+    try:
+        size = path.stat().st_size
+        if size != nbytes:
+            raise ArtifactError(f"{path} has {size} bytes and was written with {nbytes}")
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+    if found != sha256:
+        raise ArtifactError(f"{path} was changed after it was written: compile the model again")
+
+
+def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
+    launches = tuple(
+        Launch(
+            launch["symbol"],
+            tuple(launch["args"]),
+            tuple(launch["grid"]),
+            tuple(launch["block"]),
+            launch["shared_bytes"],
+        )
+        for launch in entry["launches"]
+    )
+    return KernelSpec(
+        **entry
+        | {
+            "code": (place / entry["code"]).read_bytes(),
+            "launches": launches,
+            "packings": tuple(entry["packings"]),
+            "workspaces": tuple(entry["workspaces"]),
+        }
+    )

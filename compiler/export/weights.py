@@ -1,0 +1,89 @@
+"""Weights as a safetensors file (bfloat16 included), written and read without a second copy.
+
+The format: the header's length in 8 bytes, the header as JSON, then the tensors without gaps.
+"""
+
+import json
+import mmap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from compiler.backends.base import Array
+from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded, require
+from compiler.errors import ArtifactError
+
+CODES = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "uint8": "U8",
+    "int16": "I16",
+    "uint16": "U16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "int64": "I64",
+    "uint64": "U64",
+    "float64": "F64",
+}
+"""The format's name of each dtype."""
+
+NAMES = {code: name for name, code in CODES.items()}
+
+
+def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> None:
+    """Write a safetensors file piece by piece; the widest elements first, so that all are aligned.
+
+    `write` takes bytes, or a flat array of them.
+    """
+    order = sorted(weights, key=lambda name: (-weights[name].dtype.itemsize, name))
+    header: dict[str, Any] = {}
+    end = 0
+    for name in order:
+        array = weights[name]
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": CODES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        write(numpy.ascontiguousarray(weights[name]).reshape(-1).view(numpy.uint8))
+
+
+def read_weights(path: Path) -> dict[str, Array]:
+    """Every tensor, in one block of memory and aligned; ArtifactError if the file is damaged."""
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        data = numpy.frombuffer(mapped, numpy.uint8)
+        start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+        header = json.loads(data[8:start].tobytes())
+        return _place(header, data[start:])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path} is not a whole safetensors file: {error}") from error
+
+
+def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
+    header.pop("__metadata__", None)
+    sizes = {
+        name: entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items()
+    }
+    total = sum(map(padded, sizes.values()))
+    require(total, "the block of weights")
+    block = aligned_bytes(total)
+    weights: dict[str, Array] = {}
+    at = 0
+    for name, entry in header.items():
+        part = block[at : at + sizes[name]]
+        part[:] = data[slice(*entry["data_offsets"])]
+        weights[name] = part.view(numpy_dtype(NAMES[entry["dtype"]])).reshape(entry["shape"])
+        at += padded(sizes[name])
+    return weights

@@ -1,0 +1,120 @@
+"""A compiled model, ready to run: what `compiler.compile` and `compiler.load` return."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.backends.base import Array, Executor, MemoryReport, backend
+from compiler.backends.memory import place_weights
+from compiler.export import artifact
+from compiler.export.artifact import Artifact
+from compiler.schedule import Allocation, KernelSpec, Schedule
+
+
+class Module:
+    """A schedule, its kernels and its packed weights, loaded on the device of its target."""
+
+    def __init__(
+        self,
+        target: str,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        *,
+        requirements: Mapping[str, Any] | None = None,
+        build_seconds: Mapping[str, float] | None = None,
+        **options: Any,
+    ):
+        """Load on the backend that the target names.
+
+        `weights` are packed, by allocation name. `options` are the backend's own, such as the
+        CPU's `threads`. `requirements` default to what the target's code needs on this host;
+        `build_seconds` is the time of each step of the compilation, empty for a loaded module.
+        """
+        chosen = backend(target)
+        self.target = target
+        self.schedule = schedule
+        self.kernels = dict(kernels)
+        self.build_seconds = dict(build_seconds or {})
+        self.requirements = dict(
+            chosen.requirements(target) if requirements is None else requirements
+        )
+        self._weights = place_weights(schedule, weights)
+        self._executable = chosen.load(schedule, self.kernels, self._weights, **options)
+
+    @property
+    def inputs(self) -> Sequence[Allocation]:
+        """Name, dtype and shape of every input, in the model's order."""
+        return self.schedule.of_kind("input")
+
+    @property
+    def outputs(self) -> Sequence[Allocation]:
+        """Name, dtype and shape of every output, in the model's order."""
+        return self.schedule.of_kind("output")
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Bytes of the weights, of each executor's arena and of the code."""
+        return self._executable.memory
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the host work on a run."""
+        return self._executable.threads
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
+        """Run once: arrays by input name in, arrays by output name out, in the model's order.
+
+        Any number of threads may call this at once. Arrays that support DLPack are taken too; on
+        the CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
+        for a missing or unknown name, a wrong dtype or a wrong shape.
+        """
+        return self._executable.run(inputs, **options)
+
+    def executor(self, **options: Any) -> Executor:
+        """An executor of one's own: it shares code and weights, and has its own arena."""
+        return self._executable.executor(**options)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the artifact that `compiler.load` reads, in place of an older one.
+
+        Raises ArtifactError, with everything as before, if that cannot be done.
+        """
+        saved = Artifact(self.target, self.requirements, self.schedule, self.kernels, self._weights)
+        artifact.save(saved, directory)
+
+    def close(self) -> None:
+        """Release idle threads and arenas; the next run takes new ones."""
+        self._executable.close()
+
+    def summary(self) -> str:
+        """One line: target, tasks, kernels, streams and memory."""
+        memory = self.memory
+        return (
+            f"{self.target}, {len(self.schedule.tasks)} tasks of {len(self.kernels)} kernels on "
+            f"{self.schedule.streams} streams, weights {memory.weights / 1e6:.1f} MB, arena "
+            f"{memory.arena / 1e6:.1f} MB, code {memory.code / 1e6:.1f} MB"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Module {self.schedule.name!r}: {self.summary()}>"
+
+
+def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:
+    """Load a saved module after verifying its files, its schedule and this host.
+
+    Raises ArtifactError for a missing, truncated or edited file, and DeviceError, naming what
+    lacks, if this host cannot run it. `threads` work on each run (default: as many as the process
+    may use); `options` are the backend's own.
+    """
+    if threads is not None:
+        options["threads"] = threads
+    found = artifact.load(directory, lambda target, needed: backend(target).check(needed))
+    return Module(
+        found.target,
+        found.schedule,
+        found.kernels,
+        found.weights,
+        requirements=found.requirements,
+        **options,
+    )

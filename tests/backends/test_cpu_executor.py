@@ -1,0 +1,248 @@
+import gc
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy
+import pytest
+
+from compiler.analysis.happens_before import check_schedule
+from compiler.backends.cpu import build_executor
+from compiler.backends.cpu.driver import BACKEND
+from compiler.backends.memory import aligned_array
+from compiler.errors import ScheduleError
+from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from tests.backends.objects import (
+    LANES,
+    MIX,
+    chain,
+    compile_object,
+    kernels,
+    mix,
+    random_schedule,
+    reference,
+    values,
+)
+
+
+def load(schedule: Schedule, **options: int | bool):
+    return BACKEND.load(schedule, kernels(), {"w": values(1)}, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("streams", [1, 2, 3, 4])
+def test_random_schedules_equal_numpy(threads: int, streams: int) -> None:
+    for seed in range(10):
+        schedule = random_schedule(100 * streams + seed, 40, streams)
+        check_schedule(schedule)
+        executable = load(schedule, threads=threads, poison=True)
+        for run in range(12):
+            x = values(run)
+            outputs = executable.run({"x": x})
+            expected = reference(schedule, {"x": x, "w": values(1)})
+            assert list(outputs) == ["y", "z"]
+            for name, array in outputs.items():
+                numpy.testing.assert_array_equal(array, expected[name])
+        executable.close()
+
+
+def test_thousands_of_runs_of_one_executor() -> None:
+    schedule = random_schedule(7, 20, 3)
+    executable = load(schedule, threads=3)
+    inputs = [values(seed) for seed in range(8)]
+    expected = [reference(schedule, {"x": x, "w": values(1)}) for x in inputs]
+    for run in range(3000):
+        outputs = executable.run({"x": inputs[run % 8]})
+        numpy.testing.assert_array_equal(outputs["y"], expected[run % 8]["y"])
+        numpy.testing.assert_array_equal(outputs["z"], expected[run % 8]["z"])
+
+
+def two_streams(slow: str, after: tuple[int, ...]) -> Schedule:
+    """Stream 0 writes slowly what stream 1 reads."""
+    row = (LANES,)
+    allocations = (
+        Allocation("input", "x", "int64", row),
+        Allocation("weight", "w", "int64", row),
+        Allocation("arena", "arena", "uint8", (8 * LANES,)),
+        Allocation("output", "y", "int64", row),
+    )
+    x, w, t, y = (View(i, 0, "int64", row) for i in range(4))
+    first = Task(slow, 0, (), (x, w), (t,))
+    return Schedule("two", allocations, (first, Task("mix1_1", 1, after, (t, w), (y,))))
+
+
+def test_a_dropped_token_is_seen_by_the_verifier_and_by_the_run() -> None:
+    slow = mix("very_slow", 1, 3_000_000)
+    known = {**kernels(), slow.name: slow}
+    x = values(3)
+    good, broken = two_streams("very_slow", (0,)), two_streams("very_slow", ())
+    check_schedule(good)
+    with pytest.raises(ScheduleError):
+        check_schedule(broken)
+    expected = reference(good, {"x": x, "w": values(1)})["y"]
+    wrong = 0
+    for schedule in (good, broken):
+        executable = BACKEND.load(schedule, known, {"w": values(1)}, threads=2, poison=True)
+        for _ in range(5):
+            same = numpy.array_equal(executable.run({"x": x})["y"], expected)
+            assert same or schedule is broken
+            wrong += not same
+    assert wrong
+
+
+def test_several_callers_run_at_once() -> None:
+    schedule = random_schedule(11, 30, 2)
+    executable = load(schedule, threads=2)
+
+    def call(seed: int) -> bool:
+        x = values(seed)
+        expected = reference(schedule, {"x": x, "w": values(1)})
+        outputs = executable.run({"x": x})
+        return all(numpy.array_equal(outputs[name], expected[name]) for name in expected)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(call, range(400)))
+
+
+def test_one_executor_serves_one_caller_after_the_other() -> None:
+    schedule = random_schedule(12, 10, 2)
+    executor = load(schedule, threads=2).executor()
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda seed: executor.run({"x": values(seed)})["y"], range(60)))
+    for seed, y in enumerate(found):
+        expected = reference(schedule, {"x": values(seed), "w": values(1)})["y"]
+        numpy.testing.assert_array_equal(y, expected)
+
+
+def test_outputs_are_never_overwritten_and_aligned() -> None:
+    executable = load(chain(), threads=2)
+    first = executable.run({"x": values(1)})["y"]
+    copy = first.copy()
+    for seed in range(20):
+        second = executable.run({"x": values(seed)})["y"]
+        assert not numpy.shares_memory(first, second)
+        assert second.ctypes.data % 64 == 0
+    numpy.testing.assert_array_equal(first, copy)
+
+
+def test_a_kernel_of_two_launches_runs_them_in_order() -> None:
+    code = MIX.format(symbol="one", cells=1, delay=50) + MIX.format(symbol="two", cells=1, delay=1)
+    launches = (Launch("one", (0, 1, 3), (LANES, 1, 1)), Launch("two", (3, 1, 2), (LANES, 1, 1)))
+    kernel = KernelSpec("both", "object", compile_object(code), launches, ("", ""), (8 * LANES,))
+    row = (LANES,)
+    allocations = (
+        Allocation("input", "x", "int64", row),
+        Allocation("input", "v", "int64", row),
+        Allocation("output", "y", "int64", row),
+        Allocation("arena", "arena", "uint8", (8 * LANES,)),
+    )
+    views = [View(i, 0, a.dtype, a.shape) for i, a in enumerate(allocations)]
+    task = Task("both", 0, (), (views[0], views[1]), (views[2], views[3]))
+    schedule = Schedule("workspace", allocations, (task,))
+    executable = BACKEND.load(schedule, {"both": kernel}, {}, threads=3)
+    x, v = values(1), values(2)
+    for _ in range(50):
+        y = executable.run({"x": x, "v": v})["y"]
+        numpy.testing.assert_array_equal(y, 3 * (3 * x + v + 1) + v + 1)
+
+
+def test_more_threads_take_part_in_a_chain_on_one_stream() -> None:
+    """Blocks of one launch really run on several processors at once."""
+    executable = load(chain(40, 24, 400), threads=2)
+    seen: list[float] = []
+    before = {thread.ident for thread in threading.enumerate()}
+    executor = executable.executor()
+    helpers = [t for t in threading.enumerate() if t.ident not in before]
+    assert len(helpers) == 1
+    assert helpers[0].ident is not None
+    clock = _thread_clock(helpers[0])
+    for _ in range(200):
+        executor.run({"x": values(1)})
+    seen.append(_seconds(clock))
+    assert seen[0] > 0
+
+
+def _thread_clock(thread: threading.Thread) -> int:
+    return thread.native_id or 0
+
+
+def _seconds(native: int) -> float:
+    with open(f"/proc/self/task/{native}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0]) * 1e-9
+
+
+def test_an_idle_team_sleeps() -> None:
+    executable = load(random_schedule(5, 20, 4), threads=4)
+    executable.run({"x": values(1)})
+    threading.Event().wait(0.3)
+    workers = [t for t in threading.enumerate() if t.name == "flowloom" and t.native_id]
+    before = [_seconds(t.native_id or 0) for t in workers]
+    threading.Event().wait(0.3)
+    after = [_seconds(t.native_id or 0) for t in workers]
+    assert max(b - a for a, b in zip(before, after, strict=True)) < 0.03
+
+
+def test_threads_end_with_the_executable() -> None:
+    gc.collect()
+    before = threading.active_count()
+    executable = load(chain(), threads=3)
+    executable.run({"x": values(1)})
+    assert threading.active_count() == before + 2
+    executable.close()
+    assert threading.active_count() == before
+    executable.run({"x": values(1)})
+    del executable
+    gc.collect()
+    assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_can_run() -> None:
+    text = (
+        "import os, sys\n"
+        "from tests.backends.test_cpu_executor import load, chain, values\n"
+        "executable = load(chain(), threads=3)\n"
+        "y = executable.run({'x': values(1)})['y']\n"
+        "child = os.fork()\n"
+        "same = (executable.run({'x': values(1)})['y'] == y).all()\n"
+        "if child:\n"
+        "    sys.exit(os.waitpid(child, 0)[1] or not same)\n"
+        "sys.exit(not same)\n"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+def test_a_schedule_without_tasks_runs() -> None:
+    empty = Schedule("empty", (Allocation("input", "x", "float32", (2,)),), ())
+    executable = BACKEND.load(empty, {}, {}, threads=2)
+    assert executable.run({"x": numpy.zeros(2, numpy.float32)}) == {}
+
+
+def test_aligned_weights_are_used_in_place_and_shared() -> None:
+    weight = aligned_array((LANES,), numpy.int64)
+    weight[:] = values(1)
+    executable = BACKEND.load(chain(), kernels(), {"w": weight}, threads=1)
+    first, second = executable.executor(), executable.executor(threads=2)
+    weight += 1
+    x = values(2)
+    expected = reference(chain(), {"x": x, "w": weight})["y"]
+    for executor in (first, second):
+        numpy.testing.assert_array_equal(executor.run({"x": x})["y"], expected)
+
+
+def test_the_checked_in_code_is_that_of_the_source() -> None:
+    code = build_executor.CODE.read_text(encoding="utf-8")
+    assert code.startswith(build_executor.digest() + "\n"), "run build_executor.py"
+    for word in ("target triple", "target datalayout", "attributes #", "x86"):
+        assert word not in code
+
+
+def test_only_tokens_of_other_streams_are_waited_for() -> None:
+    schedule = chain()
+    tasks = tuple(replace(t, after=(i - 1,) if i else ()) for i, t in enumerate(schedule.tasks))
+    executable = load(replace(schedule, tasks=tasks), threads=2)
+    expected = reference(schedule, {"x": values(1), "w": values(1)})["y"]
+    numpy.testing.assert_array_equal(executable.run({"x": values(1)})["y"], expected)

@@ -1,0 +1,166 @@
+"""What the CPU backend refuses to load, and how it says so."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+import pytest
+
+from compiler.backends import memory
+from compiler.backends.base import backend
+from compiler.backends.cpu import features
+from compiler.backends.cpu.driver import BACKEND, usable_threads
+from compiler.backends.cpu.elf import read_symbols
+from compiler.errors import DeviceError, KernelError, ScheduleError, ShapeError
+from compiler.schedule import KernelSpec, Launch
+from tests.backends.objects import MIX, chain, compile_object, empty, kernels, mix, values
+
+WEIGHTS = {"w": values(1)}
+
+
+def test_an_unknown_target_names_those_there_are() -> None:
+    assert backend("cpu:x86-64-v3").name == "cpu"
+    with pytest.raises(DeviceError, match=r"'abacus': the targets are .*cpu"):
+        backend("abacus")
+
+
+def test_missing_libraries_make_a_target_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "compiler.backends.cpu.driver", None)
+    with pytest.raises(DeviceError, match="'cpu' cannot be used here"):
+        backend("cpu")
+
+
+def test_a_missing_kernel_is_named() -> None:
+    with pytest.raises(KernelError, match="mix4_1"):
+        BACKEND.load(chain(), {}, WEIGHTS)
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01", b"MZ" * 100])
+def test_damaged_code_is_an_error(code: bytes) -> None:
+    broken = replace(mix("mix4_1", 4), code=code)
+    with pytest.raises(KernelError, match="mix4_1"):
+        BACKEND.load(chain(), {"mix4_1": broken}, WEIGHTS)
+
+
+def kernel_from(text: str, symbol: str = "k") -> KernelSpec:
+    return KernelSpec("k", "object", compile_object(text), (Launch(symbol, ()),), ())
+
+
+def test_missing_functions_are_named() -> None:
+    lonely = "declare void @nowhere()\ndefine void @k(ptr %b, i64 %x, i64 %y) {\n"
+    lonely += "call void @nowhere()\nret void\n}"
+    with pytest.raises(KernelError, match="nowhere"):
+        BACKEND.load(chain(), kernels() | {"k": kernel_from(lonely)}, WEIGHTS)
+    with pytest.raises(KernelError, match="other"):
+        BACKEND.load(
+            chain(), {"k": kernel_from(lonely.replace("nowhere", "exp"), "other")}, WEIGHTS
+        )
+
+
+def test_one_function_defined_twice_is_an_error() -> None:
+    twin = replace(mix("mix4_1", 4), name="twin")
+    with pytest.raises(KernelError, match="both define 'mix4_1'"):
+        BACKEND.load(chain(), kernels() | {"twin": twin}, WEIGHTS)
+
+
+def test_arguments_beyond_the_task_are_an_error() -> None:
+    launch = Launch("mix4_1", (0, 1, 3), (4, 1, 1))
+    wrong = replace(mix("mix4_1", 4), launches=(launch,))
+    with pytest.raises(KernelError, match="mix4_1"):
+        BACKEND.load(chain(), {"mix4_1": wrong}, WEIGHTS)
+
+
+def test_kernels_may_call_libm() -> None:
+    text = MIX.format(symbol="k", cells=1, delay=1)
+    text += "declare double @exp(double)\ndefine double @e(double %x) {\n"
+    text += "%y = call double @exp(double %x)\nret double %y\n}"
+    code = compile_object(text)
+    assert "exp" in read_symbols(code).undefined
+    BACKEND.load(chain(), kernels() | {"k": kernel_from(text)}, WEIGHTS)
+
+
+def test_a_kernel_of_another_device_is_an_error() -> None:
+    with pytest.raises(DeviceError, match="cuda"):
+        BACKEND.load(chain(), {"mix4_1": replace(mix("mix4_1", 4), language="cuda")}, WEIGHTS)
+
+
+def test_weights_must_fit() -> None:
+    with pytest.raises(ShapeError, match="'w'"):
+        BACKEND.load(chain(), kernels(), {})
+    with pytest.raises(ShapeError, match="'w'"):
+        BACKEND.load(chain(), kernels(), {"w": values(1)[:-1]})
+    with pytest.raises(ShapeError, match="'w'"):
+        BACKEND.load(chain(), kernels(), {"w": values(1).astype(numpy.int32)})
+
+
+def test_a_wait_for_a_later_task_is_an_error() -> None:
+    schedule = chain()
+    first = replace(schedule.tasks[0], after=(2,))
+    with pytest.raises(ScheduleError):
+        BACKEND.load(replace(schedule, tasks=(first, *schedule.tasks[1:])), kernels(), WEIGHTS)
+
+
+def test_out_of_memory_says_how_much_is_needed() -> None:
+    schedule = chain()
+    arena = replace(schedule.allocations[2], shape=(1 << 50,))
+    allocations = (*schedule.allocations[:2], arena, schedule.allocations[3])
+    with pytest.raises(DeviceError, match=str(1 << 50)):
+        BACKEND.load(replace(schedule, allocations=allocations), kernels(), WEIGHTS)
+
+
+def test_memory_limits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "max").write_text("1000\n")
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "max")
+    assert memory.available_bytes() == 1000
+    monkeypatch.setattr(memory, "MEMORY_INFORMATION", tmp_path / "none")
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", tmp_path / "none")
+    assert memory.available_bytes() is None
+
+
+def test_memory_is_reported() -> None:
+    report = BACKEND.load(chain(), kernels(), WEIGHTS).memory
+    assert (report.weights, report.arena) == (192, 384)
+    assert report.code == sum(len(kernel.code) for kernel in kernels().values())
+
+
+def test_threads() -> None:
+    assert BACKEND.load(chain(), kernels(), WEIGHTS).threads == usable_threads() >= 1
+    with pytest.raises(DeviceError, match="at least 1"):
+        BACKEND.load(chain(), kernels(), WEIGHTS, threads=0)
+
+
+def test_a_closed_executor_refuses_to_run() -> None:
+    executor = BACKEND.load(chain(), kernels(), WEIGHTS, threads=2).executor()
+    executor.close()
+    executor.close()
+    with pytest.raises(DeviceError, match="closed"):
+        executor.run({"x": values(1)})
+
+
+def test_requirements_of_targets() -> None:
+    features.check(features.requirements("cpu"))
+    level = features.requirements("cpu:x86-64-v3")
+    assert {"avx2", "fma"} <= set(level["features"])
+    assert features.requirements("cpu:znver4:+avx2,-sse4a")["features"] == ["avx2"]
+    assert features.requirements("cpu:skylake")["processor"] == "skylake"
+    with pytest.raises(DeviceError, match="lacks imaginary"):
+        features.check({"features": ["imaginary"]})
+    with pytest.raises(DeviceError, match="abacus"):
+        features.check({"processor": "abacus", "features": []})
+
+
+def test_the_runtime_half_imports_without_compilers() -> None:
+    text = (
+        "import sys\n"
+        "for name in ('tvm', 'tvm_ffi', 'onnx', 'onnxruntime', 'xdsl'):\n"
+        "    sys.modules[name] = None\n"
+        "import compiler.module, compiler.export.artifact, compiler.backends.cpu.driver\n"
+        "import compiler.backends.cpu.build_executor\n"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+def test_empty_kernels_run() -> None:
+    assert read_symbols(empty("nothing").code).defined == {"nothing"}

@@ -1,0 +1,231 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy
+import pytest
+from safetensors import safe_open
+
+from compiler.backends.memory import address
+from compiler.errors import ArtifactError, DeviceError
+from compiler.export import artifact
+from compiler.export.weights import read_weights, write_weights
+from compiler.module import Module, load
+from tests.backends.objects import chain, kernels, reference, values
+
+FILES = ("schedule.json", "kernels/kernels.json", "kernels/0000.o", "weights.safetensors")
+
+
+def module() -> Module:
+    return Module("cpu", chain(), kernels(), {"w": values(1)}, threads=2)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    module().save(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def test_round_trip(saved: Path) -> None:
+    original, loaded = module(), load(saved, threads=1)
+    assert loaded.schedule == original.schedule
+    assert loaded.kernels == original.kernels
+    assert (loaded.target, loaded.requirements) == (original.target, original.requirements)
+    assert loaded.inputs == original.inputs
+    assert loaded.threads == 1
+    x = values(2)
+    numpy.testing.assert_array_equal(loaded.run({"x": x})["y"], original.run({"x": x})["y"])
+
+
+def test_a_loaded_module_saves_the_same_files(saved: Path, tmp_path: Path) -> None:
+    load(saved).save(tmp_path / "again")
+    for name in (*FILES, "manifest.json"):
+        assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_an_artifact_is_replaced_and_nothing_else_is(saved: Path, tmp_path: Path) -> None:
+    module().save(saved)
+    assert {each.name for each in tmp_path.iterdir()} == {"saved"}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "precious").write_text("data")
+    with pytest.raises(ArtifactError, match="no artifact"):
+        module().save(other)
+    assert (other / "precious").read_text() == "data"
+    with pytest.raises(ArtifactError, match="no artifact"):
+        module().save(other / "precious")
+    (tmp_path / "empty").mkdir()
+    module().save(tmp_path / "empty")
+    load(tmp_path / "empty")
+
+
+def test_a_failed_write_keeps_the_old_artifact(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artifact, "write_weights", full)
+    with pytest.raises(ArtifactError, match="No space left"):
+        module().save(saved)
+    assert {each.name for each in tmp_path.iterdir()} == {"saved"}
+    load(saved)
+
+
+def test_a_failed_move_brings_the_old_artifact_back(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError(13, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(ArtifactError, match="Permission denied"):
+        module().save(saved)
+    monkeypatch.undo()
+    load(saved)
+
+
+def test_an_unwritable_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="cannot write"):
+        module().save(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_edited_file_is_named(saved: Path, name: str) -> None:
+    path = saved / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=name):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_truncated_file_is_named(saved: Path, name: str) -> None:
+    path = saved / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ArtifactError, match=name):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_a_missing_file_is_named(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(ArtifactError, match=name):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 1}']
+)
+def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
+    (saved / "manifest.json").write_text(content)
+    with pytest.raises(ArtifactError, match=r"manifest\.json"):
+        load(saved)
+
+
+def change(saved: Path, **entries: object) -> None:
+    path = saved / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def test_another_version_is_refused(saved: Path) -> None:
+    change(saved, version=99)
+    with pytest.raises(ArtifactError, match="version 99"):
+        load(saved)
+
+
+def test_missing_features_are_named(saved: Path) -> None:
+    change(saved, requirements={"features": ["avx1024"]})
+    with pytest.raises(DeviceError, match="avx1024"):
+        load(saved)
+    change(saved, requirements={"architecture": "vax", "features": []})
+    with pytest.raises(DeviceError, match="vax"):
+        load(saved)
+
+
+def test_an_unknown_target_is_a_device_error(saved: Path) -> None:
+    change(saved, target="abacus")
+    with pytest.raises(DeviceError, match="abacus"):
+        load(saved)
+
+
+def test_a_racing_schedule_is_refused(tmp_path: Path) -> None:
+    schedule = chain()
+    broken = replace(
+        schedule, tasks=tuple(replace(t, stream=i) for i, t in enumerate(schedule.tasks))
+    )
+    saved = artifact.Artifact("cpu", {"features": []}, broken, kernels(), {"w": values(1)})
+    artifact.save(saved, tmp_path / "racing")
+    with pytest.raises(ArtifactError, match="task 1"):
+        load(tmp_path / "racing")
+
+
+def test_a_fresh_process_needs_no_compiler(saved: Path) -> None:
+    numpy.save(saved.parent / "x.npy", values(5))
+    text = (
+        "import sys\n"
+        "for name in ('tvm', 'tvm_ffi', 'onnx', 'xdsl', 'onnxruntime'):\n"
+        "    sys.modules[name] = None\n"
+        "import numpy\n"
+        "from compiler.module import load\n"
+        "module = load(sys.argv[1], threads=2)\n"
+        "numpy.save(sys.argv[3], module.run({'x': numpy.load(sys.argv[2])})['y'])\n"
+        "again = module.save(sys.argv[1])\n"
+    )
+    arguments = [str(saved), str(saved.parent / "x.npy"), str(saved.parent / "y.npy")]
+    subprocess.run([sys.executable, "-c", text, *arguments], check=True, timeout=60)
+    expected = reference(chain(), {"x": values(5), "w": values(1)})["y"]
+    numpy.testing.assert_array_equal(numpy.load(saved.parent / "y.npy"), expected)
+
+
+def test_an_artifact_can_be_moved(saved: Path, tmp_path: Path) -> None:
+    shutil.move(saved, tmp_path / "moved")
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        load("moved").run({"x": values(1)})
+    finally:
+        os.chdir(here)
+
+
+def test_weights_are_safetensors_and_come_back_aligned(tmp_path: Path) -> None:
+    random = numpy.random.default_rng(1)
+    weights = {
+        "half": random.standard_normal((3, 5)).astype(numpy.float16),
+        "brain": random.standard_normal((7,)).astype(ml_dtypes.bfloat16),
+        "double": random.standard_normal((2, 3)),
+        "transposed": random.standard_normal((4, 3)).astype(numpy.float32).T,
+        "bool": numpy.array([True, False, True]),
+        "scalar": numpy.array(3, numpy.int64),
+        "none": numpy.zeros((0, 4), numpy.float32),
+    }
+    path = tmp_path / "w.safetensors"
+    with path.open("wb") as file:
+        write_weights(file.write, weights)
+    found = read_weights(path)
+    assert found.keys() == weights.keys()
+    for name, array in found.items():
+        assert array.dtype == weights[name].dtype
+        assert address(array) % 64 == 0
+        numpy.testing.assert_array_equal(array, weights[name])
+    with safe_open(path, "numpy") as other:
+        assert set(other.keys()) == weights.keys()
+        numpy.testing.assert_array_equal(other.get_tensor("double"), weights["double"])
+
+
+def test_a_damaged_weights_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(b"\xff" * 40)
+    with pytest.raises(ArtifactError, match=r"w\.safetensors"):
+        read_weights(path)
