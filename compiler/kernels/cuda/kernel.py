@@ -14,8 +14,6 @@ from compiler.schedule import KernelSpec
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
-    if all(info.elements == 0 for info in group.writes):
-        return KernelSpec(group.name, "cuda", b"", (), ("",) * group.inputs)
     kernel = generate(group, target)
     cubin = compile_cubin(complete_text(kernel.text), target)
     check_resources(cubin, kernel.launches, target)
@@ -33,6 +31,8 @@ def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
 
 def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
+    if all(info.elements == 0 for info in group.writes):
+        return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
     kernel = contraction_kernel(group, target)
     if kernel is not None:
         return kernel

@@ -33,3 +33,9 @@ __device__ inline int64_t flowloom_integer_power(int64_t base, int64_t exponent)
   for (; exponent > 0; exponent >>= 1, base *= base) result *= (exponent & 1) ? base : 1;
   return result;
 }
+
+// NaN when either is NaN.
+template <class T>
+__device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+__device__ __forceinline__ T flowloom_minimum(T a, T b) { return a < b || a != a ? a : b; }

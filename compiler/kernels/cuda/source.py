@@ -2,12 +2,17 @@
 
 import re
 from importlib import resources
+from typing import Any
 
 import numpy
 import tvm_ffi
 from tvm import IRModule, tirx
+from tvm.ir import Call
 from tvm.ir.transform import Sequential
+from tvm.target.codegen import llvm_get_intrinsic_name
+from tvm.tirx import PrimFunc
 
+from compiler.errors import KernelError
 from compiler.kernels.cuda.lower import device_target
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.tables import TABLES
@@ -19,15 +24,34 @@ _DEVICE_PASSES = [
     tirx.transform.LowerIntrin(),
 ]
 
+_INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
+"""Functions of prelude.cuh that stand for LLVM's."""
+
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
 def cuda_text(module: IRModule, target: CudaTarget) -> str:
     """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
-    lowered = Sequential(_DEVICE_PASSES)(module)
+    portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
+    lowered = Sequential(_DEVICE_PASSES)(portable)
     build = tvm_ffi.get_global_func("target.build.cuda")
     text = str(build(lowered, device_target(target)).inspect_source())
     return text[text.index('extern "C" __global__') :]
+
+
+def _portable(function: PrimFunc) -> PrimFunc:
+    """A function with calls of our own in place of LLVM's intrinsics."""
+
+    def replace(call: Call, mutator: Any) -> Any:
+        call = mutator.default_mutate(call)
+        if getattr(call.op, "name", "") != "tirx.call_llvm_pure_intrin":
+            return call
+        name = llvm_get_intrinsic_name(int(call.args[0].value))
+        if name not in _INTRINSICS:
+            raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
+        return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
+
+    return function.with_body(tvm_ffi.structural_mutate(function.body, (Call, replace)))
 
 
 def complete_text(text: str) -> str:
