@@ -9,8 +9,9 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
-from compiler.kernels.cuda.opaque import bind_opaque_blocks, is_opaque
+from compiler.kernels.cuda.opaque import bind_opaque
 from compiler.kernels.cuda.reducers import register_reducers
+from compiler.analysis.operators import KINDS, Kind
 from compiler.kernels.access import extent_of
 from compiler.kernels.generic import distinct
 from compiler.kernels.group import Group
@@ -31,13 +32,15 @@ def schedule_generic(group: Group) -> PrimFunc:
     emitter = Emitter(group)
     results = emitter.lower_all()
     function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
+    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
+        return bind_opaque(function)
     return schedule_function(function)
 
 
 def schedule_function(function: PrimFunc) -> PrimFunc:
     """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
     register_reducers()
-    schedule = s_tir.Schedule(bind_opaque_blocks(function))
+    schedule = s_tir.Schedule(function, debug_mask="none")
     inline_all(schedule)
     if any(is_reduction(schedule, b) for b in root_blocks(schedule)):
         together = schedule.copy()
@@ -48,13 +51,10 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
 
 
 def inline_all(schedule: s_tir.Schedule) -> None:
-    """Inline the blocks that map elements, but for results and what opaque blocks touch."""
+    """Inline the blocks that map elements, but for results."""
     for block in root_blocks(schedule):
-        if is_opaque(schedule.get(block)) or is_reduction(schedule, block):
-            continue
-        if writes_result(schedule, block) or feeds_opaque(schedule, block):
-            continue
-        schedule.compute_inline(block)
+        if not is_reduction(schedule, block) and not writes_result(schedule, block):
+            schedule.compute_inline(block)
 
 
 def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
@@ -73,11 +73,6 @@ def writes_result(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
     return any(r.source.same_as(p) for r in schedule.get(block).writes for p in params)
 
 
-def feeds_opaque(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
-    """Whether an opaque block reads what a block writes."""
-    return any(is_opaque(schedule.get(user)) for user in schedule.get_consumers(block))
-
-
 def extents(schedule: s_tir.Schedule, loops: Sequence[LoopRV]) -> list[int]:
     """The constant extents of loops."""
     return [extent_of(schedule, loop) for loop in loops]
@@ -86,6 +81,8 @@ def extents(schedule: s_tir.Schedule, loops: Sequence[LoopRV]) -> list[int]:
 def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     """A root block's loops: those over its results, and those of its reduction."""
     loops = list(schedule.get_loops(block))
+    if not loops:
+        return [], []
     kinds = [int(v.iter_type) for v in schedule.get(block).iter_vars]
     spatial = [x for x, kind in zip(loops, kinds, strict=True) if kind == 0]
     return spatial, [x for x, kind in zip(loops, kinds, strict=True) if kind == 2]
@@ -94,7 +91,7 @@ def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopR
 def fuse_rows(schedule: s_tir.Schedule) -> bool:
     """Compute each row's reductions beside the result that uses them; False when they differ."""
     (*reductions, sink) = root_blocks(schedule)
-    if is_opaque(schedule.get(sink)) or any(not is_reduction(schedule, b) for b in reductions):
+    if any(not is_reduction(schedule, b) for b in reductions):
         return False
     if is_reduction(schedule, sink):
         if len(schedule.get(sink).writes) > 1 or any(writes_result(schedule, b) for b in reductions):
@@ -210,8 +207,6 @@ def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
 def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
     """Give each root block a kernel of its own."""
     for block in root_blocks(schedule):
-        if is_opaque(schedule.get(block)):
-            continue
         if not is_reduction(schedule, block):
             bind_elements(schedule, block)
         else:

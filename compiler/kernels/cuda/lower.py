@@ -109,15 +109,15 @@ def _convention(function: PrimFunc) -> int:
 
 def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     """The launches of a host function, and the bytes of the buffers that it allocates."""
-    aliases: dict[str, str] = {}
-    scratch: dict[str, int] = {}
+    aliases: dict[Any, Any] = {}
+    scratch: dict[Any, int] = {}
     calls: list[Any] = []
 
     def allocation(statement: AllocBuffer) -> None:
-        scratch[statement.buffer.name] = _buffer_bytes(statement.buffer)
+        scratch[statement.buffer] = _buffer_bytes(statement.buffer)
 
     def declaration(statement: DeclBuffer) -> None:
-        aliases[statement.buffer.name] = _base(statement.data)
+        aliases[statement.buffer] = _base(statement.data)
 
     def call(expression: tvm.ir.Call) -> None:
         if getattr(expression.op, "name", "") == "tirx.call_ffi_kernel":
@@ -125,8 +125,8 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
 
     visitors = [(AllocBuffer, allocation), (DeclBuffer, declaration), (tvm.ir.Call, call)]
     tvm_ffi.structural_walk(host.body, visitors, order="pre")
-    numbers = {p.name: i for i, p in enumerate(host.params)}
-    numbers |= {name: len(host.params) + i for i, name in enumerate(scratch)}
+    numbers: dict[Any, int] = {p: i for i, p in enumerate(host.params)}
+    numbers |= {buffer: len(host.params) + i for i, buffer in enumerate(scratch)}
     for alias, source in aliases.items():
         numbers.setdefault(alias, numbers[source])
     return [_launch(c, numbers) for c in calls], tuple(scratch.values())
@@ -136,14 +136,12 @@ def _buffer_bytes(buffer: Any) -> int:
     return prod(int(n) for n in buffer.shape) * ELEMENT_BYTES[str(buffer.dtype)]
 
 
-def _base(data: Any) -> str:
-    """The name of the buffer that an expression of its data pointer belongs to."""
-    if isinstance(data, tvm.ir.Call):
-        return str(data.args[0].name)
-    return str(data.name)
+def _base(data: Any) -> Any:
+    """The buffer that an expression of its data pointer belongs to."""
+    return data.args[0] if isinstance(data, tvm.ir.Call) else data
 
 
-def _launch(call: tvm.ir.Call, numbers: Mapping[str, int]) -> Launch:
+def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
     tags = [str(tag) for tag in call.attrs.launch_params]
     symbol, *rest = list(call.args)
     pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]

@@ -57,8 +57,9 @@ def _portable(function: PrimFunc) -> PrimFunc:
 def complete_text(text: str) -> str:
     """Kernels with everything they use before them: types, functions and tables."""
     parts = [header("prelude")]
-    if re.search(r"\bhalf\b", text):
-        parts.append(header("half"))
+    for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
+        if re.search(rf"\b{kind}\b", text):
+            parts.append(header(name))
     parts += [table_text(name) for name in sorted(set(re.findall(r"flowloom_table_\w+", text)))]
     return "\n".join([*parts, text])
 

@@ -112,6 +112,6 @@ def _function(
 
 def c_type(dtype: str) -> str:
     """The C type of a dtype in TVM's CUDA text."""
-    special = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "uint16_t"}
+    special = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "nv_bfloat16"}
     special |= {"bool": "signed char", "int32": "int", "int64": "int64_t", "int8": "signed char"}
     return special.get(dtype, f"{dtype}_t")

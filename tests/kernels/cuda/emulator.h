@@ -19,6 +19,7 @@
 #include <random>
 #include <vector>
 
+#define alignas(n) __attribute__((aligned(n)))
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -138,6 +139,8 @@ template <class T> static T __shfl_sync(unsigned, T value, int from, int width =
   return emulator::show(value).read(lane / width * width + from);
 }
 static inline float __int_as_float(int bits) { float x; std::memcpy(&x, &bits, 4); return x; }
+static inline float __uint_as_float(unsigned bits) { return __int_as_float((int)bits); }
+static inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 static inline double __longlong_as_double(long long bits) { double x; std::memcpy(&x, &bits, 8); return x; }
 template <class A, class B> static auto max(A a, B b) { using C = std::common_type_t<A, B>; return C(a) > C(b) ? C(a) : C(b); }
 template <class A, class B> static auto min(A a, B b) { using C = std::common_type_t<A, B>; return C(a) < C(b) ? C(a) : C(b); }
