@@ -128,21 +128,21 @@ __device__ __forceinline__ void copy_b_wide(float* tile, const float* b, int n0,
 // The place in a plane that a tap reads for an output position; false in the padding.
 template <class P>
 __device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& place) {
-  const int taps[3] = {tap / (P::WINDOW[1] * P::WINDOW[2]), tap / P::WINDOW[2] % P::WINDOW[1], tap % P::WINDOW[2]};
+  const int taps[3] = {tap / (P::WINDOW(1) * P::WINDOW(2)), tap / P::WINDOW(2) % P::WINDOW(1), tap % P::WINDOW(2)};
   bool valid = true;
   place = 0;
 #pragma unroll
   for (int axis = 0; axis < 3; axis++) {
     int position;
     if constexpr (P::TRANSPOSED) {
-      position = at[axis] + P::PADS[axis] - taps[axis] * P::DILATIONS[axis];
-      valid = valid && position >= 0 && position % P::STRIDES[axis] == 0;
-      position /= P::STRIDES[axis];
+      position = at[axis] + P::PADS(axis) - taps[axis] * P::DILATIONS(axis);
+      valid = valid && position >= 0 && position % P::STRIDES(axis) == 0;
+      position /= P::STRIDES(axis);
     } else {
-      position = at[axis] * P::STRIDES[axis] - P::PADS[axis] + taps[axis] * P::DILATIONS[axis];
+      position = at[axis] * P::STRIDES(axis) - P::PADS(axis) + taps[axis] * P::DILATIONS(axis);
     }
-    valid = valid && position >= 0 && position < P::SOURCE[axis];
-    place = place * P::SOURCE[axis] + position;
+    valid = valid && position >= 0 && position < P::SOURCE(axis);
+    place = place * P::SOURCE(axis) + position;
   }
   return valid;
 }
@@ -152,7 +152,7 @@ template <class P>
 __device__ __forceinline__ void copy_b_gather(float* tile, const float* b, int n0, int k0) {
   using T = Tiles<P>;
   const int column = threadIdx.x % P::BN, n = n0 + column, pixel = n % P::PIXELS;
-  const int at[3] = {pixel / (P::RESULT[1] * P::RESULT[2]), pixel / P::RESULT[2] % P::RESULT[1], pixel % P::RESULT[2]};
+  const int at[3] = {pixel / (P::RESULT(1) * P::RESULT(2)), pixel / P::RESULT(2) % P::RESULT(1), pixel % P::RESULT(2)};
   const float* image = b + (int64_t)(n / P::PIXELS) * P::IMAGE;
   constexpr bool ONE_TAP = P::TAP_MAJOR && P::ROW % P::BK == 0;
   int place = 0;

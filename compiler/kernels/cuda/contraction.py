@@ -179,8 +179,9 @@ class _Emitter:
         }
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [
-            f"  static constexpr int {name}[3] = {{{', '.join(map(str, values))}}};"
-            for name, values in triples.items()
+            f"  __device__ static constexpr int {name}(int axis)"
+            f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"
+            for name, (a, b, c) in triples.items()
         ]
         for name, offset in (("a_offset", problem.a_offset), ("b_offset", problem.b_offset)):
             lines.append(

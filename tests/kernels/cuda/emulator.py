@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy
@@ -23,6 +23,7 @@ from tests.kernels.harness import aligned, numpy_dtype
 Array = numpy.ndarray
 
 COMPILER = shutil.which("g++")
+ENTRY = 'extern "C" __attribute__((visibility("default")))'
 HERE = Path(__file__).parent
 
 
@@ -33,10 +34,36 @@ def emulate(
     return run(generate(group, parse_cuda_target(target)), group, inputs, offset)
 
 
+def emulate_all(cases: Sequence[tuple[CudaKernel, Group, Sequence[Array]]]) -> list[list[Array]]:
+    """Run many kernels that C++ compiles as one program; their names must differ."""
+    texts = "\n".join(kernel.text for kernel, _, _ in cases)
+    whole = program(CudaKernel(texts, ()))
+    parts = [whole[: whole.index(ENTRY)]]
+    for i, (kernel, _, _) in enumerate(cases):
+        single = program(kernel)
+        parts.append(single[single.index(ENTRY) :].replace("void run(", f"void run{i}("))
+    loaded = library("".join(parts))
+    return [
+        launch(getattr(loaded, f"run{i}"), kernel, group, inputs)
+        for i, (kernel, group, inputs) in enumerate(cases)
+    ]
+
+
 def run(
     kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0
 ) -> list[Array]:
     """Run a kernel's launches in order on poisoned results and workspaces."""
+    return launch(library(program(kernel)).run, kernel, group, inputs, offset)
+
+
+def launch(
+    function: Callable[..., None],
+    kernel: CudaKernel,
+    group: Group,
+    inputs: Sequence[Array],
+    offset: int = 0,
+) -> list[Array]:
+    """Call a kernel's entry point with fresh buffers."""
     reads: list[Array] = []
     for array, packing in zip(inputs, kernel.packings or [""] * group.inputs, strict=True):
         packed = numpy.ascontiguousarray(apply_packing(array, packing))
@@ -45,7 +72,7 @@ def run(
     writes = [aligned(info.nbytes, offset) for info in group.writes]
     buffers = [*reads, *writes, *[aligned(n) for n in kernel.scratch]]
     pointers = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
-    library(program(kernel)).run(pointers)
+    function(pointers)
     return [
         b.view(numpy_dtype(info.dtype)).reshape(info.shape)
         for b, info in zip(writes, group.writes, strict=True)
@@ -70,7 +97,7 @@ def program(kernel: CudaKernel) -> str:
         )
     body = "\n  ".join(calls)
     return (
-        f'#include "emulator.h"\n{text}\nextern "C" __attribute__((visibility("default"))) void run(void** buffers) {{\n  {body}\n}}\n'
+        f'#include "emulator.h"\n{text}\n{ENTRY} void run(void** buffers) {{\n  {body}\n}}\n'
     )
 
 
