@@ -10,13 +10,16 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 import numpy
 
 from compiler.backends.base import Executable
 from compiler.backends.cpu.driver import BACKEND, usable_threads
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+
+llvm: Any = llvmlite.binding  # its functions are untyped
 
 EMPTY = "define void @{symbol}(ptr %buffers, i64 %begin, i64 %end) {{\n  ret void\n}}\n"
 

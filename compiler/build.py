@@ -104,10 +104,11 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 
 def check_target(target: str, precision: str | None) -> None:
     """Raise DeviceError for a target or a precision that kernels cannot be built for."""
-    if target not in PRECISIONS:
+    name = target.partition(":")[0]
+    if name not in PRECISIONS:
         raise DeviceError(f"unknown target {target!r}; the targets are {', '.join(PRECISIONS)}")
-    if precision is not None and precision not in PRECISIONS[target]:
-        known = ", ".join(PRECISIONS[target])
+    if precision is not None and precision not in PRECISIONS[name]:
+        known = ", ".join(PRECISIONS[name])
         raise DeviceError(f"target {target!r} has no precision {precision!r}; it has {known}")
 
 
