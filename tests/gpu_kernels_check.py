@@ -1,7 +1,7 @@
 """Checking and timing CUDA kernels on a GPU whose machine has neither TVM nor onnx.
 
-    python -m tests.gpu_kernels_check prepare build/gpu_check          here: cubins, expected results
-    python tests/gpu_kernels_check.py check build/gpu_check            there: numpy and cuda-bindings
+    python -m tests.gpu_kernels_check prepare build/gpu_check      here: cubins, expected results
+    python tests/gpu_kernels_check.py check build/gpu_check        there: numpy and cuda-bindings
 
 `check` runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
 are aligned to their elements only. It goes on after failures, also after those that break the
@@ -178,7 +178,9 @@ def group_cases(
         count = min(flat.size, SAMPLES)
         places = numpy.random.default_rng(count).choice(flat.size, count, replace=False)
         places = places.astype("int64")
-        expected.append({"places": store.put(places.tobytes()), "values": store.put(flat[places].tobytes())})
+        expected.append(
+            {"places": store.put(places.tobytes()), "values": store.put(flat[places].tobytes())}
+        )
     cases = []
     for precision in precisions:
         spec = build_kernel(group, parse_target(f"cuda:{arch}:{precision}"))
@@ -429,7 +431,12 @@ def check(folder: Path, out: Path) -> int:
         if ran.returncode == NO_DEVICE:
             return NO_DEVICE
         if len(out.read_text().splitlines()) == done:
-            row = {"name": str(done), "label": "", "status": "FAIL", "reason": f"exit {ran.returncode}"}
+            row = {
+                "name": str(done),
+                "label": "",
+                "status": "FAIL",
+                "reason": f"exit {ran.returncode}",
+            }
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
     rows = [json.loads(line) for line in out.read_text().splitlines()]

@@ -21,8 +21,8 @@ def build_kernels(
 ) -> dict[str, KernelSpec]:
     """Build each distinct kernel of a module's groups once; returns them by kernel name.
 
-    `target` is what `parse_target` reads; `jobs` is the number of processes (0 for one a core). Raises
-    KernelError, which names the kernel, its operators and their nodes.
+    `target` is what `parse_target` reads; `jobs` is the number of processes (0 for one a
+    core). Raises KernelError, which names the kernel, its operators and their nodes.
     """
     machine = parse_target(target)
     groups = distinct_groups(module)

@@ -47,7 +47,9 @@ def compiler_version() -> str:
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         return "none"
-    return subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout.split("\n")[-2]
+    return subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout.split("\n")[
+        -2
+    ]
 
 
 def _by_nvrtc(nvrtc: Any, text: str, target: CudaTarget) -> bytes:

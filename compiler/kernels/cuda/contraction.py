@@ -1,4 +1,4 @@
-"""Convolutions and matrix products as CUDA kernels: tiles with tensor cores, or rows by a matrix."""
+"""Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +121,13 @@ class _Emitter:
         )
 
     def _text(self, template: str, tile: Tile, kernels: str) -> str:
-        parts = [header("instructions"), header(template), self.store.text, self._constants(tile), self._store_struct()]
+        parts = [
+            header("instructions"),
+            header(template),
+            self.store.text,
+            self._constants(tile),
+            self._store_struct(),
+        ]
         return "\n".join([*parts, kernels])
 
     def _store_struct(self) -> str:

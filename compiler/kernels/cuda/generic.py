@@ -9,10 +9,10 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
-from compiler.kernels.cuda.opaque import bind_opaque
-from compiler.kernels.cuda.reducers import register_reducers
 from compiler.analysis.operators import KINDS, Kind
 from compiler.kernels.access import extent_of
+from compiler.kernels.cuda.opaque import bind_opaque
+from compiler.kernels.cuda.reducers import register_reducers
 from compiler.kernels.generic import distinct
 from compiler.kernels.group import Group
 from compiler.kernels.lowering import Emitter
@@ -94,7 +94,9 @@ def fuse_rows(schedule: s_tir.Schedule) -> bool:
     if any(not is_reduction(schedule, b) for b in reductions):
         return False
     if is_reduction(schedule, sink):
-        if len(schedule.get(sink).writes) > 1 or any(writes_result(schedule, b) for b in reductions):
+        if len(schedule.get(sink).writes) > 1 or any(
+            writes_result(schedule, b) for b in reductions
+        ):
             return False
         reductions, sink = [*reductions, sink], schedule.cache_write(sink, 0, "global")
         (*reductions, sink) = root_blocks(schedule)
@@ -137,9 +139,7 @@ def _schedule_rows(
     outer = [loops[i] for i in rows]
     inner = [loop for i, loop in enumerate(loops) if i not in rows]
     count = prod(extents(schedule, outer))
-    length = max(
-        prod(extents(schedule, spatial_loops(schedule, block)[1])) for block in reductions
-    )
+    length = max(prod(extents(schedule, spatial_loops(schedule, block)[1])) for block in reductions)
     if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
         _rows_by_thread(schedule, reductions, sink)
     else:

@@ -88,7 +88,9 @@ def device_target(target: CudaTarget) -> tvm.target.Target:
 def split_device(function: PrimFunc, name: str, target: CudaTarget) -> DeviceCode:
     """Lower a scheduled PrimFunc; its kernels are called `name_0`, `name_1`, ..."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
-    module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(module)
+    module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(
+        module
+    )
     module = Sequential(PASSES)(module)
     host = [f for f in module.functions.values() if _convention(f) != DEVICE_CALL]
     if len(host) != 1:
@@ -146,7 +148,9 @@ def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
     symbol, *rest = list(call.args)
     pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
     given = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
-    grid, block = ([given.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread"))
+    grid, block = (
+        [given.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
+    )
     return Launch(
         str(symbol.value),
         tuple(numbers[_base(p)] for p in pointers),

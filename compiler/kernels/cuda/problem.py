@@ -1,4 +1,4 @@
-"""Convolutions and matrix products read as one kind of problem: C[m][n] = sum of A[m][k] B[k][n]."""
+"""Convolutions and matrix products as one problem: C[m][n] = sum of A[m][k] B[k][n] over k."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

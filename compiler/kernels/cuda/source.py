@@ -79,7 +79,9 @@ def table_text(symbol: str) -> str:
 def literal(value: numpy.generic) -> str:
     """A C literal of exactly this value."""
     if not isinstance(value, numpy.floating):
-        return str(value) if value != numpy.iinfo(numpy.int64).min else "(-9223372036854775807ll - 1)"
+        return (
+            str(value) if value != numpy.iinfo(numpy.int64).min else "(-9223372036854775807ll - 1)"
+        )
     if not numpy.isfinite(value):
         sign = "-" if value < 0 else ""
         return f"{sign}CUDART_NAN_F" if numpy.isnan(value) else f"{sign}CUDART_INF_F"

@@ -1,8 +1,6 @@
 """What follows a contraction in its group, as a CUDA function that stores one element's results."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from tvm import IRModule, s_tir, tirx
@@ -66,9 +64,7 @@ def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
     return around.store(total, [outer, channel, *unflatten_index(pixel, around.shape[2:])])
 
 
-def _store_product(
-    around: Surroundings, product: Product, place: list[Var], value: Any
-) -> Stmt:
+def _store_product(around: Surroundings, product: Product, place: list[Var], value: Any) -> Stmt:
     z, row, column = place
     columns = 1 if len(product.right) > 1 else 0
     lead = around.shape[: len(around.shape) - columns]
@@ -112,6 +108,11 @@ def _function(
 
 def c_type(dtype: str) -> str:
     """The C type of a dtype in TVM's CUDA text."""
-    special = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "nv_bfloat16"}
+    special = {
+        "float32": "float",
+        "float64": "double",
+        "float16": "half",
+        "bfloat16": "nv_bfloat16",
+    }
     special |= {"bool": "signed char", "int32": "int", "int64": "int64_t", "int8": "signed char"}
     return special.get(dtype, f"{dtype}_t")

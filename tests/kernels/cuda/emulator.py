@@ -49,9 +49,7 @@ def emulate_all(cases: Sequence[tuple[CudaKernel, Group, Sequence[Array]]]) -> l
     ]
 
 
-def run(
-    kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0
-) -> list[Array]:
+def run(kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0) -> list[Array]:
     """Run a kernel's launches in order on poisoned results and workspaces."""
     return launch(library(program(kernel)).run, kernel, group, inputs, offset)
 
@@ -96,9 +94,7 @@ def program(kernel: CudaKernel) -> str:
             f"emulator::launch({{{grid}}}, {{{block}}}, [=] {{ {launch.symbol}({given}); }});"
         )
     body = "\n  ".join(calls)
-    return (
-        f'#include "emulator.h"\n{text}\n{ENTRY} void run(void** buffers) {{\n  {body}\n}}\n'
-    )
+    return f'#include "emulator.h"\n{text}\n{ENTRY} void run(void** buffers) {{\n  {body}\n}}\n'
 
 
 @functools.cache

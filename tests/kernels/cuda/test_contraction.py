@@ -112,7 +112,9 @@ def test_gemm():
 
 
 def test_shares_of_k_are_added_by_a_second_launch():
-    group, inputs = single("MatMul", [draw(16, 1600), draw(1600, 36)], [TensorInfo("float32", (16, 36))])
+    group, inputs = single(
+        "MatMul", [draw(16, 1600), draw(1600, 36)], [TensorInfo("float32", (16, 36))]
+    )
     kernel = generate(group, parse_cuda_target("cuda:sm_90:fp32"))
     assert len(kernel.launches) == 2
     assert kernel.scratch[0] % (16 * 36 * 4) == 0
