@@ -1,7 +1,7 @@
 """Checking and timing CUDA kernels on a GPU whose machine has neither TVM nor onnx.
 
-    python -m tests.gpu_kernels_check prepare build/gpu_check      here: cubins, expected results
-    python tests/gpu_kernels_check.py check build/gpu_check        there: numpy and cuda-bindings
+    python -m tests.kernels.gpu_kernels_check prepare build/gpu_check    here: cubins, expected results
+    python tests/kernels/gpu_kernels_check.py check build/gpu_check      there: numpy and cuda-bindings
 
 `check` runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
 are aligned to their elements only. It goes on after failures, also after those that break the
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = 4096
 """Elements of a result that are compared; all of them must be written."""
 
