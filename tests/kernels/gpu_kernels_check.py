@@ -1,9 +1,10 @@
 """Checking and timing CUDA kernels on a GPU whose machine has neither TVM nor onnx.
 
-    python -m tests.kernels.gpu_kernels_check prepare build/gpu_check    here: cubins, expected results
-    python tests/kernels/gpu_kernels_check.py check build/gpu_check      there: numpy and cuda-bindings
+    python -m tests.kernels.gpu_kernels_check prepare build/gpu_check    here
+    python tests/kernels/gpu_kernels_check.py check build/gpu_check      there
 
-`check` runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
+`prepare` writes cubins and expected results; `check` needs numpy and cuda-bindings only. It
+runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
 are aligned to their elements only. It goes on after failures, also after those that break the
 device's context, and exits with 1 when there was one.
 """

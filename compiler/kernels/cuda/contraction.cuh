@@ -147,27 +147,52 @@ __device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& plac
   return valid;
 }
 
+// The output pixel that a thread gathers, which stays the same for all steps.
+template <class P>
+struct Pixel {
+  int column, at[3];
+  const float* image;
+  bool exists;
+
+  __device__ __forceinline__ Pixel(const float* b, int n0) {
+    column = threadIdx.x % P::BN;
+    const int n = n0 + column, pixel = n % P::PIXELS;
+    at[0] = pixel / (P::RESULT(1) * P::RESULT(2));
+    at[1] = pixel / P::RESULT(2) % P::RESULT(1);
+    at[2] = pixel % P::RESULT(2);
+    exists = n < P::N;
+    image = exists ? b + (int64_t)(n / P::PIXELS) * P::IMAGE : b;
+  }
+};
+
 // Gathers the tile of an image: every thread has one column (output pixel) and every few rows.
 template <class P>
-__device__ __forceinline__ void copy_b_gather(float* tile, const float* b, int n0, int k0) {
+__device__ __forceinline__ void copy_b_gather(float* tile, const Pixel<P>& pixel, int k0) {
   using T = Tiles<P>;
-  const int column = threadIdx.x % P::BN, n = n0 + column, pixel = n % P::PIXELS;
-  const int at[3] = {pixel / (P::RESULT(1) * P::RESULT(2)), pixel / P::RESULT(2) % P::RESULT(1), pixel % P::RESULT(2)};
-  const float* image = b + (int64_t)(n / P::PIXELS) * P::IMAGE;
-  constexpr bool ONE_TAP = P::TAP_MAJOR && P::ROW % P::BK == 0;
+  constexpr int ROWS = T::THREADS / P::BN;
+  const int first = threadIdx.x / P::BN;
+  tile += first * T::B_STRIDE + pixel.column;
   int place = 0;
-  bool inside = n < P::N;
-  if constexpr (ONE_TAP) inside = tap_place<P>(k0 / P::ROW, at, place) && inside;
-#pragma unroll 8
-  for (int row = threadIdx.x / P::BN; row < P::BK; row += T::THREADS / P::BN) {
-    const int k = k0 + row;
-    const int channel = P::TAP_MAJOR ? k % P::ROW : k / P::TAPS;
-    bool valid = inside && channel < P::CHANNELS;
-    if constexpr (!ONE_TAP) {
-      const int tap = P::TAP_MAJOR ? k / P::ROW : k % P::TAPS;
-      valid = tap_place<P>(tap, at, place) && valid && tap < P::TAPS;
+  if constexpr (P::TAP_MAJOR && P::ROW % P::BK == 0) {  // one tap for the whole step
+    const bool inside = tap_place<P>(k0 / P::ROW, pixel.at, place) && pixel.exists;
+    const int channel = k0 % P::ROW + first;
+    const float* from = pixel.image + (inside ? (int64_t)channel * P::PLANE + place : 0);
+#pragma unroll
+    for (int row = 0; row < P::BK; row += ROWS, from += ROWS * P::PLANE) {
+      const bool valid = inside && (P::ROW == P::CHANNELS || channel + row < P::CHANNELS);
+      copy_float(tile + row * T::B_STRIDE, valid ? from : pixel.image, valid);
     }
-    copy_float(tile + row * T::B_STRIDE + column, valid ? image + (int64_t)channel * P::PLANE + place : b, valid);
+  } else {
+#pragma unroll 8
+    for (int row = 0; row < P::BK; row += ROWS) {
+      const int k = k0 + first + row;
+      const int channel = P::TAP_MAJOR ? k % P::ROW : k / P::TAPS;
+      const int tap = P::TAP_MAJOR ? k / P::ROW : k % P::TAPS;
+      bool valid = tap_place<P>(tap, pixel.at, place) && pixel.exists;
+      valid = valid && channel < P::CHANNELS && tap < P::TAPS;
+      const float* from = pixel.image + (valid ? (int64_t)channel * P::PLANE + place : 0);
+      copy_float(tile + row * T::B_STRIDE, from, valid);
+    }
   }
 }
 
@@ -182,6 +207,7 @@ __device__ __forceinline__ void contract(const float* a, const float* b, const S
   const int steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   const bool a_wide = ((uint64_t)a & 15) == 0, b_wide = ((uint64_t)b & 15) == 0;
+  const Pixel<P> pixel(b, n0);
   auto copy = [&](int step) {
     float* tile = shared + step % P::STAGES * (T::A_SIZE + T::B_SIZE);
     const int k0 = (first + step) * P::BK;
@@ -190,7 +216,7 @@ __device__ __forceinline__ void contract(const float* a, const float* b, const S
       if (P::CONTIGUOUS && b_wide)
         copy_b_wide<P>(tile + T::A_SIZE, b, n0, k0);
       else
-        copy_b_gather<P>(tile + T::A_SIZE, b, n0, k0);
+        copy_b_gather<P>(tile + T::A_SIZE, pixel, k0);
     }
     copies_commit();
   };
