@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
-from compiler.kernels.target import CpuTarget
+from compiler.kernels.target import Target
 from compiler.schedule import KernelSpec
 
 
@@ -44,7 +44,7 @@ class Worker:
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    def build(self, group: Group, target: CpuTarget) -> KernelSpec:
+    def build(self, group: Group, target: Target) -> KernelSpec:
         """Build one kernel there; raises KernelError, also when the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -66,7 +66,7 @@ class Worker:
 
 
 def build_in_workers(
-    groups: Sequence[Group], target: CpuTarget, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups in `jobs` processes, the largest first; yields each as it is ready."""
     workers = [Worker() for _ in range(min(jobs, len(groups)))]
