@@ -23,6 +23,8 @@ from compiler.module import Module, load
 if TYPE_CHECKING:
     import onnx
 
+    from compiler.pipeline import DEFAULT_PIPELINE
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -61,11 +63,11 @@ def compile(
     Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError, PipelineError,
     ScheduleError, KernelError or DeviceError.
     """
+    from compiler import pipeline as pipelines
     from compiler.build import Settings, build
     from compiler.kernels import KernelCache
-    from compiler.pipeline import DEFAULT_PIPELINE
 
-    spec = pipeline if pipeline is not None else DEFAULT_PIPELINE
+    spec = pipeline if pipeline is not None else pipelines.DEFAULT_PIPELINE
     settings = Settings(target, spec, precision, dump_ir, cache=KernelCache())
     built = build(model, input_shapes, settings)
     return Module(
@@ -80,7 +82,7 @@ def compile(
 
 def __getattr__(name: str) -> Any:
     if name == "DEFAULT_PIPELINE":
-        from compiler.pipeline import DEFAULT_PIPELINE
+        from compiler import pipeline
 
-        return DEFAULT_PIPELINE
+        return pipeline.DEFAULT_PIPELINE
     raise AttributeError(f"module 'compiler' has no attribute {name!r}")

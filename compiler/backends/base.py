@@ -32,7 +32,7 @@ class MemoryReport:
 class Executor(Protocol):
     """One arena and the state of one run at a time; executors of one executable run at once."""
 
-    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], *_: Any, **options: Any) -> dict[str, Any]:
         """Run once; outputs in the model's order, in memory that no later run touches.
 
         `options` are the backend's own (a GPU's `stream`). Raises ShapeError for inputs that do
@@ -66,7 +66,7 @@ class Executable(Executor, Protocol):
         """What it takes, in bytes."""
         ...
 
-    def executor(self, **options: Any) -> Executor:
+    def executor(self, *_: Any, **options: Any) -> Executor:
         """A further executor, for one caller at a time, with options of its own."""
         ...
 
@@ -92,6 +92,7 @@ class Backend(Protocol):
         schedule: Schedule,
         kernels: Mapping[str, KernelSpec],
         weights: Mapping[str, Array],
+        *_: Any,
         **options: Any,
     ) -> Executable:
         """Make a schedule ready to run; `weights` are packed, by allocation name.

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from compiler.analysis.happens_before import check_schedule
 from compiler.backends.base import Array
@@ -165,13 +165,15 @@ def _manifest(place: Path) -> dict[str, Any]:
         raise ArtifactError(f"no artifact in {place}: {MANIFEST}: {error.strerror}") from error
     except ValueError as error:
         raise ArtifactError(f"{path} is damaged ({error}): compile the model again") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:  # type: ignore[reportUnknownMemberType]
+    if not isinstance(manifest, dict):
         raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
-    return _checked(path, manifest)  # type: ignore[reportUnknownArgumentType]
+    return _checked(path, cast(dict[str, Any], manifest))
 
 
 def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest, if it is of this version and vouches for every file that is read."""
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
     if manifest.get("version") != VERSION:
         raise ArtifactError(
             f"{path} has format version {manifest.get('version')}, this Flowloom reads {VERSION}: "
@@ -215,12 +217,10 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
         )
         for launch in entry["launches"]
     )
-    return KernelSpec(
-        **entry
-        | {
-            "code": (place / entry["code"]).read_bytes(),
-            "launches": launches,
-            "packings": tuple(entry["packings"]),
-            "workspaces": tuple(entry["workspaces"]),
-        }
-    )
+    read: dict[str, Any] = {
+        "code": (place / entry["code"]).read_bytes(),
+        "launches": launches,
+        "packings": tuple(entry["packings"]),
+        "workspaces": tuple(entry["workspaces"]),
+    }
+    return KernelSpec(**{**entry, **read})

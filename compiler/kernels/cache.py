@@ -1,4 +1,4 @@
-"""The kernel cache on disk: one checked file a kernel, safe under concurrent writers and crashes."""
+"""The kernel cache on disk: a checked file a kernel, safe under concurrent writers and crashes."""
 
 import hashlib
 import json

@@ -82,6 +82,6 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
         launches,
         packings,
         scheduled.workspaces + scratch,
-        scheduled.flops,
+        scheduled.flops or group.operations,
         group.traffic_bytes,
     )

@@ -38,7 +38,7 @@ class Worker:
     def __init__(self) -> None:
         path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "compiler.kernels.workers"],
+            [sys.executable, "-c", "from compiler.kernels.workers import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
@@ -103,7 +103,3 @@ def serve() -> None:
             send(answers, build_kernel(*request))
         except KernelError as error:
             send(answers, str(error))
-
-
-if __name__ == "__main__":
-    serve()

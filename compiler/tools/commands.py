@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,7 @@ def _statistics(array: Array) -> str:
 def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
     temporary = path.with_name(f".{path.name}.tmp.npz")
     try:
-        np.savez(temporary, **outputs)
+        np.savez(temporary, **cast(Any, outputs))
         temporary.replace(path)
     except OSError as error:
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 import numpy
 from numpy.typing import NDArray
 
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+
+llvm: Any = llvmlite.binding  # its functions are untyped
 
 LANES = 24
 """Cells of every tensor of a random schedule."""

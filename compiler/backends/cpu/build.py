@@ -4,12 +4,15 @@ import ctypes
 import platform
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from compiler.backends.cpu.elf import Symbols, read_symbols
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec
+
+llvm: Any = llvmlite.binding  # its functions are untyped
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 
@@ -39,7 +42,7 @@ class Program:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
         self._engine.finalize_object()
         self.code_bytes = sum(len(kernel.code) for kernel in objects)
-        self.addresses = {
+        self.addresses: dict[str, int] = {
             launch.symbol: self._engine.get_function_address(launch.symbol)
             for kernel in objects
             for launch in kernel.launches
@@ -53,17 +56,17 @@ class Program:
         return _POINTERS[arguments](self._engine.get_function_address(name))
 
 
-def _target_machine() -> llvm.TargetMachine:
+def _target_machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for library in LIBRARIES:
         llvm.load_library_permanently(library)
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
-def _executor(machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _executor(machine: Any) -> Any:
     """The executor, optimised for this host."""
     module = llvm.parse_assembly(EXECUTOR.read_text(encoding="utf-8"))
     module.link_in(llvm.parse_assembly(_pause()))

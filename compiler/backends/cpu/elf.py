@@ -32,7 +32,9 @@ def read_symbols(code: bytes) -> Symbols:
 def _symbols(code: bytes) -> Symbols:
     header = _HEADER.unpack_from(code)
     start, count = header[6], header[12]
-    sections = [_SECTION.unpack_from(code, start + i * _SECTION.size) for i in range(count)]
+    sections: list[tuple[int, ...]] = [
+        _SECTION.unpack_from(code, start + i * _SECTION.size) for i in range(count)
+    ]
     defined: set[str] = set()
     undefined: set[str] = set()
     for _, kind, _, _, offset, size, link, *_ in sections:

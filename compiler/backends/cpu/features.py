@@ -4,9 +4,11 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from compiler.errors import DeviceError
+
+llvm: Any = llvmlite.binding  # its functions are untyped
 
 NEVER_GENERATED = frozenset(
     "64bit cldemote clflushopt clwb clzero fsgsbase fxsr invpcid lwp mwaitx pconfig pku prfchw "
@@ -29,7 +31,7 @@ LEVELS = {
 
 def host_features() -> frozenset[str]:
     """The features of the processor at hand, by LLVM's names."""
-    found = llvm.get_host_cpu_features()
+    found: dict[str, bool] = llvm.get_host_cpu_features()
     return frozenset(name for name, present in found.items() if present)
 
 

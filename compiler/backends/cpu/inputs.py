@@ -1,7 +1,7 @@
 """Checks the arrays that a caller hands to a run, and aligns them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
@@ -17,7 +17,7 @@ def prepare(allocations: Sequence[Allocation], inputs: Mapping[str, Any]) -> lis
     An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
     """
     expected = [each for each in allocations if each.kind == "input"]
-    if inputs.keys() != {each.name for each in expected}:
+    if set(inputs) != {each.name for each in expected}:
         raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}")
     return [_prepare_one(each, inputs[each.name], expected) for each in expected]
 
@@ -38,7 +38,7 @@ def _prepare_one(spec: Allocation, value: Any, expected: Sequence[Allocation]) -
 
 def _as_array(name: str, value: Any) -> Array:
     if isinstance(value, numpy.ndarray | numpy.generic):
-        return numpy.asarray(value)
+        return numpy.asarray(cast(Any, value))
     if not hasattr(value, "__dlpack__"):
         kind = type(value).__name__
         raise ShapeError(f"the input '{name}' is a {kind}: pass a numpy array, or a DLPack one")
