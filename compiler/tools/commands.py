@@ -137,6 +137,7 @@ def _compile(options: Namespace) -> compiler.Module:
         target=options.target,
         pipeline=options.pipeline,
         input_shapes=dict(options.input_shape),
+        arch=options.arch,
         precision=options.precision,
         threads=getattr(options, "threads", None),
         dump_ir=options.dump_ir,
