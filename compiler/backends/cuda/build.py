@@ -26,8 +26,8 @@ def device(ordinal: int = 0) -> CudaDriver:
 
 
 def architecture(target: str) -> str:
-    """The architecture that a target names (`cuda:sm_90`), else the device's, else the default."""
-    named = target.partition(":")[2]
+    """The architecture that a target names (`cuda:sm_90:tf32`), else the device's or sm_90."""
+    named = (*target.split(":"), "")[1]
     if named:
         if not re.fullmatch(r"sm_\d+[af]?", named):
             raise DeviceError(f"target {target!r} names no CUDA architecture such as sm_90")
