@@ -16,7 +16,6 @@ from compiler.schedule import Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
 from tests.backends.gpu.cases import Case, Mix, case
 
-
 OVERHEAD = Path(__file__).parents[3] / "benchmarks" / "gpu_overhead.py"
 
 
