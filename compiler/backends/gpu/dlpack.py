@@ -62,6 +62,11 @@ _alive: dict[int, tuple[_Managed, object, object]] = {}
 """What each capsule's consumer still uses, by the struct's address."""
 
 
+def alive() -> int:
+    """How many capsules made here are still in use."""
+    return len(_alive)
+
+
 def read(capsule: Any) -> tuple[int, str, tuple[int, ...], tuple[int, ...] | None]:
     """Address, dtype name, shape and strides (in elements; None if contiguous) of a capsule.
 

@@ -1,0 +1,194 @@
+"""Device buffers are bound without copies, moved buffers by updates; wrong arrays are refused."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.gpu.executor import Executor
+from compiler.errors import DeviceError, ShapeError
+from compiler.schedule import Allocation
+from tests.backends.gpu.cases import Case, case
+from tests.backends.gpu.recording import RecordingDriver
+from tests.backends.gpu.test_graph import load
+
+FOUND = case(21, tasks=12, streams=3)
+
+
+def elsewhere(driver: RecordingDriver, executor: Executor, kind: Any) -> dict[str, DeviceArray]:
+    """Device arrays like an executor's own, in memory of their own."""
+    return {
+        name: DeviceArray(driver, own.allocation, driver.allocate(own.nbytes), None)
+        for name, own in executor.in_place(kind).items()
+    }
+
+
+def put(driver: RecordingDriver, arrays: dict[str, DeviceArray], values: dict[str, Any]) -> None:
+    for name, array in arrays.items():
+        driver.bytes_from(array.address)[: array.nbytes] = values[name].view(np.uint8)
+
+
+def start(found: Case = FOUND, **options: Any) -> tuple[RecordingDriver, Executor]:
+    driver = RecordingDriver({}, seed=3)
+    return driver, load(found, driver, **options).executor()
+
+
+def test_a_run_on_the_same_device_buffers_is_one_graph_launch():
+    driver, executor = start()
+    inputs, outputs = (elsewhere(driver, executor, kind) for kind in ("input", "output"))
+    for _ in range(2):
+        executor.run(inputs, outputs=outputs)
+    driver.log.clear()
+    executor.submit(inputs, outputs=outputs)
+    assert driver.log == ["make_current", "launch_graph", "record"]
+
+
+@pytest.mark.parametrize("binding", ["update", "copy"])
+def test_moved_buffers_are_followed(binding: str):
+    names = [a.name for a in FOUND.schedule.allocations if a.kind in ("input", "output")]
+    driver, executor = start(bindings=dict.fromkeys(names, binding))
+    for run in range(6):
+        values = FOUND.inputs(run)
+        inputs, outputs = (elsewhere(driver, executor, kind) for kind in ("input", "output"))
+        put(driver, inputs, values)
+        driver.log.clear()
+        executor.run(inputs, outputs=outputs)
+        assert ("update_call" in driver.log) == (binding == "update" and run > 0)
+        for name, expected in FOUND.expected(values).items():
+            np.testing.assert_array_equal(outputs[name].numpy(), expected)
+
+
+def test_the_rule_copies_what_many_nodes_touch():
+    _, executor = start(updates=0)
+    assert set(executor.bindings.values()) == {"copy"}
+    assert set(start(mode="streams", updates=0)[1].bindings.values()) == {"update"}
+    assert set(start(children=True)[1].bindings.values()) == {"copy"}
+
+
+def test_outputs_go_into_given_arrays():
+    _, executor = start()
+    values = FOUND.inputs(4)
+    expected = FOUND.expected(values)
+    arrays = {name: np.zeros_like(array) for name, array in expected.items()}
+    results = executor.run(values, outputs=arrays)
+    for name, array in arrays.items():
+        assert results[name] is array
+        np.testing.assert_array_equal(array, expected[name])
+
+
+def test_results_outlive_later_runs():
+    _, executor = start()
+    first = executor.submit(FOUND.inputs(1))
+    second = executor.submit(FOUND.inputs(2))
+    for run, number in ((second, 2), (first, 1)):
+        for name, expected in FOUND.expected(FOUND.inputs(number)).items():
+            np.testing.assert_array_equal(run.wait()[name], expected)
+
+
+def test_another_stream_waits_for_the_run_before():
+    driver, executor = start()
+    other = driver.create_stream()
+    for run in range(6):
+        values = FOUND.inputs(run)
+        inputs = elsewhere(driver, executor, "input")
+        put(driver, inputs, values)
+        stream = driver.handle_address(other) if run % 2 else None
+        queued = executor.submit(inputs, outputs="device", stream=stream)
+        if run == 5:
+            for name, expected in FOUND.expected(values).items():
+                queued.wait()
+                np.testing.assert_array_equal(queued.wait()[name].numpy(), expected)
+
+
+VALUES = FOUND.inputs(0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "missing inputs"),
+        ({**VALUES, "zzz": VALUES["x0"]}, r"unknown inputs \['zzz'\]"),
+        ({**VALUES, "x0": VALUES["x0"].astype(np.float32)}, "'x0' must be uint32"),
+        ({**VALUES, "x0": VALUES["x0"][None]}, "'x0' must be uint32"),
+    ],
+)
+def test_wrong_inputs_are_refused(inputs: dict[str, Any], message: str):
+    _, executor = start()
+    with pytest.raises(ShapeError, match=message):
+        executor.run(inputs)
+
+
+@dataclass
+class Strided:
+    """Device memory that is not contiguous."""
+
+    __cuda_array_interface__: dict[str, Any]
+
+
+def test_strided_device_memory_is_refused():
+    _, executor = start()
+    shape, data = VALUES["x0"].shape, (1 << 56, False)
+    array = Strided({"shape": shape, "strides": (8,), "typestr": "<u4", "data": data})
+    with pytest.raises(ShapeError, match="make it contiguous"):
+        executor.run({**VALUES, "x0": array})
+
+
+def test_read_only_outputs_and_unknown_options_are_refused():
+    _, executor = start()
+    array = np.zeros(FOUND.expected(FOUND.inputs(0))["y0"].shape, np.uint32)
+    array.flags.writeable = False
+    with pytest.raises(ShapeError, match="read-only"):
+        executor.run(FOUND.inputs(0), outputs={"y0": array})
+    with pytest.raises(DeviceError, match="stream= takes"):
+        executor.run(FOUND.inputs(0), stream="main")
+    with pytest.raises(DeviceError, match="unknown mode 'warp'"):
+        start(mode="warp")
+    with pytest.raises(DeviceError, match="unknown options"):
+        start(speed=9)
+
+
+def test_a_closed_executor_says_so_and_all_memory_is_back():
+    driver = RecordingDriver({}, memory=1 << 24)
+    free = driver.free_memory()
+    executable = load(FOUND, driver)
+    executor = executable.executor()
+    executor.run(FOUND.inputs(0))
+    executor.close()
+    with pytest.raises(DeviceError, match="closed"):
+        executor.run(FOUND.inputs(0))
+    del executable, executor
+    assert driver.free_memory() == free
+
+
+def test_capsules_of_our_arrays_can_be_read():
+    from compiler.backends.gpu import dlpack
+
+    driver = RecordingDriver({})
+    allocation = Allocation("output", "y", "bfloat16", (2, 3))
+    array = DeviceArray(driver, allocation, driver.allocate(12), None)
+    capsule = array.__dlpack__()
+    assert dlpack.read(capsule) == (array.address, "bfloat16", (2, 3), None)
+    assert dlpack.alive() == 1
+    del capsule
+    assert dlpack.alive() == 0
+
+
+def test_a_consumed_capsule_is_freed_by_its_consumer():
+    from compiler.backends.gpu import dlpack
+
+    data = np.arange(6, dtype=np.float32)
+
+    class Host:
+        def __dlpack__(self, **_: Any) -> Any:
+            return dlpack.make(data.ctypes.data, "float32", (2, 3), (1, 0), data)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    array = np.from_dlpack(Host())  # type: ignore[arg-type]
+    np.testing.assert_array_equal(array, data.reshape(2, 3))
+    assert dlpack.alive() == 1
+    del array
+    assert dlpack.alive() == 0
