@@ -2,27 +2,17 @@
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
+from compiler.backends.cuda.driver import CudaDriver
 from compiler.errors import DeviceError
-
-if TYPE_CHECKING:
-    from compiler.backends.cuda.driver import CudaDriver
 
 DEFAULT_ARCHITECTURE = "sm_90"
 """What is compiled for when no device is present and none is named."""
 
 
 @cache
-def device(ordinal: int = 0) -> "CudaDriver":
+def device(ordinal: int = 0) -> CudaDriver:
     """The driver of one device, shared by all that is loaded on it; DeviceError without one."""
-    try:
-        from compiler.backends.cuda.driver import CudaDriver
-    except ImportError as error:
-        raise DeviceError(
-            "the target 'cuda' needs the package cuda-bindings: "
-            f"pip install 'flowloom[cuda]' ({error})"
-        ) from error
     return CudaDriver(ordinal)
 
 
