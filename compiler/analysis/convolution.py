@@ -104,6 +104,12 @@ class Planes:
         """Planes of one channel."""
         return len(self.row_phases) * len(self.column_phases)
 
+    @property
+    def regular(self) -> bool:
+        """Whether the phases are the first remainders, without a gap."""
+        rows, columns = self.row_phases, self.column_phases
+        return rows == tuple(range(len(rows))) and columns == tuple(range(len(columns)))
+
     @cached_property
     def plane(self) -> int:
         """Elements from one plane to the next: never a multiple of a memory page, which would

@@ -217,7 +217,7 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
         )
         for launch in entry["launches"]
     )
-    read = {
+    read: dict[str, Any] = {
         "code": (place / entry["code"]).read_bytes(),
         "launches": launches,
         "packings": tuple(entry["packings"]),

@@ -37,6 +37,8 @@ def element_type(dtype: str) -> int:
 def _dtype_name(element: int) -> str:
     if element == onnx.TensorProto.STRING:
         return "str_"
+    if element not in onnx.TensorProto.DataType.values():
+        return f"type {element}"
     return str(helper.tensor_dtype_to_np_dtype(element))
 
 

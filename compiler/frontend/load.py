@@ -49,7 +49,7 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
         target = getattr(light, field.name)
         if field.is_repeated:
             target.extend(value)
-        elif isinstance(value, str):
+        elif isinstance(value, str | bytes):
             setattr(light, field.name, value)
         else:
             target.CopyFrom(value)
@@ -63,6 +63,14 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
                 helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             )
     return light
+
+
+def _check_names(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Raise TypeError for a name that is not text: protobuf then gives its bytes."""
+    for node in nodes:
+        names = (node.name, node.op_type, node.domain, *node.input, *node.output)
+        if any(isinstance(name, bytes) for name in names):
+            raise TypeError("a name is not text")
 
 
 def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
@@ -104,19 +112,27 @@ def check_model(model: onnx.ModelProto) -> None:
         raise ModelError("the model holds no graph: it is not an ONNX model, or is truncated")
     opsets = opsets_of(model.opset_import)
     _check_opsets(opsets)
+    try:
+        onnx.checker.check_model(_checkable_model(model, opsets))
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"the model is not valid ONNX: {error}; export it again") from error
+    except (UnicodeDecodeError, TypeError) as error:  # names that are not text
+        raise ModelError(f"the model is damaged ({error}): export or download it again") from error
+
+
+def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.ModelProto:
+    """The model without its tensors and without what the checker rejects but import explains."""
     light = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     light.opset_import.extend(model.opset_import)
     light.graph.CopyFrom(_without_tensors(model.graph))
+    _check_names(light.graph.node)
     hidden = "unknown.operators"
     light.opset_import.append(helper.make_opsetid(hidden, 1))
     _hide_unknown(light.graph.node, opsets, hidden)
     for function in light.functions:
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
-    try:
-        onnx.checker.check_model(light)
-    except onnx.checker.ValidationError as error:
-        raise ModelError(f"the model is not valid ONNX: {error}; export it again") from error
+    return light
 
 
 def _external_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Lowerings of activation functions."""
 
 from math import sqrt
-from typing import Any
 
 from tvm import te, tirx
 

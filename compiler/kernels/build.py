@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.group import Group, extract_group
-from compiler.kernels.target import CpuTarget, parse_target
+from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
 from compiler.schedule import KernelSpec
 
@@ -21,8 +21,8 @@ def build_kernels(
 ) -> dict[str, KernelSpec]:
     """Build each distinct kernel of a module's groups once; returns them by kernel name.
 
-    `target` is `cpu` or `cpu:MCPU`; `jobs` is the number of processes (0 for one a core). Raises
-    KernelError, which names the kernel, its operators and their nodes.
+    `target` is what `parse_target` reads; `jobs` is the number of processes (0 for one a
+    core). Raises KernelError, which names the kernel, its operators and their nodes.
     """
     machine = parse_target(target)
     groups = distinct_groups(module)
@@ -50,7 +50,7 @@ def distinct_groups(module: ModuleOp) -> dict[str, Group]:
 
 
 def build_groups(
-    groups: Sequence[Group], target: CpuTarget, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready."""
     if jobs > 1 and len(groups) >= WORKERS_PAY:

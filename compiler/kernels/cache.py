@@ -1,4 +1,4 @@
-"""The kernel cache on disk: one checked file a kernel, safe under concurrent writers and crashes."""
+"""The kernel cache on disk: a checked file a kernel, safe under concurrent writers and crashes."""
 
 import hashlib
 import json
@@ -45,11 +45,19 @@ def default_directory() -> Path:
 def generator_version() -> str:
     """A hash of the kernel generator's source and of the versions of what generates code."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    folder = Path(__file__).parent
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cuh")]):
         digest.update(path.read_bytes())
-    for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite"):
-        digest.update(f"{package} {metadata.version(package)}\n".encode())
+    for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc"):
+        digest.update(f"{package} {_version(package)}\n".encode())
     return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 class KernelCache:

@@ -18,6 +18,19 @@ _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu
 _EXTREME = re.compile(
     r"call ((?:reassoc |contract )*(?:float|double) @llvm\.(?:maximum|minimum)\.)"
 )
+_VECTOR_ACCESS = re.compile(r"^( +(?:%\S+ = load|store) <\d+ x (\w+)>.*, align )\d+", re.M)
+_ELEMENT_BYTES = {
+    "i1": 1,
+    "i8": 1,
+    "i16": 2,
+    "half": 2,
+    "bfloat": 2,
+    "i32": 4,
+    "float": 4,
+    "i64": 8,
+    "double": 8,
+    "ptr": 8,
+}
 _TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
 
 
@@ -28,7 +41,11 @@ UNROLLED_LOOP = 8
 
 
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
-    """TVM's LLVM code for plain functions, not optimised, without its debug data and globals."""
+    """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
+
+    Vector accesses are made to expect no more than their elements' alignment, as buffers may be
+    views at any element of a tensor.
+    """
     options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
     if reassociate:
         options["fast-math-reassoc"] = True
@@ -45,6 +62,7 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     text = str(build(tvm.ir.transform.Sequential(passes)(module), tvm_target).inspect_source("ll"))
     text = text.replace("define dllexport void @", "define internal void @")
     text = _EXTREME.sub(r"call nsz \1", text)
+    text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
     return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
 
 

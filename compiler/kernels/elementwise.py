@@ -1,6 +1,7 @@
 """Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -173,7 +174,7 @@ for _type, _function in {
 for (
     _name
 ) in "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split():
-    _register(_name, lambda x, name=_name.lower(): call(name, x))
+    _register(_name, partial(call, _name.lower()))
 
 
 @lowering("Max", "Min")

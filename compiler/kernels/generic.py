@@ -5,6 +5,7 @@ and LLVM's loop vectoriser does the rest.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 
 from tvm import s_tir, te
@@ -26,6 +27,9 @@ UNROLLED_WINDOW = 32
 INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
 
+
+INLINED_STAGES = 200
+"""Most stages that one expression may hold, each counted as often as it appears."""
 
 FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
@@ -53,7 +57,7 @@ def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
     tensors: list[te.Tensor] = []
     for tensor in results:
         if any(tensor.same_as(other) for other in taken):
-            tensor = te.compute(tensor.shape, lambda *i, t=tensor: t(*i), name="copy")
+            tensor = te.compute(tensor.shape, tensor.__call__, name="copy")
         taken.append(tensor)
         tensors.append(tensor)
     return tensors
@@ -93,9 +97,20 @@ class GenericSchedule:
         return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
 
     def inline(self) -> None:
-        """Inline the stages that are no reduction, no result, and not marked to be kept."""
+        """Inline the stages that are no reduction, no result, and not marked to be kept.
+
+        A stage whose expression has grown too large by inlining values used twice is kept too.
+        """
+        sizes: dict[str, int] = {}
+        before = {
+            f.name: list(f.used) for f in (facts(self.schedule, b) for b in self.root_blocks())
+        }
         for block in self.root_blocks():
             known = facts(self.schedule, block)
+            size = 1 + sum(sizes.get(name, 0) for name in before[known.name])
+            if size > INLINED_STAGES:
+                continue
+            sizes[known.buffer] = size
             if not (known.reduces or known.output or (known.keep and self.has_reader(block))):
                 self.schedule.compute_inline(block)
 
@@ -140,7 +155,7 @@ class GenericSchedule:
             if guest.reduces and guest.buffer in host.direct:
                 axes = [axis for axis in axes if axis in host.direct[guest.buffer]]
         invariant = len(axes) < sum(n > 1 for n in host.extents[: host.spatial])
-        if inner_reduction or invariant and self.keeps_last(host, axes):
+        if inner_reduction or (invariant and self.keeps_last(host, axes)):
             return axes
         work = 1
         while axes and work < INNER_WORK:
@@ -178,6 +193,9 @@ class GenericSchedule:
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
         """A nest without reductions: the innermost axes that lie contiguous become one loop."""
         outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
+        units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
+        if units and outer:
+            self.schedule.reorder(*[loops[axis] for axis in (*units, *outer)])
         inner = [outer.pop()] if outer else []
         while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
             if not can_fuse(known, outer[-1], inner[0]):
@@ -221,7 +239,7 @@ class GenericSchedule:
             return
         inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
         if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
-            self.schedule.decompose_reduction(block, reduced[0])
+            self.start_before(block, reduced[0])
             for loop in reduced:
                 self.schedule.unroll(loop)
             return
@@ -231,4 +249,12 @@ class GenericSchedule:
                 last.insert(0, inner.pop())
                 work *= extent_of(self.schedule, last[0])
             self.schedule.reorder(*reduced, *last)
-        self.schedule.decompose_reduction(block, reduced[0])
+        self.start_before(block, reduced[0])
+
+    def start_before(self, block: SBlockRV, loop: LoopRV) -> None:
+        """Set a reduction's start value before a loop, when the rows' index lets TVM prove it may.
+
+        Otherwise it stays inside, behind a test of the first iteration: slower, and as right.
+        """
+        with suppress(s_tir.ScheduleError):
+            self.schedule.decompose_reduction(block, loop)

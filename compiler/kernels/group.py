@@ -1,4 +1,4 @@
-"""A fused group as plain data: what a kernel is built from, hashable and cheap to send to workers."""
+"""A fused group as plain data: what a kernel is built from, cheap to hash and to send."""
 
 import hashlib
 from collections.abc import Mapping
@@ -90,6 +90,14 @@ class Group:
     def traffic_bytes(self) -> int:
         """Bytes of all inputs and results."""
         return sum(t.nbytes for t in (*self.reads, *self.writes))
+
+    @property
+    def operations(self) -> int:
+        """A rough count of arithmetic operations: one for each element read or made by each."""
+        return sum(
+            max(self.values[i].elements for i in (*op.inputs, *op.outputs) if i is not None)
+            for op in self.operators
+        )
 
     def describe(self) -> str:
         """The kernel's name with its operators and nodes, for messages."""

@@ -14,11 +14,13 @@ from compiler.kernels import (
     shapes,
 )
 from compiler.kernels.codegen import compile_object, optimise
+from compiler.kernels.cuda.kernel import build_cuda_kernel
+from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.generic import schedule_generic
 from compiler.kernels.group import Group
 from compiler.kernels.launches import StackError, lower_function, split_launches
 from compiler.kernels.scheduled import Scheduled
-from compiler.kernels.target import CpuTarget
+from compiler.kernels.target import CpuTarget, Target
 from compiler.kernels.templates import apply_template
 from compiler.schedule import KernelSpec, Launch
 
@@ -37,11 +39,13 @@ LOWERING_MODULES = (
 """The modules that register lowerings when they are imported."""
 
 
-def build_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
-    if all(info.elements == 0 for info in group.writes):
-        return empty_kernel(group, target)
     try:
+        if isinstance(target, CudaTarget):
+            return build_cuda_kernel(group, target)
+        if all(info.elements == 0 for info in group.writes):
+            return empty_kernel(group, target)
         scheduled = apply_template(group, target)
         if scheduled is not None:
             return compile_scheduled(group, scheduled, target)
@@ -82,6 +86,6 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
         launches,
         packings,
         scheduled.workspaces + scratch,
-        scheduled.flops,
+        scheduled.flops or group.operations,
         group.traffic_bytes,
     )

@@ -1,4 +1,4 @@
-"""Lowering the operators of a group to tensor expressions: the registry and what a lowering sees."""
+"""Lowering a group's operators to tensor expressions: the registry, what a lowering sees."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -108,7 +108,9 @@ def constant_tensor(value: numpy.ndarray, dtype: str) -> te.Tensor:
 
 def flatten_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     """The row-major position of an index."""
-    return reduce(lambda total, item: total * item[1] + item[0], zip(indices, shape), 0)
+    return reduce(
+        lambda total, item: total * item[1] + item[0], zip(indices, shape, strict=False), 0
+    )
 
 
 def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
@@ -156,7 +158,7 @@ class Emitter:
             raise context.fail("the kernel builder does not know this operator")
         result = function(context)
         results = [result] if isinstance(result, te.Tensor) else list(result)
-        for number, info, tensor in zip(operator.outputs, context.outputs, results):
+        for number, info, tensor in zip(operator.outputs, context.outputs, results, strict=False):
             _check(context, info, tensor)
             self.values[number] = tensor
 

@@ -1,4 +1,4 @@
-"""CPU targets: their text form, and the host's."""
+"""Targets: their text form, and the CPU at hand."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -6,6 +6,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from compiler.errors import KernelError
+from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
 
 HOST = "cpu"
 """The target text that stands for the machine at hand."""
@@ -38,6 +39,10 @@ class CpuTarget:
         )
 
 
+Target = CpuTarget | CudaTarget
+"""What kernels can be built for."""
+
+
 @cache
 def _initialise() -> None:
     llvm.initialize_native_target()
@@ -51,12 +56,16 @@ def host_target() -> CpuTarget:
 
 
 @cache
-def parse_target(text: str) -> CpuTarget:
-    """Read `cpu` (the host), `cpu:MCPU` or `cpu:MCPU:FEATURES`; raises KernelError."""
+def parse_target(text: str) -> Target:
+    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES` or `cuda:ARCH:PRECISION`; raises
+    KernelError."""
     kind, _, rest = text.partition(":")
+    if kind == "cuda":
+        return parse_cuda_target(text)
     if kind != HOST:
         raise KernelError(
-            f"no kernels for the target '{text}': use 'cpu', or 'cpu:MCPU' such as 'cpu:x86-64-v3'"
+            f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
+            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32'"
         )
     mcpu, _, features = rest.partition(":")
     return CpuTarget(mcpu, features) if mcpu else host_target()

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
-from compiler.kernels.target import CpuTarget
+from compiler.kernels.target import Target
 from compiler.schedule import KernelSpec
 
 
@@ -38,13 +38,13 @@ class Worker:
     def __init__(self) -> None:
         path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "compiler.kernels.workers"],
+            [sys.executable, "-c", "from compiler.kernels.workers import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    def build(self, group: Group, target: CpuTarget) -> KernelSpec:
+    def build(self, group: Group, target: Target) -> KernelSpec:
         """Build one kernel there; raises KernelError, also when the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -66,7 +66,7 @@ class Worker:
 
 
 def build_in_workers(
-    groups: Sequence[Group], target: CpuTarget, jobs: int
+    groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups in `jobs` processes, the largest first; yields each as it is ready."""
     workers = [Worker() for _ in range(min(jobs, len(groups)))]
@@ -103,7 +103,3 @@ def serve() -> None:
             send(answers, build_kernel(*request))
         except KernelError as error:
             send(answers, str(error))
-
-
-if __name__ == "__main__":
-    serve()

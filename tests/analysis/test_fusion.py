@@ -133,15 +133,41 @@ def test_a_contraction_inside_a_web_stays_apart():
 
 
 def test_a_result_that_others_wait_for_is_not_held_up():
-    """The sum needs a slow product; the Relu's own users must not wait for it."""
+    """The sum needs a slow product; what else uses the Relu must not wait for that."""
     b = Writer()
     x = b.input("x", (256, 256))
     r = b.op("Relu", b.op("Neg", x))
-    slow = b.op("Softmax", b.matmul(x, 256, 256, 256))
-    s = b.op("Tanh", b.op("Add", b.op("Abs", slow), r))
-    y = b.op("Softmax", b.matmul(r, 256, 256, 256))
-    groups = nodes_of(run(b.model((256, 256), s, y), "fuse"))
+    slow = b.op("Transpose", b.matmul(x, 256, 256, 256), perm=[1, 0])
+    outputs = b.op("Add", slow, r), b.matmul(r, 256, 256, 1)
+    groups = nodes_of(run(b.model((256, 256), *outputs), "fuse"))
     assert ["Neg", "Relu"] in groups
+    assert ["Transpose", "Add"] in groups
+
+
+def test_a_path_through_later_operators_does_not_grow():
+    b = Writer()
+    x = b.input("x", IMAGE)
+    total = b.op("Add", b.conv(x), b.conv(x))
+    groups = nodes_of(run(b.model(IMAGE, b.conv(total)), "fuse"))
+    assert sorted(groups) == [["Add"], ["Conv"], ["Conv"], ["Conv"]]
+
+
+def test_no_group_waits_for_a_view_of_its_own_result():
+    """Add uses the Relu through reshapes that stay outside."""
+    b = Writer()
+    r = b.op("Relu", b.input("x", (4, 4)))
+    flat = b.op("Reshape", r, b.constant([2, 8], "int64"), shape=(2, 8))
+    back = b.op("Reshape", flat, b.constant([4, 4], "int64"), shape=(4, 4))
+    y = b.op("Add", b.op("Neg", r), back)
+    assert nodes_of(run(b.model((4, 4), y), "fuse")) == [["Relu", "Neg"], ["Add"]]
+
+
+def test_a_mean_that_others_need_is_not_buried():
+    b = Writer()
+    x = b.input("x", (4, 8))
+    mean = b.op("ReduceMean", x, b.constant([1], "int64"), shape=(4, 1), keepdims=1)
+    model = b.model((4, 8), b.op("Sub", x, mean), mean)
+    assert nodes_of(run(model, "fuse")) == [["ReduceMean"], ["Sub"]]
 
 
 def test_options():

@@ -61,7 +61,7 @@ def test_thousands_of_runs_of_one_executor() -> None:
 
 
 def two_streams(slow: str, after: tuple[int, ...]) -> Schedule:
-    """Stream 0 writes slowly what stream 1 reads."""
+    """Stream 1 writes slowly what stream 0, the caller's, reads."""
     row = (LANES,)
     allocations = (
         Allocation("input", "x", "int64", row),
@@ -70,8 +70,8 @@ def two_streams(slow: str, after: tuple[int, ...]) -> Schedule:
         Allocation("output", "y", "int64", row),
     )
     x, w, t, y = (View(i, 0, "int64", row) for i in range(4))
-    first = Task(slow, 0, (), (x, w), (t,))
-    return Schedule("two", allocations, (first, Task("mix1_1", 1, after, (t, w), (y,))))
+    first = Task(slow, 1, (), (x, w), (t,))
+    return Schedule("two", allocations, (first, Task("mix1_1", 0, after, (t, w), (y,))))
 
 
 def test_a_dropped_token_is_seen_by_the_verifier_and_by_the_run() -> None:
@@ -111,7 +111,8 @@ def test_one_executor_serves_one_caller_after_the_other() -> None:
     schedule = random_schedule(12, 10, 2)
     executor = load(schedule, threads=2).executor()
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(lambda seed: executor.run({"x": values(seed)})["y"], range(60)))
+        runs = [pool.submit(executor.run, {"x": values(seed)}) for seed in range(60)]
+        found = [run.result()["y"] for run in runs]
     for seed, y in enumerate(found):
         expected = reference(schedule, {"x": values(seed), "w": values(1)})["y"]
         numpy.testing.assert_array_equal(y, expected)
@@ -149,28 +150,46 @@ def test_a_kernel_of_two_launches_runs_them_in_order() -> None:
         numpy.testing.assert_array_equal(y, 3 * (3 * x + v + 1) + v + 1)
 
 
-def test_more_threads_take_part_in_a_chain_on_one_stream() -> None:
-    """Blocks of one launch really run on several processors at once."""
-    executable = load(chain(40, 24, 400), threads=2)
-    seen: list[float] = []
-    before = {thread.ident for thread in threading.enumerate()}
-    executor = executable.executor()
-    helpers = [t for t in threading.enumerate() if t.ident not in before]
-    assert len(helpers) == 1
-    assert helpers[0].ident is not None
-    clock = _thread_clock(helpers[0])
-    for _ in range(200):
-        executor.run({"x": values(1)})
-    seen.append(_seconds(clock))
-    assert seen[0] > 0
+MEETING = """
+define void @meet(ptr %buffers, i64 %begin, i64 %end) {
+entry:
+  %cells = load ptr, ptr %buffers
+  %late = getelementptr i64, ptr %cells, i64 1
+  %before = atomicrmw add ptr %cells, i64 1 seq_cst
+  br label %wait
+wait:
+  %turn = phi i64 [ 0, %entry ], [ %next, %again ]
+  %next = add i64 %turn, 1
+  %count = load atomic i64, ptr %cells seq_cst, align 8
+  %met = icmp sge i64 %count, 1
+  br i1 %met, label %exit, label %again
+again:
+  %over = icmp sge i64 %next, 20000000000
+  br i1 %over, label %alone, label %wait
+alone:
+  store atomic i64 7, ptr %late seq_cst, align 8
+  br label %exit
+exit:
+  ret void
+}
+"""
+"""Counts its calls in a cell that begins as -1, and waits there for the second one."""
 
 
-def _thread_clock(thread: threading.Thread) -> int:
-    return thread.native_id or 0
+def test_threads_share_the_blocks_of_a_launch_on_one_stream() -> None:
+    launch = Launch("meet", (0,), (2, 1, 1))
+    kernel = KernelSpec("meet", "object", compile_object(MEETING), (launch,), ())
+    allocations = (Allocation("output", "y", "int64", (2,)),)
+    task = Task("meet", 0, (), (), (View(0, 0, "int64", (2,)),))
+    schedule = Schedule("meet", allocations, (task,) * 3)
+    executable = BACKEND.load(schedule, {"meet": kernel}, {}, threads=2, poison=True)
+    for _ in range(3):
+        assert executable.run({})["y"].tolist() == [5, -1]
 
 
-def _seconds(native: int) -> float:
-    with open(f"/proc/self/task/{native}/schedstat", encoding="ascii") as file:
+def _seconds(thread: threading.Thread) -> float:
+    """Time that a thread has spent on a processor."""
+    with open(f"/proc/self/task/{thread.native_id}/schedstat", encoding="ascii") as file:
         return int(file.read().split()[0]) * 1e-9
 
 
@@ -179,9 +198,9 @@ def test_an_idle_team_sleeps() -> None:
     executable.run({"x": values(1)})
     threading.Event().wait(0.3)
     workers = [t for t in threading.enumerate() if t.name == "flowloom" and t.native_id]
-    before = [_seconds(t.native_id or 0) for t in workers]
+    before = [_seconds(t) for t in workers]
     threading.Event().wait(0.3)
-    after = [_seconds(t.native_id or 0) for t in workers]
+    after = [_seconds(t) for t in workers]
     assert max(b - a for a, b in zip(before, after, strict=True)) < 0.03
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -219,9 +220,9 @@ def test_weights_are_safetensors_and_come_back_aligned(tmp_path: Path) -> None:
         assert array.dtype == weights[name].dtype
         assert address(array) % 64 == 0
         numpy.testing.assert_array_equal(array, weights[name])
-    with safe_open(path, "numpy") as other:
-        assert set(other.keys()) == weights.keys()
-        numpy.testing.assert_array_equal(other.get_tensor("double"), weights["double"])
+    library: Any = safe_open(path, "numpy")
+    assert set(library.keys()) == weights.keys()
+    numpy.testing.assert_array_equal(library.get_tensor("double"), weights["double"])
 
 
 def test_a_damaged_weights_file_is_an_error(tmp_path: Path) -> None:

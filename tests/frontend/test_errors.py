@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from compiler.errors import ModelError, ShapeError, UnsupportedOperatorError
+from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend import import_model
 from tests.frontend.checks import parse, random_inputs, run
 
@@ -259,3 +259,25 @@ def test_constants_that_contradict_each_other():
     )
     with pytest.raises(ModelError, match="Add 'bad' does not fit its inputs"):
         import_model(model)
+
+
+def test_changed_bytes_are_an_error_or_a_model():
+    content = parse(
+        """g (float[1,2,6,6] x) => (float[1,36] y) {
+            c = Conv<pads=[1,1,1,1]>(x, w) n = BatchNormalization(c, b, b, b, b)
+            p = Slice(n, s, e) y = Flatten(p) }""",
+        w=np.ones((1, 2, 3, 3), np.float32),
+        b=np.ones(1, np.float32),
+        s=np.array([0]),
+        e=np.array([6]),
+    ).SerializeToString()
+    generator = np.random.default_rng(0)
+    failed = 0
+    for _ in range(500):
+        changed = bytearray(content)
+        changed[generator.integers(len(content))] = generator.integers(256)
+        try:
+            import_model(bytes(changed))
+        except FlowloomError:
+            failed += 1
+    assert failed > 250

@@ -1,4 +1,4 @@
-"""ONNX's own node test cases of the operators that have kernels, each as a group of one operator."""
+"""ONNX's own node test cases of the operators that have kernels, as groups of one operator."""
 
 import warnings
 from collections.abc import Iterator

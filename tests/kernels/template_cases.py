@@ -1,16 +1,20 @@
 """Groups around one anchor for the tests of templates, and how their kernels are checked."""
 
+import ctypes
+import mmap
 from collections.abc import Mapping, Sequence
 from random import Random
 
 import numpy
 from hypothesis import strategies as st
 
+from compiler.analysis.packing import apply_packing
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.kernels.target import parse_target
 from compiler.kernels.templates import apply_template
-from tests.kernels.harness import Array, run_kernel
+from compiler.schedule import KernelSpec
+from tests.kernels.harness import POISON, Array, entry, load_object
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
 """The host and narrower vectors."""
@@ -61,20 +65,56 @@ def expected(anchor: Array, addend: Array | None) -> list[Array]:
 
 
 def check(group: Group, arrays: Sequence[Array], results: Sequence[Array], target: str) -> None:
-    """Build a group's kernel by its template and run it block by block in a random order."""
+    """Build a group's kernel by its template and run it block by block in a random order.
+
+    Every buffer is poisoned and ends at memory that cannot be accessed, then begins behind such
+    memory: a kernel that leaves its buffers crashes.
+    """
     machine = parse_target(target)
     scheduled = apply_template(group, machine)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)
+    for behind in (True, False):
+        for got, want in zip(run_guarded(spec, group, arrays, behind), results, strict=True):
+            scale = max(1.0, float(numpy.abs(want).max(initial=0)))
+            numpy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * scale)
 
-    def shuffled(blocks: int) -> Sequence[tuple[int, int]]:
-        order = [(i, i + 1) for i in range(blocks)]
-        Random(blocks).shuffle(order)
-        return order
 
-    for got, want in zip(run_kernel(spec, group, arrays, shuffled), results, strict=True):
-        scale = max(1.0, float(numpy.abs(want).max(initial=0)))
-        numpy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * scale)
+def run_guarded(
+    spec: KernelSpec, group: Group, arrays: Sequence[Array], behind: bool
+) -> list[Array]:
+    """Run each launch's blocks one by one in a random order on guarded float32 buffers."""
+    packed = [apply_packing(a, p) for a, p in zip(arrays, spec.packings, strict=True)]
+    reads = [guarded(a.nbytes, 4, behind) for a in packed]
+    for buffer, array in zip(reads, packed, strict=True):
+        buffer[:] = array.reshape(-1).view(numpy.uint8)
+    writes = [guarded(t.nbytes, 4, behind) for t in group.writes]
+    buffers = [*reads, *writes, *[guarded(n, 64, behind) for n in spec.workspaces]]
+    engine = load_object(spec.code)
+    for launch in spec.launches:
+        pointers = (ctypes.c_void_p * len(launch.args))(
+            *[buffers[i].ctypes.data for i in launch.args]
+        )
+        order = list(range(launch.grid[0]))
+        Random(launch.grid[0]).shuffle(order)
+        for block in order:
+            entry(engine, launch.symbol)(pointers, block, block + 1)
+    return [
+        w.view(numpy.float32).reshape(t.shape) for w, t in zip(writes, group.writes, strict=True)
+    ]
+
+
+def guarded(nbytes: int, alignment: int, behind: bool) -> Array:
+    """Poisoned bytes next to a page that cannot be accessed, behind or before them."""
+    room = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    region = mmap.mmap(-1, room + mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    guard = ctypes.c_void_p(address + (room if behind else 0))
+    start = (room - nbytes) // alignment * alignment if behind else mmap.PAGESIZE
+    array = numpy.frombuffer(region, numpy.uint8, nbytes, start)
+    array[:] = POISON
+    assert ctypes.CDLL(None).mprotect(guard, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return array
 
 
 def random_array(seed: int, shape: Sequence[int]) -> Array:

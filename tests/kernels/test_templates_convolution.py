@@ -109,7 +109,7 @@ def run(case: Case, target: str) -> None:
     check(group, arrays if addend is None else [*arrays, addend], results, target)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases(), targets)
 def test_any_convolution(case: Case, target: str) -> None:
     run(case, target)
@@ -136,6 +136,8 @@ SPECIAL = {
     "eleven by eleven, stride four": Case(
         1, 1, 3, 6, (40, 37), (11, 11), (4, 4), (1, 1), (2, 2, 2, 2)
     ),
+    "patches": Case(2, 1, 3, 20, (12, 15), (4, 5), (4, 5), (1, 1), (0, 0, 0, 0)),
+    "patches with padding": Case(1, 1, 2, 5, (11, 14), (5, 6), (4, 4), (1, 1), (2, 1, 1, 2)),
     "large kernel whose row phases skip": Case(
         1, 1, 2, 3, (30, 30), (5, 5), (4, 4), (2, 2), (3, 3, 3, 3)
     ),

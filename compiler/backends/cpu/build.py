@@ -35,8 +35,8 @@ class Program:
 
     def __init__(self, kernels: Iterable[KernelSpec]):
         objects = tuple(kernels)
-        _check(objects)
         machine = _target_machine()
+        _check(objects)
         self._engine = llvm.create_mcjit_compiler(_executor(machine), machine)
         for kernel in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
@@ -62,7 +62,7 @@ def _target_machine() -> Any:
     for library in LIBRARIES:
         llvm.load_library_permanently(library)
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=llvm.get_host_cpu_name(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 

@@ -38,7 +38,7 @@ def _prepare_one(spec: Allocation, value: Any, expected: Sequence[Allocation]) -
 
 def _as_array(name: str, value: Any) -> Array:
     if isinstance(value, numpy.ndarray | numpy.generic):
-        return cast(Array, numpy.asarray(cast(Any, value)))
+        return numpy.asarray(cast(Any, value))
     if not hasattr(value, "__dlpack__"):
         kind = type(value).__name__
         raise ShapeError(f"the input '{name}' is a {kind}: pass a numpy array, or a DLPack one")

@@ -1,41 +1,17 @@
 """The CUDA backend: schedules whose kernels are cubins, run on an NVIDIA GPU."""
 
-import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
 
 from compiler.backends.base import Backend
-from compiler.backends.cuda.driver import CudaDriver
+from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
 
 Array = NDArray[Any]
-
-DEFAULT_ARCHITECTURE = "sm_90"
-"""What is compiled for when no device is present and none is named."""
-
-
-@cache
-def device(ordinal: int = 0) -> CudaDriver:
-    """The driver of one device, shared by all that is loaded on it."""
-    return CudaDriver(ordinal)
-
-
-def architecture(target: str) -> str:
-    """The architecture that a target names (`cuda:sm_90:tf32`), else the device's or sm_90."""
-    named = (*target.split(":"), "")[1]
-    if named:
-        if not re.fullmatch(r"sm_\d+[af]?", named):
-            raise DeviceError(f"target {target!r} names no CUDA architecture such as sm_90")
-        return named
-    try:
-        return device().device.architecture
-    except DeviceError:
-        return DEFAULT_ARCHITECTURE
 
 
 class CudaBackend:

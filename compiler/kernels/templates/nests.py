@@ -23,7 +23,16 @@ from compiler.kernels.templates.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.templates.planes import fill_planes
+from compiler.kernels.templates.planes import fill_channel, fill_planes
+
+LOCAL_UNITS = 16
+"""From this many groups on, blocks divide the groups and fill their planes themselves."""
+
+LOCAL_PLANES_BYTES = 512 << 10
+"""Most bytes of one group's planes then, which are to stay in the second-level cache."""
+
+LINE = 16
+"""Elements of a cache line, which no two blocks' workspaces share."""
 
 UNROLLED_TAPS = 12
 """Most kernel taps that are unrolled together; of a larger kernel, one row at a time."""
@@ -31,12 +40,16 @@ UNROLLED_TAPS = 12
 
 @dataclass(frozen=True)
 class Place:
-    """What one register tile works on: image, group, chunk of positions, tile of channels."""
+    """What one register tile works on: image, group, chunk of positions, tile of channels.
+
+    `planes` is where the planes of the group's first channel begin.
+    """
 
     image: Any
     group: Any
     chunk: Any
     tile: Any
+    planes: Any
 
 
 @dataclass(frozen=True)
@@ -106,48 +119,109 @@ class Nest(ABC):
         """Tiles of output channels in a group."""
         return ceil_div(self.conv.filters, self.width)
 
+    @property
+    def units(self) -> int:
+        """Groups of all images."""
+        return self.conv.batch * self.conv.groups
+
+    @property
+    def local(self) -> bool:
+        """Whether every block fills the planes of its own groups, one group after another."""
+        room = self.conv.channels * self.stride * 4 <= LOCAL_PLANES_BYTES
+        return not self.direct and self.units >= LOCAL_UNITS and room
+
     def launches(self, weights: Var) -> Stmt:
         """All launches: fill the planes unless they are the input, then convolve."""
         if self.direct:
             number = self.around.read_number(0)
             assert number is not None
             return self.convolve(weights, self.around.reads[number])
+        if self.local:
+            return self._convolve_locally(weights)
         source, fill = self.fill(self.reach)
         return sequence([*fill, self.convolve(weights, source)])
 
     def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
-        elements = conv.batch * conv.groups * conv.channels * self.stride
+        elements = self.units * conv.channels * self.stride
         workspace = buffer("planes", elements + max(0, reach - self.stride))
         fill = fill_planes(conv, self.around, workspace, self.stride, self.lanes)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
-        """The launch that convolves."""
-        units = self.conv.batch * self.conv.groups
-        extents = (units, self.chunks, self.tiles)
-        blocks = split_blocks(self.slots * units, *extents)
-        return block_loops(
-            blocks, extents, lambda firsts, lengths: self._walk(firsts, lengths, weights, source)
-        )
+        """The launch that convolves planes that are there."""
+        extents = (self.units, self.chunks, self.tiles)
+        blocks = split_blocks(self.slots * self.units, *extents)
+        group = self.conv.channels * self.stride
 
-    def _walk(self, firsts: list[Any], lengths: list[Any], weights: Var, source: Var) -> Stmt:
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            def unit(i: Any) -> Stmt:
+                number = firsts[0] + i
+                return self._unit(number, number * group, firsts, lengths, weights, source)
+
+            return loop("unit", lengths[0], unit)
+
+        return block_loops(blocks, extents, body)
+
+    def _convolve_locally(self, weights: Var) -> Stmt:
+        """The launch that fills planes and convolves them while they are in the cache."""
+        blocks = split_blocks(self.slots * self.units, self.units)
+        own = self.conv.channels * self.stride + max(0, self.reach - self.stride)
+        own = ceil_div(own, LINE) * LINE
+        workspace = buffer("planes", blocks[0] * own)
+        run = ceil_div(self.units, blocks[0])
+
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            base = firsts[0] // run * own
+
+            def unit(i: Any) -> Stmt:
+                number = firsts[0] + i
+                extents = [number, 0, 0], [1, self.chunks, self.tiles]
+                return sequence(
+                    [
+                        self._fill_unit(number, base, workspace),
+                        self._unit(number, base, *extents, weights, workspace),
+                    ]
+                )
+
+            return loop("unit", lengths[0], unit)
+
+        return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
+
+    def _fill_unit(self, number: Any, base: Any, workspace: Var) -> Stmt:
+        image, group = self._split(number)
+
+        def channel(c: Any) -> Stmt:
+            lead = [image, group * self.conv.channels + c]
+            start = base + c * self.stride
+            return fill_channel(self.conv, self.around, workspace, lead, start, self.lanes)
+
+        return loop("plane", self.conv.channels, channel)
+
+    def _split(self, unit: Any) -> tuple[Any, Any]:
         groups = self.conv.groups
+        return (unit // groups, unit % groups) if groups > 1 else (unit, 0)
 
-        def compute(unit: Any, chunk: Any, tile: Any) -> Stmt:
-            image, group = (unit // groups, unit % groups) if groups > 1 else (unit, 0)
-            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile)
+    def _unit(
+        self,
+        number: Any,
+        planes: Any,
+        firsts: list[Any],
+        lengths: list[Any],
+        weights: Var,
+        source: Var,
+    ) -> Stmt:
+        """The chunks and tiles of one group of one image."""
+        image, group = self._split(number)
+
+        def compute(chunk: Any, tile: Any) -> Stmt:
+            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes)
             return self.compute(place, weights, source)
 
-        def chunks(unit: Any) -> Stmt:
-            return loop(
-                "chunk",
-                lengths[1],
-                lambda c: loop("tile", lengths[2], lambda t: compute(firsts[0] + unit, c, t)),
-            )
-
-        return loop("unit", lengths[0], chunks)
+        return loop(
+            "chunk", lengths[1], lambda c: loop("tile", lengths[2], lambda t: compute(c, t))
+        )
 
     def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, int], Stmt]) -> Stmt:
         """Sum over channels and kernel taps; `tap` gives the step of (channel, row, column)."""
@@ -190,9 +264,7 @@ class Nest(ABC):
 
     def _channel(self, place: Place, channel: Any) -> Any:
         """Where the planes of a channel begin."""
-        conv = self.conv
-        unit = place.image * conv.groups + place.group
-        return (unit * conv.channels + channel) * self.stride
+        return place.planes + channel * self.stride
 
     def _for_channels(self, place: Place, body: Callable[[Any, Any, Any], Stmt]) -> Stmt:
         """A loop over a tile's channels; `body` gets the channel's number in the tile, its number

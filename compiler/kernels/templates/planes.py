@@ -12,6 +12,9 @@ from compiler.analysis.tiling import ceil_div
 from compiler.kernels.templates.fusion import Surroundings
 from compiler.kernels.templates.loops import block_loops, loop, sequence, vector_loop
 
+UNROLLED_PHASES = 9
+"""Most phases that are code of their own; more are a loop."""
+
 BLOCK_ELEMENTS = 1 << 15
 """Elements that one block writes at least."""
 
@@ -26,7 +29,7 @@ def fill_planes(
 
     def channel(index: Any) -> Stmt:
         lead = [index // channels, index % channels]
-        return _fill_channel(conv, around, target, lead, index * stride, lanes)
+        return fill_channel(conv, around, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
         return loop("plane", lengths[0], lambda i: channel(firsts[0] + i))
@@ -34,7 +37,7 @@ def fill_planes(
     return block_loops((ceil_div(total, run_planes),), (total,), run)
 
 
-def _fill_channel(
+def fill_channel(
     conv: Convolution,
     around: Surroundings,
     target: Var,
@@ -42,13 +45,53 @@ def _fill_channel(
     base: Any,
     lanes: int,
 ) -> Stmt:
+    """Write the planes of one channel, `lead` its image and number, from `base` on."""
     planes = conv.planes
+    if planes.phases > UNROLLED_PHASES and planes.regular:
+        return _fill_phases(conv, around, target, lead, base, lanes)
     parts: list[Stmt] = []
     for a in planes.row_phases:
         for b in planes.column_phases:
             parts += _fill_plane(conv, around, target, lead, base, (a, b), lanes)
             base = base + planes.plane
     return sequence(parts)
+
+
+def _fill_phases(
+    conv: Convolution,
+    around: Surroundings,
+    target: Var,
+    lead: Sequence[Any],
+    base: Any,
+    lanes: int,
+) -> Stmt:
+    """Write the planes of one channel with a loop over the phases, every element guarded."""
+    planes, (height, width) = conv.planes, conv.image
+    columns = len(planes.column_phases)
+
+    def element(phase: Any, y: Any, x: Any) -> Stmt:
+        row = y * conv.strides[0] + phase // columns - conv.pads[0]
+        column = x * conv.strides[1] + phase % columns - conv.pads[1]
+        inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
+        value = around.operand(0, [*lead, *[row, column][-around.spatial :]])
+        guarded = tirx.if_then_else(inside, value, tirx.const(0.0, "float32"))
+        return tirx.BufferStore(
+            target, guarded, [base + phase * planes.plane + y * planes.pitch + x]
+        )
+
+    def phase(number: Any) -> Stmt:
+        def row(y: Any) -> Stmt:
+            return loop("column", planes.pitch, lambda x: element(number, y, x))
+
+        def behind(x: Any) -> Stmt:
+            place = base + number * planes.plane + planes.rows * planes.pitch + x
+            return tirx.BufferStore(target, tirx.const(0.0, "float32"), [place])
+
+        rest = planes.plane - planes.rows * planes.pitch
+        rows = loop("row", planes.rows, row)
+        return sequence([rows, vector_loop(rest, lanes, behind)]) if rest else rows
+
+    return loop("phase", planes.phases, phase)
 
 
 def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[int, int]:

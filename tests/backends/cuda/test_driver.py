@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.backends.base import backend
-from compiler.backends.cuda import build, driver
+from compiler.backends.cuda import build, driver, target
 from compiler.errors import DeviceError
 
 needs_bindings = pytest.mark.skipif(find_spec("cuda") is None, reason="needs cuda-bindings")
@@ -70,7 +70,7 @@ def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(driver, "import_module", Library.load)
     with pytest.raises(DeviceError, match=r"CUDA_ERROR_NO_DEVICE.*nvidia-smi"):
         driver.CudaDriver()
-    assert build.architecture("cuda") == build.DEFAULT_ARCHITECTURE
+    assert build.architecture("cuda") == target.DEFAULT_ARCHITECTURE
 
 
 def test_targets_name_architectures():

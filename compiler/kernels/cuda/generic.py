@@ -1,0 +1,231 @@
+"""Schedules that fit every group: rows of reductions in one kernel where they fit together, else
+one kernel for each loop nest."""
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import s_tir, te
+from tvm.s_tir import ScheduleError
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import PrimFunc
+
+from compiler.analysis.operators import KINDS, Kind
+from compiler.kernels.access import extent_of
+from compiler.kernels.cuda.opaque import bind_opaque
+from compiler.kernels.cuda.reducers import register_reducers
+from compiler.kernels.generic import distinct
+from compiler.kernels.group import Group
+from compiler.kernels.lowering import Emitter
+
+ELEMENT_THREADS = 128
+"""Threads of a block where each computes elements of its own."""
+
+SERIAL_ROWS = 8192
+"""From this many results on, a thread computes each reduction alone."""
+
+SERIAL_LENGTH = 32
+"""Up to this many elements a thread reduces them alone."""
+
+
+def schedule_generic(group: Group) -> PrimFunc:
+    """Lower a group and schedule it without knowing what it computes."""
+    emitter = Emitter(group)
+    results = emitter.lower_all()
+    function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
+    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
+        return bind_opaque(function)
+    return schedule_function(function)
+
+
+def schedule_function(function: PrimFunc) -> PrimFunc:
+    """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
+    register_reducers()
+    schedule = s_tir.Schedule(function, debug_mask="none")
+    inline_all(schedule)
+    if any(is_reduction(schedule, b) for b in root_blocks(schedule)):
+        together = schedule.copy()
+        schedule = together if fuse_rows(together) else separate(schedule)
+    else:
+        separate(schedule)
+    return schedule.mod["main"]
+
+
+def inline_all(schedule: s_tir.Schedule) -> None:
+    """Inline the blocks that map elements, but for results."""
+    for block in root_blocks(schedule):
+        if not is_reduction(schedule, block) and not writes_result(schedule, block):
+            schedule.compute_inline(block)
+
+
+def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
+    """The blocks under the root, in order."""
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+
+
+def is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether a block sums over at least one axis."""
+    return any(int(v.iter_type) == 2 for v in schedule.get(block).iter_vars)
+
+
+def writes_result(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether a block writes a parameter of the function."""
+    params = list(schedule.mod["main"].params)
+    return any(r.source.same_as(p) for r in schedule.get(block).writes for p in params)
+
+
+def extents(schedule: s_tir.Schedule, loops: Sequence[LoopRV]) -> list[int]:
+    """The constant extents of loops."""
+    return [extent_of(schedule, loop) for loop in loops]
+
+
+def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
+    """A root block's loops: those over its results, and those of its reduction."""
+    loops = list(schedule.get_loops(block))
+    if not loops:
+        return [], []
+    kinds = [int(v.iter_type) for v in schedule.get(block).iter_vars]
+    spatial = [x for x, kind in zip(loops, kinds, strict=True) if kind == 0]
+    return spatial, [x for x, kind in zip(loops, kinds, strict=True) if kind == 2]
+
+
+def fuse_rows(schedule: s_tir.Schedule) -> bool:
+    """Compute each row's reductions beside the result that uses them; False when they differ."""
+    (*reductions, sink) = root_blocks(schedule)
+    if any(not is_reduction(schedule, b) for b in reductions):
+        return False
+    if is_reduction(schedule, sink):
+        if len(schedule.get(sink).writes) > 1 or any(
+            writes_result(schedule, b) for b in reductions
+        ):
+            return False
+        reductions, sink = [*reductions, sink], schedule.cache_write(sink, 0, "global")
+        (*reductions, sink) = root_blocks(schedule)
+    if any(writes_result(schedule, b) for b in reductions):
+        return False
+    rows = row_axes(schedule, reductions, sink)
+    if rows is None:
+        return False
+    try:
+        _schedule_rows(schedule, reductions, sink, rows)
+    except ScheduleError:
+        return False
+    return True
+
+
+def row_axes(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+) -> list[int] | None:
+    """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
+    shape = extents(schedule, spatial_loops(schedule, sink)[0])
+    found: list[int] | None = None
+    for block in reductions:
+        kept = extents(schedule, spatial_loops(schedule, block)[0])
+        if len(kept) == len(shape) and all(k in (1, n) for k, n in zip(kept, shape, strict=True)):
+            rows = [i for i, (k, n) in enumerate(zip(kept, shape, strict=True)) if k == n]
+        elif [n for n in kept if n > 1] == [n for n in shape if n > 1]:
+            rows = list(range(len(shape)))
+        else:
+            return None
+        if found is not None and rows != found:
+            return None
+        found = rows
+    return found
+
+
+def _schedule_rows(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
+) -> None:
+    loops = spatial_loops(schedule, sink)[0]
+    outer = [loops[i] for i in rows]
+    inner = [loop for i, loop in enumerate(loops) if i not in rows]
+    count = prod(extents(schedule, outer))
+    length = max(prod(extents(schedule, spatial_loops(schedule, block)[1])) for block in reductions)
+    if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
+        _rows_by_thread(schedule, reductions, sink)
+    else:
+        _rows_by_block(schedule, reductions, sink, outer, inner, row_threads(length))
+
+
+def row_threads(length: int) -> int:
+    """Threads of the block that reduces a row of some elements."""
+    return 32 if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+
+
+def _rows_by_thread(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+) -> None:
+    thread = bind_elements(schedule, sink)
+    for block in reversed(reductions):
+        schedule.compute_at(block, thread)
+        _set_scope(schedule, block, "local")
+
+
+def _rows_by_block(
+    schedule: s_tir.Schedule,
+    reductions: Sequence[SBlockRV],
+    sink: SBlockRV,
+    outer: Sequence[LoopRV],
+    inner: Sequence[LoopRV],
+    threads: int,
+) -> None:
+    if outer and inner:
+        schedule.reorder(*outer, *inner)
+    row = schedule.fuse(*outer) if outer else schedule.add_unit_loop(schedule.get_loops(sink)[0])
+    column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
+    schedule.bind(row, "blockIdx.x")
+    _, thread = schedule.split(column, [None, threads])
+    schedule.bind(thread, "threadIdx.x")
+    for block in reversed(reductions):
+        schedule.compute_at(block, row)
+        _set_scope(schedule, block, "shared")
+        reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
+        loops = list(schedule.get_loops(block))[-reduced:]
+        _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
+        schedule.bind(thread, "threadIdx.x")
+
+
+def _set_scope(schedule: s_tir.Schedule, block: SBlockRV, scope: str) -> None:
+    for i in range(len(schedule.get(block).writes)):
+        schedule.set_scope(block, i, scope)
+
+
+def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+    """Give each element of a root block's result a thread; returns the thread's loop."""
+    loops = spatial_loops(schedule, block)[0]
+    if not loops:
+        first = list(schedule.get_loops(block))
+        loops = [schedule.add_unit_loop(first[0] if first else block)]
+    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    elements = extent_of(schedule, fused)
+    threads = min(ELEMENT_THREADS, -(-elements // 32) * 32)
+    outer, thread = schedule.split(fused, [None, threads])
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    return thread
+
+
+def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
+    """Give each root block a kernel of its own."""
+    for block in root_blocks(schedule):
+        if not is_reduction(schedule, block):
+            bind_elements(schedule, block)
+        else:
+            _separate_reduction(schedule, block)
+    return schedule
+
+
+def _separate_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> None:
+    spatial, reduced = spatial_loops(schedule, block)
+    count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
+    if count >= SERIAL_ROWS or length <= SERIAL_LENGTH or len(schedule.get(block).writes) > 1:
+        single = len(schedule.get(block).writes) == 1
+        copy = schedule.cache_write(block, 0, "local") if single else None
+        thread = bind_elements(schedule, block)
+        if copy is not None:
+            schedule.reverse_compute_at(copy, thread)
+        return
+    threads = row_threads(length)
+    row = schedule.fuse(*spatial) if spatial else schedule.add_unit_loop(reduced[0])
+    _, thread = schedule.split(schedule.fuse(*list(schedule.get_loops(block))[1:]), [None, threads])
+    schedule.bind(row, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")

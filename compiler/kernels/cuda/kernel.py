@@ -1,0 +1,40 @@
+"""Building one CUDA kernel, from group to KernelSpec."""
+
+from compiler.kernels.cuda.compile import compile_cubin
+from compiler.kernels.cuda.contraction import contraction_kernel
+from compiler.kernels.cuda.cubin import check_resources
+from compiler.kernels.cuda.generic import schedule_generic
+from compiler.kernels.cuda.lower import split_device
+from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.source import complete_text, cuda_text
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec
+
+
+def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
+    """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
+    kernel = generate(group, target)
+    cubin = compile_cubin(complete_text(kernel.text), target)
+    check_resources(cubin, kernel.launches, target)
+    return KernelSpec(
+        group.name,
+        "cuda",
+        cubin,
+        kernel.launches,
+        kernel.packings or ("",) * group.inputs,
+        kernel.scratch,
+        kernel.flops,
+        group.traffic_bytes,
+    )
+
+
+def generate(group: Group, target: CudaTarget) -> CudaKernel:
+    """The CUDA text and the launches of a group."""
+    if all(info.elements == 0 for info in group.writes):
+        return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
+    kernel = contraction_kernel(group, target)
+    if kernel is not None:
+        return kernel
+    device = split_device(schedule_generic(group), group.name, target)
+    return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)

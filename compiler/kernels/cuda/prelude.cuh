@@ -1,0 +1,41 @@
+// What TVM's CUDA text and our lowerings use, without any header: NVRTC compiles this in no time.
+
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#else
+#include <cstdint>
+#endif
+#define uchar unsigned char
+#define ushort unsigned short
+#define uint unsigned int
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000)
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000)
+
+__device__ __forceinline__ float flowloom_exp(float x) { return expf(x); }
+__device__ __forceinline__ float flowloom_expm1(float x) { return expm1f(x); }
+__device__ __forceinline__ float flowloom_log(float x) { return logf(x); }
+__device__ __forceinline__ float flowloom_log1p(float x) { return log1pf(x); }
+__device__ __forceinline__ float flowloom_tanh(float x) { return tanhf(x); }
+__device__ __forceinline__ float flowloom_erf(float x) { return erff(x); }
+__device__ __forceinline__ float flowloom_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+__device__ inline int64_t flowloom_integer_power(int64_t base, int64_t exponent) {
+  int64_t result = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base) result *= (exponent & 1) ? base : 1;
+  return result;
+}
+
+// NaN when either is NaN.
+template <class T>
+__device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+__device__ __forceinline__ T flowloom_minimum(T a, T b) { return a < b || a != a ? a : b; }

@@ -1,0 +1,19 @@
+"""What CUDA schedules hand to compilation."""
+
+from dataclasses import dataclass
+
+from compiler.schedule import Launch
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """CUDA text without its prelude, and its launches.
+
+    `args` of launches index the group's reads, writes, then `scratch`, whose bytes are given.
+    """
+
+    text: str
+    launches: tuple[Launch, ...]
+    scratch: tuple[int, ...] = ()
+    packings: tuple[str, ...] = ()
+    flops: int = 0

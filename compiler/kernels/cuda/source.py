@@ -1,0 +1,93 @@
+"""CUDA text of device functions, free of headers."""
+
+import re
+from importlib import resources
+from typing import Any
+
+import numpy
+import tvm_ffi
+from tvm import IRModule, tirx
+from tvm.ir import Call
+from tvm.ir.transform import Sequential
+from tvm.target.codegen import llvm_get_intrinsic_name
+from tvm.tirx import PrimFunc
+
+from compiler.errors import KernelError
+from compiler.kernels.cuda.lower import device_target
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.tables import TABLES
+
+_DEVICE_PASSES = [
+    tirx.transform.FP8StorageLegalize(),
+    tirx.transform.BF16StorageLegalize(),
+    tirx.transform.StmtSimplify(),
+    tirx.transform.LowerIntrin(),
+]
+
+_INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
+"""Functions of prelude.cuh that stand for LLVM's."""
+
+_TABLE_TYPES = {"float32": "float", "float64": "double"}
+
+
+def cuda_text(module: IRModule, target: CudaTarget) -> str:
+    """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
+    portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
+    lowered = Sequential(_DEVICE_PASSES)(portable)
+    build = tvm_ffi.get_global_func("target.build.cuda")
+    text = str(build(lowered, device_target(target)).inspect_source())
+    return text[text.index('extern "C" __global__') :]
+
+
+def _portable(function: PrimFunc) -> PrimFunc:
+    """A function with calls of our own in place of LLVM's intrinsics."""
+
+    def replace(call: Call, mutator: Any) -> Any:
+        call = mutator.default_mutate(call)
+        if getattr(call.op, "name", "") != "tirx.call_llvm_pure_intrin":
+            return call
+        name = llvm_get_intrinsic_name(int(call.args[0].value))
+        if name not in _INTRINSICS:
+            raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
+        return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
+
+    return function.with_body(tvm_ffi.structural_mutate(function.body, (Call, replace)))
+
+
+def complete_text(text: str) -> str:
+    """Kernels with everything they use before them: types, functions and tables."""
+    parts = [header("prelude")]
+    for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
+        if re.search(rf"\b{kind}\b", text):
+            parts.append(header(name))
+    parts += [table_text(name) for name in sorted(set(re.findall(r"flowloom_table_\w+", text)))]
+    return "\n".join([*parts, text])
+
+
+def table_text(symbol: str) -> str:
+    """The CUDA definition of a table and of the function that reads it."""
+    values = TABLES[symbol]
+    kind = _TABLE_TYPES.get(str(values.dtype), f"{values.dtype}_t")
+    elements = ", ".join(map(literal, values))
+    return (
+        f"static __device__ const {kind} {symbol}_data[] = {{{elements}}};\n"
+        f"__device__ __forceinline__ {kind} {symbol}(int position)"
+        f" {{ return {symbol}_data[position]; }}"
+    )
+
+
+def literal(value: numpy.generic) -> str:
+    """A C literal of exactly this value."""
+    if not isinstance(value, numpy.floating):
+        return (
+            str(value) if value != numpy.iinfo(numpy.int64).min else "(-9223372036854775807ll - 1)"
+        )
+    if not numpy.isfinite(value):
+        sign = "-" if value < 0 else ""
+        return f"{sign}CUDART_NAN_F" if numpy.isnan(value) else f"{sign}CUDART_INF_F"
+    return float(value).hex() + ("f" if value.dtype == numpy.float32 else "")
+
+
+def header(name: str) -> str:
+    """The text of one of this package's CUDA headers."""
+    return (resources.files(__package__) / f"{name}.cuh").read_text()

@@ -1,0 +1,118 @@
+"""What follows a contraction in its group, as a CUDA function that stores one element's results."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import IRModule, s_tir, tirx
+from tvm.ir import PointerType, PrimType, Var
+from tvm.ir.transform import Sequential
+from tvm.tirx import PrimFunc, SeqStmt, Stmt
+from tvm.tirx.stmt import DeclBuffer
+
+from compiler.kernels.cuda.lower import DEVICE_CALL, device_target
+from compiler.kernels.cuda.source import cuda_text
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.launches import buffers_of
+from compiler.kernels.lowering import unflatten_index
+from compiler.kernels.templates.fusion import Surroundings
+from compiler.kernels.templates.loops import variable
+from compiler.kernels.templates.matmul import Product, read_product
+
+_PASSES = [
+    s_tir.transform.StmtSimplify(),
+    s_tir.transform.RewriteUnsafeSelect(),
+    tirx.transform.CommonSubexprElim(),
+]
+_QUALIFIERS = 'extern "C" __global__ void'
+
+
+@dataclass(frozen=True)
+class StoreFunction:
+    """A device function `name(buffers..., outer, row, column, value)`.
+
+    `arguments` index the task's buffers; `types` are their C types.
+    """
+
+    name: str
+    text: str
+    arguments: tuple[int, ...]
+    types: tuple[str, ...]
+
+
+def store_function(group: Group, anchor: Operator, target: CudaTarget) -> StoreFunction | None:
+    """The results that follow from one sum of the anchor; None when they need other elements."""
+    around = Surroundings(group, anchor)
+    if not around.elementwise:
+        return None
+    place = [variable(name) for name in ("outer", "row", "column")]
+    value = Var("value", PrimType("float32"))
+    product = read_product(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
+    if product is not None:
+        statement = _store_product(around, product, place, value)
+    else:
+        statement = _store_image(around, place, value)
+    return _function(f"{group.name}_store", around, statement, [*place, value], target)
+
+
+def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
+    outer, channel, pixel = place
+    bias = around.bias([channel])
+    total = value if bias is None else value + bias
+    if around.spatial in (1, 2) and around.flat:
+        return around.store_flat(total, [outer, channel], pixel)
+    return around.store(total, [outer, channel, *unflatten_index(pixel, around.shape[2:])])
+
+
+def _store_product(around: Surroundings, product: Product, place: list[Var], value: Any) -> Stmt:
+    z, row, column = place
+    columns = 1 if len(product.right) > 1 else 0
+    lead = around.shape[: len(around.shape) - columns]
+    if product.shared:
+        at = unflatten_index(row, lead)
+    else:
+        at = [*unflatten_index(z, product.batch), row][: len(lead)]
+    at = [*at, column][: len(around.shape)]
+    alpha, beta = (tirx.const(factor, "float32") for factor in product.factors)
+    total = value if product.factors[0] == 1 else value * alpha
+    addend = _addend(around, at)
+    if addend is not None:
+        total = total + (addend if product.factors[1] == 1 else addend * beta)
+    return around.store(total, at)
+
+
+def _addend(around: Surroundings, at: list[Any]) -> Any:
+    """Gemm's operand C, which broadcasts to the result."""
+    if len(around.operands) < 3 or around.operands[2] is None:
+        return None
+    shape = [int(extent) for extent in around.operands[2].shape]
+    own = at[len(at) - len(shape) :]
+    return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
+
+
+def _function(
+    name: str, around: Surroundings, statement: Stmt, scalars: list[Var], target: CudaTarget
+) -> StoreFunction:
+    used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
+    pointers = [Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
+    declared = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
+    function = PrimFunc([*pointers, *scalars], SeqStmt([*declared, statement]))
+    function = function.with_attr(
+        {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
+    ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
+    text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
+    text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
+    numbers = [around.buffers.index(buffer) for buffer in used]
+    return StoreFunction(name, text, tuple(numbers), tuple(c_type(str(b.dtype)) for b in used))
+
+
+def c_type(dtype: str) -> str:
+    """The C type of a dtype in TVM's CUDA text."""
+    special = {
+        "float32": "float",
+        "float64": "double",
+        "float16": "half",
+        "bfloat16": "nv_bfloat16",
+    }
+    special |= {"bool": "signed char", "int32": "int", "int64": "int64_t", "int8": "signed char"}
+    return special.get(dtype, f"{dtype}_t")

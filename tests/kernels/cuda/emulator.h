@@ -1,0 +1,195 @@
+// CUDA kernels on the CPU, for tests: every thread is a fiber, blocks run one after another.
+//
+// Warps run alone up to the next barrier, in random order, and shared memory starts as NaN, so a
+// missing barrier shows as a wrong result. It stands in for prelude.cuh's compiler and replaces
+// instructions.cuh and half.cuh.
+#pragma once
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#define alignas(n) __attribute__((aligned(n)))
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+#define __shared__ static
+
+struct dim3 { unsigned x, y, z; };
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) int2 { int x, y; };
+struct alignas(16) int4 { int x, y, z, w; };
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulator {
+enum State { READY, BARRIER, WARP, DONE };
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack{new char[128 << 10]};
+  State state;
+  dim3 index;
+  unsigned char slot[2][32];
+  unsigned phase;
+};
+static std::vector<std::unique_ptr<Fiber>> fibers;
+static Fiber* current;
+static ucontext_t scheduler;
+static std::function<void()> body;
+static std::mt19937 generator(7);
+
+static void yield(State state) {
+  Fiber* fiber = current;
+  fiber->state = state;
+  swapcontext(&fiber->context, &scheduler);
+}
+static void enter() {
+  body();
+  current->state = DONE;
+}
+static void resume(Fiber* fiber) {
+  current = fiber;
+  threadIdx = fiber->index;
+  swapcontext(&scheduler, &fiber->context);
+}
+static void start(unsigned i) {
+  if (fibers.size() <= i) fibers.emplace_back(new Fiber);
+  Fiber* fiber = fibers[i].get();
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = 128 << 10;
+  fiber->context.uc_link = &scheduler;
+  makecontext(&fiber->context, enter, 0);
+  fiber->state = READY, fiber->phase = 0;
+  fiber->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+}
+// Runs one warp until all its threads wait for the block or are done.
+static void run_warp(unsigned first, unsigned end) {
+  for (bool again = true; again;) {
+    again = false;
+    for (unsigned i = first; i < end; i++)
+      if (fibers[i]->state == READY) resume(fibers[i].get());
+    for (unsigned i = first; i < end; i++)
+      if (fibers[i]->state == WARP) fibers[i]->state = READY, fibers[i]->phase++, again = true;
+  }
+}
+static void run_block() {
+  const unsigned count = blockDim.x * blockDim.y * blockDim.z;
+  for (unsigned i = 0; i < count; i++) start(i);
+  std::vector<unsigned> warps((count + 31) / 32);
+  std::iota(warps.begin(), warps.end(), 0);
+  for (bool live = true; live;) {
+    live = false;
+    std::shuffle(warps.begin(), warps.end(), generator);
+    for (unsigned warp : warps) run_warp(warp * 32, std::min(count, warp * 32 + 32));
+    for (unsigned i = 0; i < count; i++)
+      if (fibers[i]->state == BARRIER) fibers[i]->state = READY, live = true;
+  }
+}
+static void launch(dim3 grid, dim3 block, std::function<void()> kernel) {
+  gridDim = grid, blockDim = block, body = kernel;
+  for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+    for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+      for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) run_block();
+}
+// Shows a value to the warp; `read(lane)` of the answer is what another lane showed.
+template <class T>
+struct Shown {
+  unsigned phase, first;
+  T read(unsigned lane) const {
+    T value;
+    std::memcpy(&value, fibers[first + lane]->slot[phase], sizeof value);
+    return value;
+  }
+};
+template <class T>
+static Shown<T> show(T value) {
+  static_assert(sizeof(T) <= 32);
+  const unsigned phase = current->phase & 1;
+  std::memcpy(current->slot[phase], &value, sizeof value);
+  const dim3 at = threadIdx;
+  const unsigned linear = at.x + blockDim.x * (at.y + blockDim.y * at.z);
+  yield(WARP);
+  return {phase, linear / 32 * 32};
+}
+static unsigned lane() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32; }
+}  // namespace emulator
+
+static inline void __syncthreads() { emulator::yield(emulator::BARRIER); }
+static inline unsigned __activemask() { return ~0u; }
+template <class T> static T __shfl_down_sync(unsigned, T value, unsigned by, int width = 32) {
+  const unsigned lane = emulator::lane();
+  const auto shown = emulator::show(value);
+  return lane % width + by < (unsigned)width ? shown.read(lane + by) : value;
+}
+template <class T> static T __shfl_sync(unsigned, T value, int from, int width = 32) {
+  const unsigned lane = emulator::lane();
+  return emulator::show(value).read(lane / width * width + from);
+}
+static inline float __int_as_float(int bits) { float x; std::memcpy(&x, &bits, 4); return x; }
+static inline float __uint_as_float(unsigned bits) { return __int_as_float((int)bits); }
+static inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
+static inline double __longlong_as_double(long long bits) { double x; std::memcpy(&x, &bits, 8); return x; }
+template <class A, class B> static auto max(A a, B b) { using C = std::common_type_t<A, B>; return C(a) > C(b) ? C(a) : C(b); }
+template <class A, class B> static auto min(A a, B b) { using C = std::common_type_t<A, B>; return C(a) < C(b) ? C(a) : C(b); }
+using std::isfinite; using std::isinf; using std::isnan;
+
+typedef _Float16 half;
+static inline half __float2half_rn(float x) { return (half)x; }
+static inline float __half2float(half x) { return (float)x; }
+
+// instructions.cuh
+enum Precision { FP32, TF32, FP16, BF16 };
+#define DYNAMIC_SHARED static float shared[58112]
+static inline uint64_t __cvta_generic_to_shared(const void* p) { return (uint64_t)p; }
+static inline void copy_float(float* to, const float* from, bool valid) { *to = valid ? *from : 0; }
+static inline void copy_float4(float* to, const float* from, bool valid) {
+  if (((uint64_t)to | (valid ? (uint64_t)from : 0)) % 16) std::fprintf(stderr, "misaligned copy\n"), std::abort();
+  for (int i = 0; i < 4; i++) to[i] = valid ? from[i] : 0;
+}
+static inline void copies_commit() {}
+template <int PENDING> static void copies_wait() {}
+static inline uint32_t bits_of(float x) { uint32_t bits; std::memcpy(&bits, &x, 4); return bits; }
+static inline uint32_t round_tf32(float x) { return (bits_of(x) + 0x1000) & ~0x1fffu; }
+template <int PRECISION> static uint16_t round_half(float x) {
+  if (PRECISION == FP16) { half h = (half)x; uint16_t bits; std::memcpy(&bits, &h, 2); return bits; }
+  const uint32_t bits = bits_of(x);
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+template <int PRECISION> static float from_half(uint32_t bits) {
+  if (PRECISION == BF16) return __int_as_float(bits << 16);
+  half h; uint16_t low = bits; std::memcpy(&h, &low, 2); return h;
+}
+template <int PRECISION> static uint32_t round_pair(float low, float high) {
+  return round_half<PRECISION>(low) | (uint32_t)round_half<PRECISION>(high) << 16;
+}
+template <int PRECISION> static float element(uint32_t bits, int k) {
+  return PRECISION == TF32 ? __int_as_float(bits) : from_half<PRECISION>(bits >> (k % 2 * 16) & 0xffff);
+}
+template <int PRECISION>
+static void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  struct Fragments { uint32_t a[4], b[2]; } mine;
+  std::memcpy(mine.a, a, sizeof a), std::memcpy(mine.b, b, sizeof b);
+  const int lane = emulator::lane(), wide = PRECISION == TF32 ? 1 : 2;
+  const auto shown = emulator::show(mine);
+  for (int s = 0; s < 4; s++) {
+    const int m = lane / 4 + s / 2 * 8, n = lane % 4 * 2 + s % 2;
+    for (int k = 0; k < 8 * wide; k++) {
+      const int place = k / wide % 4, later = k / wide / 4;
+      const Fragments left = shown.read(m % 8 * 4 + place), right = shown.read(n * 4 + place);
+      c[s] += element<PRECISION>(left.a[later * 2 + m / 8], k) * element<PRECISION>(right.b[later], k);
+    }
+  }
+}

@@ -1,0 +1,487 @@
+"""Checking and timing CUDA kernels on a GPU whose machine has neither TVM nor onnx.
+
+    python -m tests.kernels.gpu_kernels_check prepare build/gpu_check    here
+    python tests/kernels/gpu_kernels_check.py check build/gpu_check      there
+
+`prepare` writes cubins and expected results; `check` needs numpy and cuda-bindings only. It
+runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
+are aligned to their elements only. It goes on after failures, also after those that break the
+device's context, and exits with 1 when there was one.
+"""
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = 4096
+"""Elements of a result that are compared; all of them must be written."""
+
+LAUNCHES, REPLAYS = 20, 15
+"""Runs of a kernel in the graph that is timed, and replays of that graph."""
+
+BOUNDS = {"fp32": 2e-5, "tf32": 3e-3, "fp16": 3e-3, "bf16": 2e-2}
+"""Largest relative error in the Euclidean norm; a single element may be ten times as far."""
+
+NO_DEVICE = 4
+"""The exit status when there is no device."""
+
+BYTES = {"bfloat16": 2, "bool": 1}
+
+
+def element_bytes(dtype: str) -> int:
+    """Bytes of one element."""
+    return BYTES.get(dtype) or numpy.dtype(dtype).itemsize
+
+
+def random_read(read: dict[str, Any]) -> numpy.ndarray:
+    """The array of a read that is drawn from a seed, the same on every machine."""
+    generator = numpy.random.default_rng(read["seed"])
+    if read["dtype"] == "float32":
+        array = generator.standard_normal(read["shape"], numpy.float32)
+    elif read["dtype"] == "bool":
+        array = generator.integers(0, 2, read["shape"]).astype(bool)
+    else:
+        array = generator.integers(0, 100, read["shape"]).astype(read["dtype"])
+    return numpy.ascontiguousarray(array)
+
+
+class Store:
+    """The file of all bytes: cubins, inputs, expected results."""
+
+    def __init__(self, path: Path):
+        self.file, self.size = path.open("wb"), 0
+
+    def put(self, content: bytes) -> list[int]:
+        """Append bytes; returns where they are."""
+        self.file.write(content)
+        self.size += len(content)
+        return [self.size - len(content), len(content)]
+
+
+# ---------------------------------------------------------------- prepare
+
+
+def prepare(folder: Path, models: list[str], arch: str, nodes: bool) -> None:
+    """Write the folder that `check` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    store, cases = Store(folder / "data.bin"), []
+    started = time.perf_counter()
+    if nodes:
+        cases += node_cases(store, arch)
+    for model in models:
+        cases += model_cases(store, arch, model, {case["name"] for case in cases})
+    store.file.close()
+    (folder / "cases.json").write_text(json.dumps(cases))
+    seconds = time.perf_counter() - started
+    print(f"{len(cases)} cases, {store.size / 1e6:.1f} MB, {seconds:.0f} s in {folder}")
+
+
+def describe(store: Store, group: Any, spec: Any, name: str, label: str) -> dict[str, Any]:
+    """What launches a kernel: its code, launches and buffers."""
+    launches = [
+        [x.symbol, list(x.args), list(x.grid), list(x.block), x.shared_bytes] for x in spec.launches
+    ]
+    writes = [{"dtype": t.dtype, "shape": list(t.shape)} for t in group.writes]
+    return {
+        "name": name,
+        "label": label,
+        "cubin": store.put(spec.code),
+        "launches": launches,
+        "writes": writes,
+        "scratch": list(spec.workspaces),
+        "flops": spec.flops,
+        "traffic": spec.traffic_bytes,
+    }
+
+
+def node_cases(store: Store, arch: str) -> list[dict[str, Any]]:
+    """ONNX's node cases, with exact inputs and results."""
+    from compiler.kernels.kernel import build_kernel
+    from compiler.kernels.target import parse_target
+    from tests.kernels.node_cases import node_case, usable_names
+
+    target, cases = parse_target(f"cuda:{arch}:fp32"), []
+    for name in usable_names():
+        case = node_case(name)
+        if sum(a.nbytes for a in (*case.inputs, *case.expected)) > 1 << 17:
+            continue
+        spec = build_kernel(case.group, target)
+        entry = describe(store, case.group, spec, name, case.group.operators[0].type)
+        entry["reads"] = [
+            {
+                "dtype": a.dtype.name,
+                "shape": list(a.shape),
+                "packing": p,
+                "data": store.put(numpy.ascontiguousarray(a).tobytes()),
+            }
+            for a, p in zip(case.inputs, spec.packings, strict=True)
+        ]
+        entry["expected"] = [
+            {"values": store.put(numpy.ascontiguousarray(e).tobytes())} for e in case.expected
+        ]
+        entry["tolerance"] = [max(case.rtol, 1e-4), max(case.atol, 1e-5)]
+        cases.append(entry)
+    return cases
+
+
+def model_cases(store: Store, arch: str, model: str, known: set[str]) -> list[dict[str, Any]]:
+    """The distinct kernels of a model of the zoo; contractions in every precision."""
+    from xdsl.context import Context
+
+    from compiler.frontend import import_model
+    from compiler.kernels.build import distinct_groups
+    from compiler.kernels.cuda.contraction import CONTRACTIONS
+    from compiler.passes import PASSES
+    from examples import zoo
+
+    imported = import_model(zoo.load(model))
+    for name in ("canonicalize", "fuse"):
+        PASSES[name]().apply(Context(), imported.module)
+    cases: list[dict[str, Any]] = []
+    for group in distinct_groups(imported.module).values():
+        if any(group.name in name for name in known):
+            continue
+        contracts = any(operator.type in CONTRACTIONS for operator in group.operators)
+        cases += group_cases(store, arch, model, group, tuple(BOUNDS) if contracts else ("tf32",))
+    return cases
+
+
+def group_cases(
+    store: Store, arch: str, model: str, group: Any, precisions: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """One group in some precisions, with results of the CPU's kernel at some places."""
+    from compiler.kernels.kernel import build_kernel
+    from compiler.kernels.target import parse_target
+    from tests.kernels.harness import run_kernel
+
+    reads = [
+        {"dtype": t.dtype, "shape": list(t.shape), "seed": zlib.crc32(f"{group.name}{i}".encode())}
+        for i, t in enumerate(group.reads)
+    ]
+    arrays = [random_read(read) for read in reads]
+    for read, array in zip(reads, arrays, strict=True):
+        read["check"] = zlib.crc32(array.tobytes())
+    results = run_kernel(build_kernel(group, parse_target("cpu")), group, arrays)
+    expected = []
+    for result in results:
+        flat = result.reshape(-1)
+        count = min(flat.size, SAMPLES)
+        places = numpy.random.default_rng(count).choice(flat.size, count, replace=False)
+        places = places.astype("int64")
+        expected.append(
+            {"places": store.put(places.tobytes()), "values": store.put(flat[places].tobytes())}
+        )
+    cases = []
+    for precision in precisions:
+        spec = build_kernel(group, parse_target(f"cuda:{arch}:{precision}"))
+        label = f"{model} {precision} " + "+".join(op.type for op in group.operators)
+        shapes = ",".join("x".join(map(str, t.shape)) for t in group.reads[:2])
+        entry = describe(store, group, spec, f"{precision} {group.name}", f"{label} {shapes}")
+        packed = zip(reads, spec.packings, strict=True)
+        entry["reads"] = [{**read, "packing": packing} for read, packing in packed]
+        entry["expected"], entry["bound"] = expected, BOUNDS[precision]
+        cases.append(entry)
+    return cases
+
+
+# ---------------------------------------------------------------- check
+
+
+def load_packing() -> Any:
+    """The packing module alone, without its package's other requirements."""
+    path = ROOT / "compiler" / "analysis" / "packing.py"
+    spec = importlib.util.spec_from_file_location("packing", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def called(answer: tuple[Any, ...]) -> Any:
+    """The value of a driver call; raises RuntimeError for an error."""
+    status, *values = answer
+    if int(status) != 0:
+        raise RuntimeError(status.name)
+    return values[0] if values else None
+
+
+class Device:
+    """The first device, its context, and one piece of memory that cases share."""
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        self.driver = driver
+        called(driver.cuInit(0))
+        device = called(driver.cuDeviceGet(0))
+        called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(device))))
+        self.name = called(driver.cuDeviceGetName(80, device)).split(b"\0")[0].decode()
+        self.stream = called(driver.cuStreamCreate(1))
+        self.size, self.memory = 0, 0
+
+    def room(self, size: int) -> int:
+        """The address of at least `size` bytes."""
+        if size > self.size:
+            if self.size:
+                called(self.driver.cuMemFree(self.memory))
+            self.size = max(size, 64 << 20)
+            self.memory = int(called(self.driver.cuMemAlloc(self.size)))
+        return self.memory
+
+    def synchronise(self) -> None:
+        """Wait for the stream."""
+        called(self.driver.cuStreamSynchronize(self.stream))
+
+
+class Case:
+    """One kernel with its buffers laid out in the device's memory."""
+
+    def __init__(self, device: Device, case: dict[str, Any], data: bytes, offset: int):
+        self.device, self.case, self.data = device, case, data
+        sizes = [self.read_array(read) for read in case["reads"]]
+        self.inputs = sizes
+        writes = [math.prod(w["shape"]) * element_bytes(w["dtype"]) for w in case["writes"]]
+        nbytes = [a.nbytes for a in sizes] + writes + case["scratch"]
+        dtypes = [r["dtype"] for r in case["reads"]] + [w["dtype"] for w in case["writes"]]
+        offsets, end = [], 0
+        for i, size in enumerate(nbytes):
+            shift = element_bytes(dtypes[i]) if offset and i < len(dtypes) else 0
+            offsets.append(end + shift)
+            end += (size + shift + 255) // 256 * 256
+        self.end = max(end, 256)
+        base = device.room(self.end)
+        self.addresses = [base + o for o in offsets]
+        self.nbytes = nbytes
+
+    def read_array(self, read: dict[str, Any]) -> numpy.ndarray:
+        """The packed array of a read, as bytes where numpy lacks its dtype."""
+        if "data" not in read:
+            array = random_read(read)
+            if zlib.crc32(array.tobytes()) != read["check"]:
+                raise RuntimeError("numpy draws other numbers here")
+        else:
+            start, size = read["data"]
+            kind = "uint16" if read["dtype"] == "bfloat16" else read["dtype"]
+            array = numpy.frombuffer(self.data[start : start + size], kind).reshape(read["shape"])
+        return numpy.ascontiguousarray(PACKING.apply_packing(array, read["packing"]))
+
+    def upload(self) -> None:
+        """Poison everything, then write the inputs."""
+        driver = self.device.driver
+        called(driver.cuMemsetD8(self.device.memory, 0xFF, self.end))
+        for address, array in zip(self.addresses, self.inputs, strict=False):
+            if array.nbytes:
+                called(driver.cuMemcpyHtoD(address, array.ctypes.data, array.nbytes))
+        called(driver.cuCtxSynchronize())
+
+    def load(self) -> None:
+        """Load the cubin and bind the launches."""
+        driver, (start, size) = self.device.driver, self.case["cubin"]
+        self.module = called(driver.cuModuleLoadData(self.data[start : start + size]))
+        self.calls = []
+        for symbol, args, grid, block, shared in self.case["launches"]:
+            function = called(driver.cuModuleGetFunction(self.module, symbol.encode()))
+            if shared > 48 << 10:
+                attribute = driver.CUfunction_attribute
+                limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                called(driver.cuFuncSetAttribute(function, limit, shared))
+            values = numpy.array([self.addresses[i] for i in args], numpy.uint64)
+            pointers = values.ctypes.data + 8 * numpy.arange(len(args), dtype=numpy.uint64)
+            self.calls.append((function, grid, block, shared, values, pointers.astype("uint64")))
+
+    def launch(self) -> None:
+        """Launch every function once, in order."""
+        for function, grid, block, shared, _, pointers in self.calls:
+            arguments = pointers.ctypes.data if len(pointers) else 0
+            called(
+                self.device.driver.cuLaunchKernel(
+                    function, *grid, *block, shared, self.device.stream, arguments, 0
+                )
+            )
+
+    def results(self) -> list[numpy.ndarray]:
+        """The results' bytes."""
+        outputs = []
+        first = len(self.case["reads"])
+        for i in range(len(self.case["writes"])):
+            content = numpy.empty(self.nbytes[first + i], numpy.uint8)
+            if content.size:
+                address = self.addresses[first + i]
+                called(self.device.driver.cuMemcpyDtoH(content.ctypes.data, address, content.size))
+            outputs.append(content)
+        return outputs
+
+    def microseconds(self) -> float:
+        """The median time of one run within a graph of many."""
+        driver, stream = self.device.driver, self.device.stream
+        called(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode(0)))
+        for _ in range(LAUNCHES):
+            self.launch()
+        graph = called(driver.cuStreamEndCapture(stream))
+        runnable = called(driver.cuGraphInstantiate(graph, 0))
+        begin, end = (called(driver.cuEventCreate(0)) for _ in range(2))
+        times = []
+        for _ in range(REPLAYS):
+            called(driver.cuEventRecord(begin, stream))
+            called(driver.cuGraphLaunch(runnable, stream))
+            called(driver.cuEventRecord(end, stream))
+            self.device.synchronise()
+            times.append(called(driver.cuEventElapsedTime(begin, end)) * 1e3 / LAUNCHES)
+        called(driver.cuGraphExecDestroy(runnable))
+        called(driver.cuGraphDestroy(graph))
+        return sorted(times)[len(times) // 2]
+
+
+PACKING = load_packing()
+
+
+def values_of(content: numpy.ndarray | bytes, dtype: str) -> numpy.ndarray:
+    """Bytes as values that numpy can compare."""
+    if dtype == "bfloat16":
+        wide = numpy.frombuffer(content, "uint16").astype("uint32") << 16
+        return wide.view("float32")
+    return numpy.frombuffer(content, dtype)
+
+
+def compare(case: dict[str, Any], results: list[numpy.ndarray], data: bytes) -> float:
+    """The largest relative error; raises AssertionError when it is out of bounds."""
+    worst = 0.0
+    for content, write, want in zip(results, case["writes"], case["expected"], strict=True):
+        got = values_of(content.tobytes(), write["dtype"])
+        start, size = want["values"]
+        expected = values_of(data[start : start + size], write["dtype"])
+        if "tolerance" in case:
+            rtol, atol = case["tolerance"]
+            numpy.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)
+            continue
+        assert got.dtype.kind != "f" or numpy.isfinite(got).all(), "a result is not finite"
+        start, size = want["places"]
+        got = got[numpy.frombuffer(data[start : start + size], "int64")]
+        error = numpy.abs(got.astype("float64") - expected.astype("float64"))
+        scale = max(float(numpy.linalg.norm(expected.astype("float64"))), 1e-30)
+        relative = float(numpy.linalg.norm(error)) / scale
+        worst = max(worst, relative)
+        assert relative <= case["bound"], f"relative error {relative:.2e}"
+        single = float(error.max()) * math.sqrt(error.size) / scale
+        assert single <= 10 * case["bound"], f"relative error of one element {single:.2e}"
+    return worst
+
+
+def check_one(device: Device, case: dict[str, Any], data: bytes) -> dict[str, Any]:
+    """Run one case with both alignments, then time it."""
+    row: dict[str, Any] = {"name": case["name"], "label": case["label"]}
+    try:
+        for offset in (1, 0):
+            own = Case(device, case, data, offset)
+            own.load()
+            own.upload()
+            own.launch()
+            device.synchronise()
+            row["error"] = compare(case, own.results(), data)
+            if offset:
+                called(device.driver.cuModuleUnload(own.module))
+        row["us"] = own.microseconds() if own.calls else 0.0
+        called(device.driver.cuModuleUnload(own.module))
+        row["status"] = "PASS"
+    except (AssertionError, RuntimeError) as error:
+        row["status"] = "FAIL"
+        row["reason"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return row
+
+
+def check_from(folder: Path, first: int, out: Path) -> int:
+    """Check the cases from one on in this process; 3 when the context broke."""
+    cases = json.loads((folder / "cases.json").read_text())
+    data = (folder / "data.bin").read_bytes()
+    try:
+        device = Device()
+    except (ImportError, RuntimeError) as error:
+        print(f"there is no device to check on: {error}")
+        return NO_DEVICE
+    with out.open("a") as file:
+        for case in cases[first:]:
+            row = check_one(device, case, data)
+            row |= {"flops": case["flops"], "traffic": case["traffic"], "device": device.name}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            if row["status"] == "FAIL" and "RuntimeError" in row["reason"]:
+                return 3
+    return 0
+
+
+def check(folder: Path, out: Path) -> int:
+    """Check all cases, each broken context in a new process; print the table."""
+    total = len(json.loads((folder / "cases.json").read_text()))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("")
+    while (done := len(out.read_text().splitlines())) < total:
+        command = [sys.executable, __file__, "check", str(folder), "--out", str(out)]
+        ran = subprocess.run([*command, "--first", str(done)])
+        if ran.returncode == NO_DEVICE:
+            return NO_DEVICE
+        if len(out.read_text().splitlines()) == done:
+            row = {
+                "name": str(done),
+                "label": "",
+                "status": "FAIL",
+                "reason": f"exit {ran.returncode}",
+            }
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    report(rows)
+    return int(any(row["status"] == "FAIL" for row in rows))
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each model's kernel and each failure, then the counts."""
+    for row in rows:
+        if row["status"] == "PASS" and row["label"].split(" ")[0] != row["label"]:
+            time_us = max(row["us"], 1e-3)
+            print(
+                f"PASS {row['us']:8.2f} us {row['traffic'] / time_us / 1e3:7.0f} GB/s"
+                f" {row['flops'] / time_us / 1e6:7.1f} TFLOP/s  error {row['error']:.1e}"
+                f"  {row['label']}"
+            )
+    for row in rows:
+        if row["status"] == "FAIL":
+            print(f"FAIL {row['name']} {row['label']}: {row['reason']}")
+    failed = sum(row["status"] == "FAIL" for row in rows)
+    print(f"{len(rows) - failed} passed, {failed} failed")
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("action", choices=("prepare", "check"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--models", default="resnet50,inception_v3,bert128,nasnetmobile,unet")
+    parser.add_argument("--no-nodes", action="store_true", help="leave ONNX's node cases out")
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help="where rows go; $OUT/gpu_check.jsonl")
+    given = parser.parse_args()
+    if given.action == "prepare":
+        models = [name for name in given.models.split(",") if name]
+        prepare(given.folder, models, given.arch, not given.no_nodes)
+        return 0
+    out = given.out or Path(os.environ.get("OUT", str(given.folder))) / "gpu_check.jsonl"
+    if given.first is not None:
+        return check_from(given.folder, given.first, out)
+    return check(given.folder, out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Building a module's kernels: distinct ones once, from cache, in workers; errors that name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.errors import KernelError
+from compiler.ir.context import parse_module
+from compiler.kernels import KernelCache, build_kernels, host_target, parse_target
+from compiler.kernels.build import WORKERS_PAY, distinct_groups
+
+GROUP = """
+  %{n} = "dataflow.group"(%x) <{{kernel = "{kernel}"}}> ({{
+  ^bb0(%a: tensor<{size}xf32>):
+    %b = dataflow.op "{type}" named "node{n}" (%a) : (tensor<{size}xf32>) -> tensor<{size}xf32>
+    dataflow.yield %b : tensor<{size}xf32>
+  }}) : (tensor<{size}xf32>) -> tensor<{size}xf32>
+"""
+
+
+def module_of(kernels: list[tuple[str, str]], size: int = 8) -> ModuleOp:
+    """A module with one group for each kernel name and operator type."""
+    groups = "".join(
+        GROUP.format(n=i, kernel=name, type=type, size=size)
+        for i, (name, type) in enumerate(kernels)
+    )
+    text = f"""
+    dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {{
+    ^bb0(%x: tensor<{size}xf32>):
+      {groups}
+      dataflow.yield %{len(kernels) - 1} : tensor<{size}xf32>
+    }}
+    """
+    return parse_module(text)
+
+
+def test_groups_of_one_name_are_built_once(tmp_path: Path):
+    module = module_of([("Relu_a", "Relu"), ("Relu_a", "Relu"), ("Exp_b", "Exp")])
+    assert list(distinct_groups(module)) == ["Relu_a", "Exp_b"]
+    specs = build_kernels(module, "cpu", KernelCache(tmp_path), 1)
+    assert list(specs) == ["Relu_a", "Exp_b"]
+    assert specs["Relu_a"].code.startswith(b"\x7fELF")
+    assert build_kernels(module, "cpu", KernelCache(tmp_path), 1) == specs
+    assert build_kernels(module, "cpu", None, 1).keys() == specs.keys()
+
+
+def test_workers_give_the_same_code_as_the_process_itself():
+    module = module_of([(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)])
+    assert build_kernels(module, "cpu", None, 2) == build_kernels(module, "cpu", None, 1)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_names_kernel_operator_and_node(jobs: int):
+    kernels = [(f"Exp_{i}", "Exp") for i in range(WORKERS_PAY)]
+    module = module_of([*kernels, ("Odd_1", "NoSuchOperator")])
+    with pytest.raises(KernelError, match=r'Odd_1.*NoSuchOperator "node12"'):
+        build_kernels(module, "cpu", None, jobs)
+
+
+def test_an_unknown_target_is_an_error():
+    with pytest.raises(KernelError, match="x86-64-v3"):
+        build_kernels(module_of([("Exp_a", "Exp")]), "tpu", None, 1)
+
+
+def test_targets_have_a_text_form():
+    assert parse_target("cpu") == host_target()
+    assert parse_target(str(host_target())) == host_target()
+    assert parse_target("cpu:x86-64-v3").vector_bytes == 32
+    assert parse_target("cpu:x86-64").vector_bytes == 16
+
+
+def test_a_generic_target_uses_no_wider_registers():
+    specs = {
+        target: build_kernels(module_of([("Exp_a", "Exp")], 512), target, None, 1)["Exp_a"].code
+        for target in ("cpu:x86-64", "cpu:x86-64-v4")
+    }
+    assert specs["cpu:x86-64"] != specs["cpu:x86-64-v4"]
+
+
+WARM = """
+import sys
+from tests.kernels.test_build import module_of
+from compiler.kernels import KernelCache, build_kernels
+build_kernels(module_of([("Relu_a", "Relu")]), "cpu", KernelCache(sys.argv[1]), 1)
+assert ("tvm" in sys.modules) is (sys.argv[2] == "cold"), sys.argv[2]
+"""
+
+
+def test_a_warm_cache_needs_no_tvm(tmp_path: Path):
+    for state in ("cold", "warm"):
+        command = [sys.executable, "-c", WARM, str(tmp_path), state]
+        subprocess.run(command, check=True, env={"PYTHONPATH": ":".join(filter(None, sys.path))})

@@ -1,0 +1,136 @@
+"""The kernel cache: damage, concurrency, crashes, limits, and directories that fail."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+from compiler.errors import KernelError
+from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
+from compiler.kernels.group import Group, TensorInfo
+from compiler.schedule import KernelSpec, Launch
+from tests.kernels.harness import single
+
+LAUNCH = Launch("k_0", (0, 1), (7, 1, 1))
+SPEC = KernelSpec("k", "object", b"\x7fELF\x00code", (LAUNCH,), ("", "pad:0,1"), (64,), 5, 6)
+
+
+def group_of(extent: int = 4) -> Group:
+    array = numpy.zeros((2, extent), "float32")
+    return single("Relu", [array], [TensorInfo("float32", array.shape)])[0]
+
+
+def entries(directory: Path) -> list[Path]:
+    return list(directory.glob("*/*.kernel"))
+
+
+def test_an_entry_comes_back_whole(tmp_path: Path):
+    cache = KernelCache(tmp_path)
+    assert cache.load(group_of(), "cpu:a") is None
+    cache.store(group_of(), "cpu:a", SPEC)
+    assert cache.load(group_of(), "cpu:a") == SPEC
+    assert decode_entry(encode_entry(SPEC)) == SPEC
+
+
+def test_group_and_target_are_part_of_the_key(tmp_path: Path):
+    cache = KernelCache(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    assert cache.load(group_of(5), "cpu:a") is None
+    assert cache.load(group_of(), "cpu:b") is None
+
+
+@pytest.mark.parametrize("position", [0, 20, 60, -1])
+def test_a_flipped_byte_is_warned_of_and_built_anew(tmp_path: Path, position: int):
+    cache = KernelCache(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    content = bytearray(entries(tmp_path)[0].read_bytes())
+    content[position] ^= 1
+    entries(tmp_path)[0].write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.load(group_of(), "cpu:a") is None
+    cache.store(group_of(), "cpu:a", SPEC)
+    assert cache.load(group_of(), "cpu:a") == SPEC
+
+
+@pytest.mark.parametrize("kept", [0, 10, 50, 100])
+def test_a_truncated_entry_is_warned_of(tmp_path: Path, kept: int):
+    cache = KernelCache(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    path = entries(tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.load(group_of(), "cpu:a") is None
+
+
+def test_a_leftover_of_a_crash_is_no_entry_and_is_cleared(tmp_path: Path):
+    cache = KernelCache(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    leftover = entries(tmp_path)[0].parent / "tmpcrash.tmp"
+    leftover.write_bytes(b"half an en")
+    assert cache.status().entries == 1
+    assert cache.load(group_of(), "cpu:a") == SPEC
+    assert cache.clear() == 1
+    assert not leftover.exists()
+    assert cache.status().entries == 0
+
+
+WRITER = """
+import sys
+from tests.kernels.test_cache import SPEC, KernelCache, group_of
+cache = KernelCache(sys.argv[1])
+for _ in range(100):
+    for extent in range(1, 6):
+        found = cache.load(group_of(extent), "cpu:a")
+        assert found is None or found == SPEC
+        cache.store(group_of(extent), "cpu:a", SPEC)
+"""
+
+
+def test_two_processes_write_the_same_entries(tmp_path: Path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-W", "error", "-c", WRITER, str(tmp_path)]
+    writers = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert KernelCache(tmp_path).status().entries == 5
+    assert not list(tmp_path.glob("*/*.tmp"))
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_with_a_remedy(tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    with pytest.raises(KernelError, match="FLOWLOOM_CACHE"):
+        KernelCache(blocked).store(group_of(), "cpu:a", SPEC)
+
+
+def test_the_entries_used_least_recently_go_first(tmp_path: Path):
+    cache = KernelCache(tmp_path, limit=2 * len(encode_entry(SPEC)))
+    for age, extent in enumerate((3, 1, 2)):
+        cache.store(group_of(extent), "cpu:a", SPEC)
+        for path in entries(tmp_path):
+            stat = path.stat()
+            os.utime(path, (stat.st_atime, stat.st_mtime - 100 * (3 - age)))
+    cache.load(group_of(3), "cpu:a")
+    cache.trim()
+    assert cache.load(group_of(3), "cpu:a") == SPEC
+    assert cache.load(group_of(1), "cpu:a") is None
+    assert cache.status().entries == 2
+
+
+def test_status_counts_by_target(tmp_path: Path):
+    cache = KernelCache(tmp_path)
+    cache.store(group_of(), "cpu:a", SPEC)
+    cache.store(group_of(), "cpu:b:+avx2", SPEC)
+    status = cache.status()
+    assert status.entries == len(status.targets) == 2
+    assert status.nbytes == 2 * len(encode_entry(SPEC))
+
+
+def test_the_environment_names_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "here"))
+    assert KernelCache().directory == tmp_path / "here"
+    monkeypatch.delenv("FLOWLOOM_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert KernelCache().directory == tmp_path / "flowloom" / "kernels"

@@ -1,0 +1,38 @@
+"""Packings against numpy, and what they refuse."""
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.analysis.packing import apply_packing, packed_shape
+
+
+def test_blocks_of_sixteen_channels():
+    weight = numpy.arange(51 * 3 * 7 * 7, dtype="float32").reshape(51, 3, 7, 7)
+    packing = "pad:13,0,0,0|reshape:4,16,3,7,7|transpose:0,2,3,4,1"
+    packed = apply_packing(weight, packing)
+    assert packed.shape == packed_shape(weight.shape, packing) == (4, 3, 7, 7, 16)
+    assert packed.flags.c_contiguous
+    assert packed[2, 1, 3, 4, 5] == weight[37, 1, 3, 4]
+    assert (packed[3, ..., 3:] == 0).all()
+
+
+def test_the_empty_packing_changes_nothing():
+    weight = numpy.arange(6).reshape(2, 3)
+    assert (apply_packing(weight, "") == weight).all()
+
+
+@given(st.permutations(range(4)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_no_element_is_lost(order: list[int], pads: list[int]):
+    weight = numpy.arange(1, 121).reshape(2, 3, 4, 5)
+    packing = f"pad:{','.join(map(str, pads))}|transpose:{','.join(map(str, order))}"
+    packed = apply_packing(weight, packing)
+    assert packed.shape == packed_shape(weight.shape, packing)
+    assert sorted(packed[packed > 0]) == list(range(1, 121))
+
+
+@pytest.mark.parametrize("packing", ["pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1"])
+def test_a_packing_that_does_not_fit_is_refused(packing: str):
+    with pytest.raises(ValueError, match="packing"):
+        apply_packing(numpy.zeros((2, 3)), packing)
