@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frontend": {"ir", "analysis"},
     "kernels": {"ir", "analysis"},
     "backends": {"ir", "analysis"},
+    "profile": {"ir", "analysis", "backends"},
     "export": {"ir", "analysis", "backends"},
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
@@ -22,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
 }
 ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
-WITHOUT_XDSL = ("schedule", "errors", "backends", "export", "module")
+WITHOUT_XDSL = ("schedule", "errors", "backends", "profile", "export", "module")
 
 
 def imports(path: Path) -> set[str]:

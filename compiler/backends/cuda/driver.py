@@ -336,6 +336,8 @@ class CudaDriver:
         params = self._cu.CUDA_MEMCPY3D()
         kind = self._cu.CUmemorytype
         params.WidthInBytes, params.Height, params.Depth = nbytes, 1, 1
+        params.srcPitch = params.dstPitch = nbytes
+        params.srcHeight = params.dstHeight = 1
         if direction == "to_device":
             params.srcMemoryType, params.srcHost = kind.CU_MEMORYTYPE_HOST, source
         else:

@@ -49,8 +49,16 @@ def fingerprint(array: Any) -> object:
     """
     if getattr(array, "is_cuda", False) and hasattr(array, "data_ptr"):
         return array.data_ptr(), array.dtype, array.shape, array.stride()
-    interface = getattr(array, "__cuda_array_interface__", None)
+    interface = _interface(array)
     return object() if interface is None else interface
+
+
+def _interface(array: Any) -> dict[str, Any] | None:
+    """An array's interface; None if it has none (PyTorch raises for types it cannot express)."""
+    try:
+        return array.__cuda_array_interface__
+    except (AttributeError, KeyError, RuntimeError, TypeError):
+        return None
 
 
 def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None:
@@ -60,7 +68,7 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
     """
     if isinstance(array, np.ndarray):
         return None
-    interface = getattr(array, "__cuda_array_interface__", None)
+    interface = _interface(array)
     if interface is not None:
         return _from_interface(interface, array)
     if not hasattr(array, "__dlpack_device__"):
@@ -138,6 +146,7 @@ class DeviceArray:
 
     def numpy(self) -> Array:
         """A copy in host memory, made once all queued on the device's default stream is done."""
+        self._driver.make_current()
         pinned = Pinned(self._driver, max(1, self.nbytes))
         stream = self._driver.create_stream(ordered_with_default=True)
         self._driver.copy(pinned.address, self.address, self.nbytes, stream)

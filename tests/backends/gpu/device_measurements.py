@@ -12,6 +12,7 @@ from typing import Any
 
 from compiler.backends.gpu.choose import measure_bindings, measured_choice
 from compiler.backends.gpu.executor import MODES
+from compiler.profile.measure import measure_kernels
 from compiler.schedule import Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
 from tests.backends.gpu.cases import Case, Mix, case
@@ -90,6 +91,22 @@ def check_choice() -> str:
     return f"chosen {choice.name} of {times} us"
 
 
+def check_profile() -> str:
+    """A kernel that waits 6000 clocks is timed as about that, and the time finds its way back."""
+    found, driver = independent(8), on.device()
+    text = f"#define WAIT {on.WAITS['work']}\n"
+    text += "".join(mix.cuda() for mix in found.functions.values())
+    image = on.compile_cubin(text, driver.device.architecture)
+    specs = found.specs(lambda _: image)
+    times = measure_kernels(driver, found.schedule, specs)
+    record = next(iter(times.records.values()))
+    assert 2000 < record.warm < 30000, record
+    assert times.costs(specs.values(), driver.device) == {"chain": record.warm}
+    return (
+        f"warm {record.warm:.0f} ns [{record.low:.0f}, {record.high:.0f}], cold {record.cold:.0f}"
+    )
+
+
 def check_overhead() -> str:
     """Queueing a run on device buffers costs the host at most 10 us above an empty graph."""
     overhead: Any = SimpleNamespace(**run_path(str(OVERHEAD)))
@@ -108,5 +125,6 @@ CHECKS: tuple[Callable[[], str], ...] = (
     check_overlap,
     check_bindings,
     check_choice,
+    check_profile,
     check_overhead,
 )

@@ -21,6 +21,7 @@ NEED_A_GPU = {
     "check_overlap",
     "check_choice",
     "check_overhead",
+    "check_profile",
 }
 REPEATED = {"check_replays": 20, "check_host_replays": 8, "check_two_threads": 10}
 

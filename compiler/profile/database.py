@@ -1,0 +1,98 @@
+"""A database of kernel times, keyed by kernel, device, clock and driver; merged across machines."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.backends.gpu.driver import DeviceInfo
+from compiler.errors import ArtifactError
+from compiler.schedule import KernelSpec
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a time belongs to."""
+
+    kernel: str
+    device: str
+    clock_khz: int
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Median nanoseconds of one kernel in a chain of launches, with warm and with cold caches.
+
+    `low` and `high` bound the warm median at 95 %; `count` is the number of samples.
+    """
+
+    warm: float
+    cold: float
+    low: float
+    high: float
+    count: int
+
+
+def kernel_hash(kernel: KernelSpec) -> str:
+    """What identifies a kernel's code and launches, whatever its name."""
+    parts = repr((kernel.language, kernel.launches, kernel.workspaces)).encode() + kernel.code
+    return hashlib.sha256(parts).hexdigest()[:24]
+
+
+def key_of(kernel: KernelSpec, device: DeviceInfo) -> Key:
+    """The key of a kernel on a device."""
+    return Key(kernel_hash(kernel), device.name, device.clock_khz, device.driver_version)
+
+
+class Database:
+    """Records by key; of two records of one key, the one with more samples is kept."""
+
+    def __init__(self, records: Mapping[Key, Record] | None = None) -> None:
+        self.records = dict(records or {})
+
+    def add(self, key: Key, record: Record) -> None:
+        """Put a record in."""
+        old = self.records.get(key)
+        if old is None or (record.count, record.warm) >= (old.count, old.warm):
+            self.records[key] = record
+
+    def merge(self, other: "Database") -> None:
+        """Take over another machine's records; the order of merging does not matter."""
+        for key, record in other.records.items():
+            self.add(key, record)
+
+    def costs(self, kernels: Iterable[KernelSpec], device: DeviceInfo) -> dict[str, float]:
+        """Warm nanoseconds by kernel name, of those kernels that were measured on this device."""
+        keys = {kernel.name: key_of(kernel, device) for kernel in kernels}
+        return {n: self.records[key].warm for n, key in keys.items() if key in self.records}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON, sorted, in place of an older file only once it is complete."""
+        entries = [asdict(k) | asdict(r) for k, r in self.records.items()]
+        entries.sort(key=lambda entry: tuple(str(entry[f]) for f in Key.__dataclass_fields__))
+        temporary = Path(f"{os.fspath(path)}.tmp")
+        text = json.dumps({"format": FORMAT, "kernels": entries}, indent=1)
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Database":
+        """Read a saved database; ArtifactError if it is damaged or of another format."""
+        try:
+            data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+            if data["format"] != FORMAT:
+                raise ArtifactError(f"{path}: format {data['format']}, this version reads {FORMAT}")
+            return cls({_part(Key, each): _part(Record, each) for each in data["kernels"]})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"{path} is no database of kernel times ({error}): measure again"
+            raise ArtifactError(message) from error
+
+
+def _part(kind: Any, entry: Mapping[str, Any]) -> Any:
+    return kind(**{name: entry[name] for name in kind.__dataclass_fields__})

@@ -1,0 +1,99 @@
+"""Times every distinct kernel of a schedule on its device (PPD, section 4.3: mini-benchmarks)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
+from compiler.backends.gpu.timing import Timing, summarize
+from compiler.backends.memory import Array, numpy_dtype
+from compiler.profile.database import Database, Record, key_of
+from compiler.schedule import KernelSpec, Schedule, Task, View
+
+CHAIN = 20
+"""Launches in one timed graph: a kernel's time then includes what a dependent launch costs."""
+
+WARM_UP = 3
+
+
+def measure_kernels(
+    driver: Driver, schedule: Schedule, kernels: Mapping[str, KernelSpec], samples: int = 15
+) -> Database:
+    """Time each distinct kernel on buffers of its own, with warm caches and with cold ones."""
+    driver.make_current()
+    functions, found = Functions(driver, schedule, kernels), Database()
+    tasks = {task.kernel: task for task in schedule.tasks}
+    flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache")
+    stream = driver.create_stream()
+    for name, task in tasks.items():
+        block, addresses = _buffers(driver, task)
+        calls = [
+            driver.call(f, x.grid, x.block, x.shared_bytes, [addresses[i] for i in x.args])
+            for f, x in functions.of[name]
+        ]
+        record = _record(driver, calls, flush, stream, samples)
+        found.add(key_of(kernels[name], driver.device), record)
+        driver.free(block)
+    driver.destroy_stream(stream)
+    driver.free(flush)
+    functions.close()
+    return found
+
+
+def _record(
+    driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
+) -> Record:
+    """Warm: a chain of launches. Cold: a chain with a cache flush before each, less the flushes."""
+    warm = _chain_time(driver, calls, 0, stream, samples)
+    both = _chain_time(driver, calls, flush, stream, samples)
+    alone = _chain_time(driver, (), flush, stream, samples)
+    cold = max(warm.median, both.median - alone.median)
+    return Record(warm.median, cold, warm.low, warm.high, warm.count)
+
+
+def _chain_time(
+    driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
+) -> Timing:
+    """Nanoseconds of one link of a chain, from events around the chain's graph."""
+    graph, last = driver.create_graph(), tuple[Handle, ...]()
+    for _ in range(CHAIN):
+        if flush:
+            last = (driver.add_fill(graph, last, flush, 0, 2 * driver.device.l2_bytes),)
+        for call in calls:
+            last = (driver.add_call(graph, last, call),)
+    executable = driver.instantiate(graph, stream)
+    start, end = (driver.create_event(timing=True) for _ in range(2))
+    times: list[float] = []
+    for _ in range(WARM_UP + samples):
+        driver.record(start, stream)
+        driver.launch_graph(executable, stream)
+        driver.record(end, stream)
+        driver.synchronize_event(end)
+        times.append(driver.elapsed(start, end) / CHAIN)
+    for event in (start, end):
+        driver.destroy_event(event)
+    driver.destroy_executable(executable)
+    driver.destroy_graph(graph)
+    return summarize(times[WARM_UP:])
+
+
+def _buffers(driver: Driver, task: Task) -> tuple[int, list[int]]:
+    """A block with room for a task's operands and results, and their addresses; operands random.
+
+    Integers are 0 or 1, which are valid indices.
+    """
+    views, chance = task.reads + task.writes, np.random.default_rng(0)
+    block = reserve(driver, sum(aligned(v.nbytes) for v in views), f"kernel {task.kernel!r}")
+    ends = np.cumsum([0, *(aligned(view.nbytes) for view in views)])
+    addresses = [block + int(end) for end in ends[:-1]]
+    filled = zip(addresses, task.reads, strict=False)
+    upload(driver, [(address, _random(chance, view)) for address, view in filled])
+    return block, addresses
+
+
+def _random(chance: np.random.Generator, view: View) -> Array:
+    floats = chance.standard_normal(view.shape, np.float32)
+    data = floats if "float" in view.dtype else chance.integers(0, 2, view.shape)
+    return as_bytes(np.ascontiguousarray(data.astype(numpy_dtype(view.dtype))))
