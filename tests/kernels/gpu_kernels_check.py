@@ -48,6 +48,11 @@ def random_read(read: dict[str, Any]) -> numpy.ndarray:
     return numpy.ascontiguousarray(array)
 
 
+def piece(data: bytes, place: list[int]) -> bytes:
+    """The bytes that were put at a place of the data file."""
+    return zlib.decompress(data[place[0] : place[0] + place[1]])
+
+
 def load_packing() -> Any:
     """The packing module alone, without its package's other requirements."""
     path = ROOT / "compiler" / "analysis" / "packing.py"
@@ -124,9 +129,8 @@ class Case:
             if zlib.crc32(array.tobytes()) != read["check"]:
                 raise RuntimeError("numpy draws other numbers here")
         else:
-            start, size = read["data"]
             kind = "uint16" if read["dtype"] == "bfloat16" else read["dtype"]
-            array = numpy.frombuffer(self.data[start : start + size], kind).reshape(read["shape"])
+            array = numpy.frombuffer(piece(self.data, read["data"]), kind).reshape(read["shape"])
         return numpy.ascontiguousarray(PACKING.apply_packing(array, read["packing"]))
 
     def upload(self) -> None:
@@ -140,8 +144,8 @@ class Case:
 
     def load(self) -> None:
         """Load the cubin and bind the launches."""
-        driver, (start, size) = self.device.driver, self.case["cubin"]
-        self.module = called(driver.cuModuleLoadData(self.data[start : start + size]))
+        driver = self.device.driver
+        self.module = called(driver.cuModuleLoadData(piece(self.data, self.case["cubin"])))
         self.calls = []
         for symbol, args, grid, block, shared in self.case["launches"]:
             function = called(driver.cuModuleGetFunction(self.module, symbol.encode()))
@@ -212,15 +216,13 @@ def compare(case: dict[str, Any], results: list[numpy.ndarray], data: bytes) -> 
     worst = 0.0
     for content, write, want in zip(results, case["writes"], case["expected"], strict=True):
         got = values_of(content.tobytes(), write["dtype"])
-        start, size = want["values"]
-        expected = values_of(data[start : start + size], write["dtype"])
+        expected = values_of(piece(data, want["values"]), write["dtype"])
         if "tolerance" in case:
             rtol, atol = case["tolerance"]
             numpy.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)
             continue
         assert got.dtype.kind != "f" or numpy.isfinite(got).all(), "a result is not finite"
-        start, size = want["places"]
-        got = got[numpy.frombuffer(data[start : start + size], "int64")]
+        got = got[numpy.frombuffer(piece(data, want["places"]), "int64")]
         error = numpy.abs(got.astype("float64") - expected.astype("float64"))
         scale = max(float(numpy.linalg.norm(expected.astype("float64"))), 1e-30)
         relative = float(numpy.linalg.norm(error)) / scale

@@ -47,7 +47,8 @@ class Store:
         self.file, self.size = path.open("wb"), 0
 
     def put(self, content: bytes) -> list[int]:
-        """Append bytes; returns where they are."""
+        """Append bytes, compressed; returns where they are."""
+        content = zlib.compress(content)
         self.file.write(content)
         self.size += len(content)
         return [self.size - len(content), len(content)]
