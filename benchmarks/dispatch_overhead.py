@@ -2,7 +2,9 @@
 
 `python benchmarks/dispatch_overhead.py [--tasks N] [--runs N] [--threads N ...] [--json]`.
 Prints microseconds a task, the median over runs of a run's time divided by its tasks; and the time
-from the call of `run` to the first kernel, by a kernel that reads the clock.
+from the call of `run` to the first kernel, by a kernel that reads the clock. A stream belongs to no
+thread, and the caller may execute all these empty tasks before others wake: tokens are timed here,
+not hand-offs from one processor to another.
 """
 
 import argparse

@@ -23,6 +23,8 @@ from compiler.module import Module, load
 if TYPE_CHECKING:
     import onnx
 
+    from compiler.pipeline import DEFAULT_PIPELINE
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -48,6 +50,7 @@ def compile(
     target: str = "cpu",
     pipeline: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    arch: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
     dump_ir: str | os.PathLike[str] | None = None,
@@ -56,31 +59,34 @@ def compile(
 
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
     dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`).
-    `precision` is one of the target's (cpu: fp32). `threads` is how many cores a run may use
-    (default: all that the process may use). `dump_ir` is a directory for one IR file a pass.
-    Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError, PipelineError,
-    ScheduleError, KernelError or DeviceError.
+    `arch` is what kernels are compiled for (cuda: the device's, else sm_90; cpu: this host).
+    `precision` is how products are computed (cpu: fp32; cuda: tf32 by default, fp32, fp16 or
+    bf16). `threads` is how many cores a run may use on the CPU (default: all available).
+    No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
+    one IR file a pass. Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
+    PipelineError, ScheduleError, KernelError or DeviceError.
     """
-    from compiler.build import Settings, build
+    from compiler import pipeline as pipelines
+    from compiler.build import Settings, build, full_target
     from compiler.kernels import KernelCache
-    from compiler.pipeline import DEFAULT_PIPELINE
 
-    spec = pipeline if pipeline is not None else DEFAULT_PIPELINE
-    settings = Settings(target, spec, precision, dump_ir, cache=KernelCache())
+    spec = pipeline if pipeline is not None else pipelines.DEFAULT_PIPELINE
+    settings = Settings(full_target(target, arch, precision), spec, dump_ir, cache=KernelCache())
+    options: dict[str, Any] = {} if threads is None else {"threads": threads}
     built = build(model, input_shapes, settings)
     return Module(
         built.target,
         built.schedule,
         built.kernels,
         built.weights,
-        threads=threads,
         build_seconds=built.seconds,
+        **options,
     )
 
 
 def __getattr__(name: str) -> Any:
     if name == "DEFAULT_PIPELINE":
-        from compiler.pipeline import DEFAULT_PIPELINE
+        from compiler import pipeline
 
-        return DEFAULT_PIPELINE
+        return pipeline.DEFAULT_PIPELINE
     raise AttributeError(f"module 'compiler' has no attribute {name!r}")

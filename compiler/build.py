@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.packing import apply_packing
+from compiler.backends.cuda.target import architecture
 from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {"cpu": ("fp32",)}
+PRECISIONS = {"cpu": ("fp32",), "cuda": ("tf32", "fp32", "fp16", "bf16")}
 """The precisions of each target that kernels can be built for, its default first."""
 
 
@@ -59,8 +60,8 @@ class Settings:
     """What decides a build besides the model; see `compiler.compile`."""
 
     target: str
+    """With everything that decides the kernels: see `full_target`."""
     pipeline: str
-    precision: str | None = None
     dump_ir: str | os.PathLike[str] | None = None
     cache: KernelCache | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
@@ -72,7 +73,6 @@ def build(
     settings: Settings,
 ) -> Build:
     """Compile a model; bad settings are found before the model is read."""
-    check_target(settings.target, settings.precision)
     parse(settings.pipeline)
     start = perf_counter()
     imported = import_model(model, input_shapes)
@@ -102,14 +102,23 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     return Build(settings.target, schedule, kernels, packed, clock.seconds, timings)
 
 
-def check_target(target: str, precision: str | None) -> None:
-    """Raise DeviceError for a target or a precision that kernels cannot be built for."""
-    name = target.partition(":")[0]
+def full_target(target: str, arch: str | None = None, precision: str | None = None) -> str:
+    """A target with everything that decides its kernels, such as `cuda:sm_90:tf32`.
+
+    CUDA's architecture is the device's where none is given, or sm_90 without a device. Raises
+    DeviceError for an unknown target or precision, or an architecture where there is none.
+    """
+    name, _, rest = target.partition(":")
     if name not in PRECISIONS:
         raise DeviceError(f"unknown target {target!r}; the targets are {', '.join(PRECISIONS)}")
     if precision is not None and precision not in PRECISIONS[name]:
         known = ", ".join(PRECISIONS[name])
-        raise DeviceError(f"target {target!r} has no precision {precision!r}; it has {known}")
+        raise DeviceError(f"target {name!r} has no precision {precision!r}; it has {known}")
+    if name == "cpu":
+        return ":".join(part for part in (name, arch or rest) if part)
+    named, _, exact = rest.partition(":")
+    chosen = arch or named or architecture(name)
+    return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 
 def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
@@ -124,10 +133,11 @@ def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
 def packed_weights(module: ModuleOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
     return {
-        op.allocation_name: np.ascontiguousarray(
+        op.allocation_name: np.asarray(
             apply_packing(weights[op.key.data], op.packing.data)
             if op.packing is not None
-            else weights[op.key.data]
+            else weights[op.key.data],
+            order="C",
         )
         for op in module.walk()
         if isinstance(op, taskflow.WeightOp)

@@ -2,17 +2,18 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
-from compiler.backends.base import Array, Executor, MemoryReport, backend
+from compiler.backends.base import Array, Executable, Executor, MemoryReport, backend
 from compiler.backends.memory import place_weights
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.schedule import Allocation, KernelSpec, Schedule
+from compiler.schedule import Allocation, AllocationKind, KernelSpec, Schedule
 
 
 class Module:
-    """A schedule, its kernels and its packed weights, loaded on the device of its target."""
+    """A schedule, its kernels and its packed weights, ready for the device of its target."""
 
     def __init__(
         self,
@@ -25,22 +26,36 @@ class Module:
         build_seconds: Mapping[str, float] | None = None,
         **options: Any,
     ):
-        """Load on the backend that the target names.
+        """Take what was compiled; the backend that the target names loads it when first run.
 
         `weights` are packed, by allocation name. `options` are the backend's own, such as the
         CPU's `threads`. `requirements` default to what the target's code needs on this host;
         `build_seconds` is the time of each step of the compilation, empty for a loaded module.
         """
-        chosen = backend(target)
+        self._backend = backend(target)
         self.target = target
         self.schedule = schedule
         self.kernels = dict(kernels)
         self.build_seconds = dict(build_seconds or {})
         self.requirements = dict(
-            chosen.requirements(target) if requirements is None else requirements
+            self._backend.requirements(target) if requirements is None else requirements
         )
         self._weights = place_weights(schedule, weights)
-        self._executable = chosen.load(schedule, self.kernels, self._weights, **options)
+        self._options, self._lock = options, Lock()
+        self._loaded: Executable | None = None
+
+    @property
+    def executable(self) -> Executable:
+        """The schedule on its device: loaded when first needed, so that saving needs no device.
+
+        Raises DeviceError if the device is missing or too small.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._backend.load(
+                    self.schedule, self.kernels, self._weights, **self._options
+                )
+            return self._loaded
 
     @property
     def inputs(self) -> Sequence[Allocation]:
@@ -55,12 +70,12 @@ class Module:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of each executor's arena and of the code."""
-        return self._executable.memory
+        return self.executable.memory
 
     @property
     def threads(self) -> int:
         """How many threads of the host work on a run."""
-        return self._executable.threads
+        return self.executable.threads
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once: arrays by input name in, arrays by output name out, in the model's order.
@@ -69,11 +84,11 @@ class Module:
         the CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
         for a missing or unknown name, a wrong dtype or a wrong shape.
         """
-        return self._executable.run(inputs, **options)
+        return self.executable.run(inputs, **options)
 
     def executor(self, **options: Any) -> Executor:
         """An executor of one's own: it shares code and weights, and has its own arena."""
-        return self._executable.executor(**options)
+        return self.executable.executor(**options)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the artifact that `compiler.load` reads, in place of an older one.
@@ -85,16 +100,20 @@ class Module:
 
     def close(self) -> None:
         """Release idle threads and arenas; the next run takes new ones."""
-        self._executable.close()
+        if self._loaded is not None:
+            self._loaded.close()
 
     def summary(self) -> str:
         """One line: target, tasks, kernels, streams and memory."""
-        memory = self.memory
+        code = sum(len(kernel.code) for kernel in self.kernels.values())
         return (
             f"{self.target}, {len(self.schedule.tasks)} tasks of {len(self.kernels)} kernels on "
-            f"{self.schedule.streams} streams, weights {memory.weights / 1e6:.1f} MB, arena "
-            f"{memory.arena / 1e6:.1f} MB, code {memory.code / 1e6:.1f} MB"
+            f"{self.schedule.streams} streams, weights {self._megabytes('weight')}, arena "
+            f"{self._megabytes('arena')}, code {code / 1e6:.1f} MB"
         )
+
+    def _megabytes(self, kind: AllocationKind) -> str:
+        return f"{sum(a.nbytes for a in self.schedule.of_kind(kind)) / 1e6:.1f} MB"
 
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"
@@ -110,7 +129,7 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
     if threads is not None:
         options["threads"] = threads
     found = artifact.load(directory, lambda target, needed: backend(target).check(needed))
-    return Module(
+    module = Module(
         found.target,
         found.schedule,
         found.kernels,
@@ -118,3 +137,5 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
         requirements=found.requirements,
         **options,
     )
+    _ = module.executable
+    return module

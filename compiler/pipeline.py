@@ -22,7 +22,7 @@ from compiler.passes import PASSES
 DEFAULT_PIPELINE = """
     canonicalize,
     fuse,
-    partition{policy=ppd max-nodes=8},
+    partition{policy=none},
     assign-streams{policy=opara streams=4},
     order-launches{policy=critical-path},
     lower-to-taskflow,

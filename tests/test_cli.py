@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,7 +31,8 @@ def model(tmp_path: Path) -> Path:
     )
     path = tmp_path / "small.onnx"
     opset = helper.make_opsetid("", 18)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    save: Any = onnx.save
+    save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
     return path
 
 

@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": {"ir", "analysis", "backends"},
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
-    "build": {"ir", "analysis", "frontend", "kernels", "pipeline"},
+    "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends"},
     "schedule": set(),
     "errors": set(),
 }

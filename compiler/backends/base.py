@@ -16,7 +16,10 @@ from compiler.schedule import KernelSpec, Schedule
 
 Array = NDArray[Any]
 
-BACKENDS = {"cpu": "compiler.backends.cpu.driver"}
+BACKENDS = {
+    "cpu": "compiler.backends.cpu.driver",
+    "cuda": "compiler.backends.cuda.build",
+}
 """The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
 
 

@@ -33,7 +33,8 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
-    parser.add_argument("--precision", help="arithmetic of the kernels (cpu: fp32)")
+    parser.add_argument("--arch", help="architecture of the kernels, such as sm_90 for cuda")
+    parser.add_argument("--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda")
     parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
 

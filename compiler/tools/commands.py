@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,7 @@ def _compile(options: Namespace) -> compiler.Module:
         target=options.target,
         pipeline=options.pipeline,
         input_shapes=dict(options.input_shape),
+        arch=options.arch,
         precision=options.precision,
         threads=getattr(options, "threads", None),
         dump_ir=options.dump_ir,
@@ -193,7 +194,7 @@ def _statistics(array: Array) -> str:
 def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
     temporary = path.with_name(f".{path.name}.tmp.npz")
     try:
-        np.savez(temporary, **outputs)
+        np.savez(temporary, **cast(Any, outputs))
         temporary.replace(path)
     except OSError as error:
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error

@@ -72,8 +72,9 @@ def _difference(name: str, actual: Array, expected: Array, rtol: float, atol: fl
 
 def session(model: Any, threads: int | None = None) -> Any:
     """An onnxruntime CPU session of a path, bytes or ModelProto."""
-    import onnxruntime
+    import onnxruntime as untyped
 
+    onnxruntime: Any = untyped
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if threads is not None:

@@ -109,7 +109,7 @@ def run(case: Case, target: str) -> None:
     check(group, arrays if addend is None else [*arrays, addend], results, target)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases(), targets)
 def test_any_convolution(case: Case, target: str) -> None:
     run(case, target)

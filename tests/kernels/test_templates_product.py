@@ -31,7 +31,7 @@ def run(
     check(group, reads, expected(product, addend), target)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     st.lists(st.integers(1, 3), max_size=2),
     extents,
@@ -53,7 +53,7 @@ def test_any_product_with_one_matrix(
     run((*batch, rows, depth), (depth, columns), target, constant, prologue, residual)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data(), extents, extents, extents, targets, st.booleans())
 def test_any_batched_product(
     data: st.DataObject, rows: int, depth: int, columns: int, target: str, prologue: bool
@@ -85,7 +85,7 @@ def test_special_product(name: str, constant: bool) -> None:
     run(*SPECIAL[name], "cpu", constant, residual=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     extents,
     extents,

@@ -115,7 +115,7 @@ def run(case: Case, target: str) -> None:
     check(group, arrays if addend is None else [*arrays, addend], results, target)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cases(), targets)
 def test_any_transposed_convolution(case: Case, target: str) -> None:
     run(case, target)

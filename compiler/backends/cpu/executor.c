@@ -22,7 +22,7 @@ extern int pthread_cond_wait(opaque *, opaque *), pthread_cond_broadcast(opaque 
 extern int sched_yield(void);
 extern void cpu_pause(void); /* the host's spin-wait hint, defined when this is loaded */
 
-enum { PAUSES = 64, YIELDS = 256 }; /* fruitless rounds before a thread yields, and then sleeps */
+enum { PAUSES = 1000 }; /* fruitless rounds before a thread gives its processor away */
 
 typedef void kernel(void **buffers, int64_t begin, int64_t end);
 
@@ -184,11 +184,12 @@ static int work(engine *e, int64_t home) {
     return 0;
 }
 
+/* Sleeps rather than yields: on a busy machine a yield costs a time slice, a sleeper is woken at once. */
 static void work_until(engine *e, int64_t home, _Atomic int64_t *flag, int64_t value) {
     for (int64_t rounds = 0; GET(*flag) != value; rounds++) {
         int64_t seen = atomic_load(&e->events);
         if (work(e, home)) rounds = 0;
-        else if (rounds < PAUSES + YIELDS) spin(rounds);
+        else if (rounds < PAUSES) cpu_pause();
         else if (GET(*flag) != value) sleep_unless_news(e, seen);
     }
 }

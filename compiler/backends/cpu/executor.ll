@@ -1,4 +1,4 @@
-; executor.c sha256 00a779f958fb183a2a37c5ecdbfe54d9c50f8e41881683fd9ab7fdc2d3877f76
+; executor.c sha256 97c747551fb69f05f95ad029fca5a3269558a963755a3fe280830965c2765c60
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, [56 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }
@@ -183,14 +183,14 @@ define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2,
   store i64 0, ptr %9, align 8
   br label %14
 
-14:                                               ; preds = %47, %4
+14:                                               ; preds = %46, %4
   %15 = load ptr, ptr %7, align 8
   %16 = load atomic i64, ptr %15 acquire, align 8
   store i64 %16, ptr %10, align 8
   %17 = load i64, ptr %10, align 8
   %18 = load i64, ptr %8, align 8
   %19 = icmp ne i64 %17, %18
-  br i1 %19, label %20, label %50
+  br i1 %19, label %20, label %49
 
 20:                                               ; preds = %14
   %21 = load ptr, ptr %5, align 8
@@ -207,49 +207,48 @@ define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2,
 
 29:                                               ; preds = %20
   store i64 0, ptr %9, align 8
-  br label %46
+  br label %45
 
 30:                                               ; preds = %20
   %31 = load i64, ptr %9, align 8
-  %32 = icmp slt i64 %31, 320
-  br i1 %32, label %33, label %35
+  %32 = icmp slt i64 %31, 1000
+  br i1 %32, label %33, label %34
 
 33:                                               ; preds = %30
-  %34 = load i64, ptr %9, align 8
-  call void @spin(i64 noundef %34)
-  br label %45
-
-35:                                               ; preds = %30
-  %36 = load ptr, ptr %7, align 8
-  %37 = load atomic i64, ptr %36 acquire, align 8
-  store i64 %37, ptr %13, align 8
-  %38 = load i64, ptr %13, align 8
-  %39 = load i64, ptr %8, align 8
-  %40 = icmp ne i64 %38, %39
-  br i1 %40, label %41, label %44
-
-41:                                               ; preds = %35
-  %42 = load ptr, ptr %5, align 8
-  %43 = load i64, ptr %11, align 8
-  call void @sleep_unless_news(ptr noundef %42, i64 noundef %43)
+  call void @cpu_pause()
   br label %44
 
-44:                                               ; preds = %41, %35
+34:                                               ; preds = %30
+  %35 = load ptr, ptr %7, align 8
+  %36 = load atomic i64, ptr %35 acquire, align 8
+  store i64 %36, ptr %13, align 8
+  %37 = load i64, ptr %13, align 8
+  %38 = load i64, ptr %8, align 8
+  %39 = icmp ne i64 %37, %38
+  br i1 %39, label %40, label %43
+
+40:                                               ; preds = %34
+  %41 = load ptr, ptr %5, align 8
+  %42 = load i64, ptr %11, align 8
+  call void @sleep_unless_news(ptr noundef %41, i64 noundef %42)
+  br label %43
+
+43:                                               ; preds = %40, %34
+  br label %44
+
+44:                                               ; preds = %43, %33
   br label %45
 
-45:                                               ; preds = %44, %33
+45:                                               ; preds = %44, %29
   br label %46
 
-46:                                               ; preds = %45, %29
-  br label %47
-
-47:                                               ; preds = %46
-  %48 = load i64, ptr %9, align 8
-  %49 = add nsw i64 %48, 1
-  store i64 %49, ptr %9, align 8
+46:                                               ; preds = %45
+  %47 = load i64, ptr %9, align 8
+  %48 = add nsw i64 %47, 1
+  store i64 %48, ptr %9, align 8
   br label %14
 
-50:                                               ; preds = %14
+49:                                               ; preds = %14
   ret void
 }
 
@@ -360,24 +359,7 @@ define internal i32 @work(ptr noundef %0, i64 noundef %1) {
   ret i32 %46
 }
 
-define internal void @spin(i64 noundef %0) {
-  %2 = alloca i64, align 8
-  store i64 %0, ptr %2, align 8
-  %3 = load i64, ptr %2, align 8
-  %4 = icmp slt i64 %3, 64
-  br i1 %4, label %5, label %6
-
-5:                                                ; preds = %1
-  call void @cpu_pause()
-  br label %8
-
-6:                                                ; preds = %1
-  %7 = call i32 @sched_yield()
-  br label %8
-
-8:                                                ; preds = %6, %5
-  ret void
-}
+declare void @cpu_pause()
 
 define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
   %3 = alloca ptr, align 8
@@ -1152,7 +1134,24 @@ define internal i32 @claim(ptr noundef %0, ptr noundef %1) {
   ret i32 %72
 }
 
-declare void @cpu_pause()
+define internal void @spin(i64 noundef %0) {
+  %2 = alloca i64, align 8
+  store i64 %0, ptr %2, align 8
+  %3 = load i64, ptr %2, align 8
+  %4 = icmp slt i64 %3, 1000
+  br i1 %4, label %5, label %6
+
+5:                                                ; preds = %1
+  call void @cpu_pause()
+  br label %8
+
+6:                                                ; preds = %1
+  %7 = call i32 @sched_yield()
+  br label %8
+
+8:                                                ; preds = %6, %5
+  ret void
+}
 
 declare i32 @sched_yield()
 

@@ -128,13 +128,7 @@ def _fill_plane(
             value = around.operand(0, [*lead, *[at, column][-around.spatial :]])
             return tirx.BufferStore(target, value, [start + left + x])
 
-        plain = conv.strides[1] > 1  # LLVM vectorises strided loads better than TVM
-        if right <= left:
-            inner: list[Stmt] = []
-        elif plain:
-            inner = [loop("column", right - left, copy)]
-        else:
-            inner = [vector_loop(right - left, lanes, copy)]
+        inner = [vector_loop(right - left, lanes, copy)] if right > left else []
         return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
 
     rows = [loop("row", bottom - top, row)] if bottom > top else []

@@ -1,0 +1,58 @@
+"""The CUDA backend: schedules whose kernels are cubins, run on an NVIDIA GPU."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.backends.base import Backend
+from compiler.backends.cuda.target import architecture, device
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec, Schedule
+
+Array = NDArray[Any]
+
+
+class CudaBackend:
+    """Implements `compiler.backends.base.Backend`."""
+
+    name = "cuda"
+
+    def requirements(self, target: str) -> dict[str, Any]:
+        """The architecture that the kernels are compiled for."""
+        return {"architecture": architecture(target)}
+
+    def check(self, requirements: Mapping[str, Any]) -> None:
+        """Raise DeviceError unless a device is present that runs this architecture's cubins."""
+        needed, info = str(requirements["architecture"]), device().device
+        if not runs_on(needed, info.architecture):
+            raise DeviceError(
+                f"the kernels are compiled for {needed}, {info.name} is {info.architecture}: "
+                f"compile the model with --arch {info.architecture}"
+            )
+
+    def load(
+        self,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        **options: Any,
+    ) -> GpuExecutable:
+        """Load on the device `ordinal` (0); other options are those of `GpuExecutable`."""
+        ordinal = int(options.pop("ordinal", 0))
+        return GpuExecutable.load(device(ordinal), schedule, kernels, weights, **options)
+
+
+def runs_on(compiled: str, present: str) -> bool:
+    """Whether a cubin for one architecture runs on another: same major, not newer minor.
+
+    Architecture-specific code (`sm_90a`) runs on that architecture only.
+    """
+    code, device_code = compiled.removeprefix("sm_"), present.removeprefix("sm_")
+    if not code.isdigit():
+        return code[:-1] == device_code
+    return code[:-1] == device_code[:-1] and int(code) <= int(device_code)
+
+
+BACKEND: Backend = CudaBackend()

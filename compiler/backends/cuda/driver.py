@@ -1,0 +1,387 @@
+"""The CUDA driver API, through `cuda-bindings`, as a `compiler.backends.gpu.driver.Driver`."""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, Literal, NoReturn, cast
+
+from compiler.backends.gpu import dlpack
+from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
+from compiler.errors import DeviceError
+
+
+@cache
+def bindings() -> Any:
+    """The module `cuda.bindings.driver`, initialised; DeviceError says what is missing."""
+    try:
+        library: Any = import_module("cuda.bindings.driver")
+    except ImportError as error:
+        message = "the CUDA backend needs the package cuda-bindings: pip install 'flowloom[cuda]'"
+        raise DeviceError(message) from error
+    try:
+        status = library.cuInit(0)[0]
+    except RuntimeError as error:
+        message = "no CUDA driver library (libcuda) was found: install the NVIDIA display driver"
+        raise DeviceError(message) from error
+    if status != library.CUresult.CUDA_SUCCESS:
+        raise DeviceError(
+            f"CUDA cannot be initialised ({status.name}): check with nvidia-smi that a GPU is "
+            "present, visible (CUDA_VISIBLE_DEVICES) and that its driver is new enough"
+        )
+    return library
+
+
+def check(result: tuple[Any, ...]) -> Any:
+    """What a call of the bindings returned besides its status; DeviceError if it failed."""
+    if result[0]:
+        fail(result[0])
+    return result[1] if len(result) > 1 else None
+
+
+def fail(status: Any) -> NoReturn:
+    """Raise DeviceError with the driver's name and description of a status."""
+    _, text = bindings().cuGetErrorString(status)
+    described = text.decode() if text else "unknown error"
+    raise DeviceError(f"the CUDA driver reports {status.name}: {described}")
+
+
+class CudaCall:
+    """One launch: the driver's parameter struct, and the addresses that it points to."""
+
+    __slots__ = (
+        "_pointers",
+        "block",
+        "function",
+        "grid",
+        "node",
+        "params",
+        "shared_bytes",
+        "values",
+    )
+
+    def __init__(
+        self,
+        function: Handle,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> None:
+        self.function, self.grid, self.block = function, grid, block
+        self.shared_bytes = shared_bytes
+        self.values = (ctypes.c_uint64 * max(1, len(arguments)))(*arguments)
+        start = ctypes.addressof(self.values)
+        slots = range(start, start + 8 * len(self.values), 8)
+        self._pointers = (ctypes.c_void_p * len(self.values))(*slots)
+        self.params = ctypes.addressof(self._pointers)
+        self.node = self._node_params()
+
+    def set_argument(self, index: int, address: int) -> None:
+        """Pass another device address at this position."""
+        self.values[index] = address
+
+    def _node_params(self) -> Any:
+        node = bindings().CUDA_KERNEL_NODE_PARAMS()
+        node.func = self.function
+        node.gridDimX, node.gridDimY, node.gridDimZ = self.grid
+        node.blockDimX, node.blockDimY, node.blockDimZ = self.block
+        node.sharedMemBytes = self.shared_bytes
+        node.kernelParams = self.params
+        return node
+
+
+class CudaDriver:
+    """One CUDA device, used through its primary context (as PyTorch and CuPy do)."""
+
+    language: Literal["cuda", "hip"] = "cuda"
+
+    def __init__(self, ordinal: int = 0) -> None:
+        cu = self._cu = bindings()
+        count = check(cu.cuDeviceGetCount())
+        if not 0 <= ordinal < count:
+            raise DeviceError(f"there is no CUDA device {ordinal}: {count} are visible")
+        self.ordinal = ordinal
+        self.dlpack_device: tuple[int, int] = (dlpack.CUDA, ordinal)
+        self._device = check(cu.cuDeviceGet(ordinal))
+        self._context = check(cu.cuDevicePrimaryCtxRetain(self._device))
+        self.make_current()
+
+    @property
+    def device(self) -> DeviceInfo:
+        """The device's description."""
+        return self._device_info
+
+    @cached_property
+    def _device_info(self) -> DeviceInfo:
+        cu = self._cu
+        version = check(cu.cuDriverGetVersion())
+        major = self._attribute("COMPUTE_CAPABILITY_MAJOR")
+        minor = self._attribute("COMPUTE_CAPABILITY_MINOR")
+        name = cast(bytes, check(cu.cuDeviceGetName(256, self._device)))
+        return DeviceInfo(
+            name=name.split(b"\0")[0].decode().strip(),
+            architecture=f"sm_{major}{minor}",
+            ordinal=self.ordinal,
+            driver_version=f"{version // 1000}.{version % 1000 // 10}",
+            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
+            memory_bytes=int(check(cu.cuDeviceTotalMem(self._device))),
+            l2_bytes=self._attribute("L2_CACHE_SIZE"),
+            shared_bytes_per_block=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            clock_khz=self._attribute("CLOCK_RATE"),
+            memory_clock_khz=self._attribute("MEMORY_CLOCK_RATE"),
+            memory_bus_bits=self._attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+        )
+
+    def _attribute(self, name: str) -> int:
+        attribute = getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(check(self._cu.cuDeviceGetAttribute(attribute, self._device)))
+
+    @property
+    def priorities(self) -> tuple[int, int]:
+        """The least and the greatest priority of streams and of kernel nodes."""
+        status, least, greatest = self._cu.cuCtxGetStreamPriorityRange()
+        check((status,))
+        return int(least), int(greatest)
+
+    def make_current(self) -> None:
+        """Use this device's primary context from the calling thread."""
+        check(self._cu.cuCtxSetCurrent(self._context))
+
+    def load_module(self, image: bytes) -> Handle:
+        """Load a cubin; DeviceError if it is for another architecture."""
+        cu = self._cu
+        result = cu.cuModuleLoadData(image)
+        if result[0] in (
+            cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,
+            cu.CUresult.CUDA_ERROR_INVALID_IMAGE,
+        ):
+            architecture = self.device.architecture
+            raise DeviceError(
+                f"this image does not run on {self.device.name} ({result[0].name}): "
+                f"compile it for {architecture} (--arch {architecture})"
+            )
+        return check(result)
+
+    def unload_module(self, module: Handle) -> None:
+        """Unload a cubin."""
+        check(self._cu.cuModuleUnload(module))
+
+    def function(self, module: Handle, symbol: str) -> Handle:
+        """A kernel of a loaded cubin."""
+        status, function = self._cu.cuModuleGetFunction(module, symbol.encode())
+        if status == self._cu.CUresult.CUDA_ERROR_NOT_FOUND:
+            raise DeviceError(f"the image has no kernel {symbol!r}: compile the model again")
+        return check((status, function))
+
+    def function_info(self, function: Handle) -> FunctionInfo:
+        """The resources that a kernel uses, as its compiler wrote them down."""
+        names = "NUM_REGS", "LOCAL_SIZE_BYTES", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK"
+        attributes = (
+            getattr(self._cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{n}") for n in names
+        )
+        return FunctionInfo(*(check(self._cu.cuFuncGetAttribute(a, function)) for a in attributes))
+
+    def allow_shared(self, function: Handle, nbytes: int) -> None:
+        """Raise a kernel's limit of dynamic shared memory (48 KiB unless asked for)."""
+        kind = self._cu.CUfunction_attribute
+        limit = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        check(self._cu.cuFuncSetAttribute(function, limit, nbytes))
+
+    def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
+        """How many blocks of this size can be resident on one multiprocessor."""
+        occupancy = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return int(check(occupancy(function, threads, shared_bytes)))
+
+    def call(
+        self,
+        function: Handle,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> CudaCall:
+        """Prepare a launch whose parameters are device addresses."""
+        return CudaCall(function, grid, block, shared_bytes, arguments)
+
+    def free_memory(self) -> int:
+        """Bytes of device memory that can still be allocated."""
+        status, free, _total = self._cu.cuMemGetInfo()
+        return int(check((status, free)))
+
+    def allocate(self, nbytes: int) -> int:
+        """Device memory, aligned to 256 bytes at least."""
+        return int(check(self._cu.cuMemAlloc(max(1, nbytes))))
+
+    def free(self, address: int) -> None:
+        """Give device memory back; waits until nothing queued uses it."""
+        check(self._cu.cuMemFree(address))
+
+    def allocate_pinned(self, nbytes: int) -> int:
+        """Page-locked host memory."""
+        portable = self._cu.CU_MEMHOSTALLOC_PORTABLE
+        return int(check(self._cu.cuMemHostAlloc(max(1, nbytes), portable)))
+
+    def free_pinned(self, address: int) -> None:
+        """Give page-locked memory back."""
+        check(self._cu.cuMemFreeHost(address))
+
+    def ordinal_of(self, address: int) -> int:
+        """The ordinal of the device that an address belongs to; DeviceError for host memory."""
+        kind = self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(check(self._cu.cuPointerGetAttribute(kind, address)))
+
+    def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
+        """Queue a copy in any direction."""
+        check(self._cu.cuMemcpyAsync(destination, source, nbytes, stream))
+
+    def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
+        """Queue writing one byte value."""
+        check(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
+
+    def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
+        """A new stream, ordered with the legacy default stream or not."""
+        flags = self._cu.CUstream_flags
+        flag = flags.CU_STREAM_DEFAULT if ordered_with_default else flags.CU_STREAM_NON_BLOCKING
+        return check(self._cu.cuStreamCreateWithPriority(flag.value, priority))
+
+    def stream(self, address: int) -> Handle:
+        """The handle of a stream that another library made."""
+        return self._cu.CUstream(address)
+
+    def handle_address(self, handle: Handle) -> int:
+        """A stream or event as an integer."""
+        return int(handle)
+
+    def destroy_stream(self, stream: Handle) -> None:
+        """Destroy a stream that this driver created."""
+        check(self._cu.cuStreamDestroy(stream))
+
+    def synchronize_stream(self, stream: Handle) -> None:
+        """Block until all that is queued on a stream is done."""
+        check(self._cu.cuStreamSynchronize(stream))
+
+    def create_event(self, *, timing: bool = False) -> Handle:
+        """A new event."""
+        flags = self._cu.CUevent_flags
+        flag = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
+        return check(self._cu.cuEventCreate(flag.value))
+
+    def destroy_event(self, event: Handle) -> None:
+        """Destroy an event."""
+        check(self._cu.cuEventDestroy(event))
+
+    def record(self, event: Handle, stream: Handle) -> None:
+        """Let the event happen when all queued on the stream so far is done."""
+        check(self._cu.cuEventRecord(event, stream))
+
+    def wait(self, stream: Handle, event: Handle) -> None:
+        """Let what is queued on the stream from now on wait for the event's last record."""
+        check(self._cu.cuStreamWaitEvent(stream, event, 0))
+
+    def synchronize_event(self, event: Handle) -> None:
+        """Block until an event has happened."""
+        check(self._cu.cuEventSynchronize(event))
+
+    def happened(self, event: Handle) -> bool:
+        """Whether an event has happened."""
+        status = self._cu.cuEventQuery(event)[0]
+        if status == self._cu.CUresult.CUDA_ERROR_NOT_READY:
+            return False
+        check((status,))
+        return True
+
+    def elapsed(self, start: Handle, end: Handle) -> float:
+        """Nanoseconds between two timing events that have happened."""
+        return 1e6 * float(check(self._cu.cuEventElapsedTime(start, end)))
+
+    def launch(self, call: Call, stream: Handle) -> None:
+        """Queue one launch."""
+        own = cast(CudaCall, call)
+        launch = self._cu.cuLaunchKernel
+        check(launch(own.function, *own.grid, *own.block, own.shared_bytes, stream, own.params, 0))
+
+    def create_graph(self) -> Handle:
+        """An empty graph."""
+        return check(self._cu.cuGraphCreate(0))
+
+    def destroy_graph(self, graph: Handle) -> None:
+        """Destroy a graph."""
+        check(self._cu.cuGraphDestroy(graph))
+
+    def add_call(
+        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+    ) -> Handle:
+        """Add a kernel node."""
+        cu = self._cu
+        params = cast(CudaCall, call).node
+        node = check(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
+        if priority is not None:
+            value = cu.CUkernelNodeAttrValue()
+            value.priority = priority
+            kind = cu.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_PRIORITY
+            check(cu.cuGraphKernelNodeSetAttribute(node, kind, value))
+        return node
+
+    def add_copy(
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        destination: int,
+        source: int,
+        nbytes: int,
+        direction: Direction,
+    ) -> Handle:
+        """Add a copy node."""
+        params = self._cu.CUDA_MEMCPY3D()
+        kind = self._cu.CUmemorytype
+        params.WidthInBytes, params.Height, params.Depth = nbytes, 1, 1
+        if direction == "to_device":
+            params.srcMemoryType, params.srcHost = kind.CU_MEMORYTYPE_HOST, source
+        else:
+            params.srcMemoryType, params.srcDevice = kind.CU_MEMORYTYPE_DEVICE, source
+        if direction == "from_device":
+            params.dstMemoryType, params.dstHost = kind.CU_MEMORYTYPE_HOST, destination
+        else:
+            params.dstMemoryType, params.dstDevice = kind.CU_MEMORYTYPE_DEVICE, destination
+        add = self._cu.cuGraphAddMemcpyNode
+        return check(add(graph, tuple(after), len(after), params, self._context))
+
+    def add_fill(
+        self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
+    ) -> Handle:
+        """Add a node that writes one byte value."""
+        params = self._cu.CUDA_MEMSET_NODE_PARAMS()
+        params.dst, params.value, params.elementSize = destination, value, 1
+        params.width, params.height = nbytes, 1
+        add = self._cu.cuGraphAddMemsetNode
+        return check(add(graph, tuple(after), len(after), params, self._context))
+
+    def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
+        """Add a copy of another graph as one node."""
+        return check(self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child))
+
+    def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
+        """Add a node that does nothing."""
+        return check(self._cu.cuGraphAddEmptyNode(graph, tuple(after), len(after)))
+
+    def instantiate(self, graph: Handle, stream: Handle) -> Handle:
+        """The executable form of a graph, using its nodes' priorities, uploaded."""
+        flags = self._cu.CUgraphInstantiate_flags
+        priorities = flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.value
+        executable = check(self._cu.cuGraphInstantiate(graph, priorities))
+        check(self._cu.cuGraphUpload(executable, stream))
+        return executable
+
+    def destroy_executable(self, executable: Handle) -> None:
+        """Destroy an executable graph."""
+        check(self._cu.cuGraphExecDestroy(executable))
+
+    def update_call(self, executable: Handle, node: Handle, call: Call) -> None:
+        """Give a kernel node the call's present addresses, from the next launch on."""
+        params = cast(CudaCall, call).node
+        check(self._cu.cuGraphExecKernelNodeSetParams(executable, node, params))
+
+    def launch_graph(self, executable: Handle, stream: Handle) -> None:
+        """Queue one run of an executable graph."""
+        check(self._cu.cuGraphLaunch(executable, stream))

@@ -1,0 +1,148 @@
+"""Arrays in and out of a run: numpy, and device memory of any library without a copy.
+
+Device arrays are recognised by `__cuda_array_interface__` (which AMD builds use too) or DLPack.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.backends.gpu import dlpack
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.memory import Pinned
+from compiler.backends.memory import numpy_dtype
+from compiler.errors import ShapeError
+from compiler.schedule import ELEMENT_BYTES, Allocation
+
+Array = NDArray[Any]
+
+HOST_DEVICES = (1, 3, 11)
+"""DLPack's device types of memory that the host can read: plain and page-locked."""
+
+LEGACY_STREAM = 1
+"""DLPack's and the array interface's number for the legacy default stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """Contiguous device memory that somebody else owns; `stream` must be waited for, if given."""
+
+    address: int
+    dtype: str
+    shape: tuple[int, ...]
+    stream: int | None
+    owner: object
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return prod(self.shape) * ELEMENT_BYTES[self.dtype]
+
+
+def fingerprint(array: Any) -> object:
+    """What tells cheaply that an array is the same device memory as before; unique if unknown.
+
+    PyTorch's tensors are asked directly, as their array interface costs microseconds.
+    """
+    if getattr(array, "is_cuda", False) and hasattr(array, "data_ptr"):
+        return array.data_ptr(), array.dtype, array.shape, array.stride()
+    interface = getattr(array, "__cuda_array_interface__", None)
+    return object() if interface is None else interface
+
+
+def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None:
+    """The device memory behind an array, or None if the array is in host memory.
+
+    A DLPack producer orders its work before `stream`; ShapeError if the memory is not contiguous.
+    """
+    if isinstance(array, np.ndarray):
+        return None
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _from_interface(interface, array)
+    if not hasattr(array, "__dlpack_device__"):
+        return None
+    kind, ordinal = array.__dlpack_device__()
+    if int(kind) in HOST_DEVICES:
+        return None
+    if (int(kind), ordinal) != driver.dlpack_device:
+        raise ShapeError(
+            f"an array is on DLPack device {(int(kind), ordinal)}, the executable on "
+            f"{driver.dlpack_device}: move the array or load the module on its device"
+        )
+    return _from_capsule(array, driver.handle_address(stream))
+
+
+def _from_interface(interface: dict[str, Any], owner: object) -> DeviceView:
+    dtype = np.dtype(interface["typestr"])
+    name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is not None:
+        _check_contiguous(shape, tuple(step // dtype.itemsize for step in strides))
+    return DeviceView(interface["data"][0], name, shape, interface.get("stream"), owner)
+
+
+def _from_capsule(array: Any, stream: int) -> DeviceView:
+    on_cuda = int(array.__dlpack_device__()[0]) == dlpack.CUDA
+    capsule = array.__dlpack__(stream=stream or (LEGACY_STREAM if on_cuda else 0))
+    address, dtype, shape, strides = dlpack.read(capsule)
+    _check_contiguous(shape, strides)
+    return DeviceView(address, dtype, shape, None, capsule)
+
+
+def _check_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides or ()), strict=False):
+        if extent != 1 and stride != expected:
+            raise ShapeError(
+                f"a device array of shape {list(shape)} has strides {strides}: make it contiguous"
+            )
+        expected *= extent
+
+
+def check_fits(allocation: Allocation, dtype: str, shape: tuple[int, ...]) -> None:
+    """Raise ShapeError unless an array has the dtype and shape of an input or output."""
+    if dtype != allocation.dtype or shape != allocation.shape:
+        raise ShapeError(
+            f"{allocation.kind} {allocation.name!r} must be {allocation.dtype}"
+            f"{list(allocation.shape)}, not {dtype}{list(shape)}"
+        )
+
+
+class DeviceArray:
+    """An output left on the device: an executor's buffer, overwritten by its next run.
+
+    Other libraries read it without a copy through `__cuda_array_interface__` or DLPack.
+    """
+
+    def __init__(self, driver: Driver, allocation: Allocation, address: int, owner: object) -> None:
+        self._driver, self._owner = driver, owner
+        self.address, self.allocation = address, allocation
+        self.dtype, self.shape, self.nbytes = allocation.dtype, allocation.shape, allocation.nbytes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        typestr = "<V2" if self.dtype == "bfloat16" else np.dtype(self.dtype).str
+        data = (self.address, False)
+        return {"shape": self.shape, "typestr": typestr, "data": data, "version": 3}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._driver.dlpack_device
+
+    def __dlpack__(self, **_options: Any) -> Any:
+        return dlpack.make(self.address, self.dtype, self.shape, self._driver.dlpack_device, self)
+
+    def numpy(self) -> Array:
+        """A copy in host memory, made once all queued on the device's default stream is done."""
+        pinned = Pinned(self._driver, max(1, self.nbytes))
+        stream = self._driver.create_stream(ordered_with_default=True)
+        self._driver.copy(pinned.address, self.address, self.nbytes, stream)
+        self._driver.synchronize_stream(stream)
+        self._driver.destroy_stream(stream)
+        array = pinned.bytes[: self.nbytes].view(numpy_dtype(self.dtype)).reshape(self.shape).copy()
+        pinned.close()
+        return array

@@ -1,0 +1,225 @@
+"""Where each input and output of one run lies, and how the schedule's launches get to it.
+
+A caller's device buffer is bound in one of two ways: its bytes are copied to or from the
+executor's own buffer (`copy`), or the few launches that touch it get its address (`update`).
+Host arrays travel through page-locked memory. A third way, kernels that read a pointer to a
+pointer, would be another `Binding`: a write of 8 bytes in place of the copy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.backends.gpu.arrays import (
+    DeviceArray,
+    DeviceView,
+    check_fits,
+    device_view,
+    fingerprint,
+)
+from compiler.backends.gpu.buffers import Buffers
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.errors import DeviceError, ShapeError
+from compiler.schedule import Allocation, Schedule
+
+Array = NDArray[Any]
+Binding = Literal["copy", "update"]
+Outputs = Mapping[str, Any] | Literal["numpy", "device"]
+
+DIRECT_ALIGNMENT = 16
+"""Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
+
+
+Copy = tuple[int, int, int]
+"""Destination, source and bytes, on the device."""
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where the buffers of a run lie: `addresses` of all inputs and outputs, and copies to make.
+
+    `staged` are the allocations whose bytes travel through page-locked memory; `producers` are
+    streams to wait for; `capsules` keep memory alive that was given by DLPack.
+    """
+
+    addresses: dict[int, int]
+    staged: set[int] = field(default_factory=set[int])
+    copies_in: list[Copy] = field(default_factory=list[Copy])
+    copies_out: list[Copy] = field(default_factory=list[Copy])
+    producers: set[int] = field(default_factory=set[int])
+    capsules: list[object] = field(default_factory=list[object])
+
+
+class Binder:
+    """Binds the arrays of a run to a schedule's inputs and outputs.
+
+    `bindings` says, by name, how device buffers are bound. A buffer is copied all the same if it
+    is not aligned, or if it is an output that overlaps another buffer of the run.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        schedule: Schedule,
+        buffers: Buffers,
+        bindings: Mapping[str, Binding],
+    ) -> None:
+        self._driver, self._buffers = driver, buffers
+        self.bindings = dict(bindings)
+        self._inputs = _named(schedule, "input")
+        self._outputs = _named(schedule, "output")
+        self._places = (*self._inputs.values(), *self._outputs.values())
+        self._own = {index: buffers.addresses[index] for index, _ in self._places}
+        self._memo: tuple[list[object], Placement] | None = None
+
+    def set_binding(self, name: str, binding: Binding) -> None:
+        """Bind device buffers of one input or output in another way from now on."""
+        self.bindings[name], self._memo = binding, None
+
+    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> Placement:
+        """Place every array of a run; host inputs are copied to page-locked memory at once.
+
+        The placement of the run before is returned again if all device buffers are the same.
+        """
+        given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
+        key += [fingerprint(array) for array in (*inputs.values(), *given.values())]
+        if self._memo is not None and self._memo[0] == key:
+            return self._memo[1]
+        placement = self._place(inputs, given, outputs == "device", stream)
+        known = not placement.staged and not placement.capsules
+        self._memo = (key, placement) if known else None
+        return placement
+
+    def _place(
+        self, inputs: Mapping[str, Any], given: Mapping[str, Any], on_device: bool, stream: Handle
+    ) -> Placement:
+        check_names("input", inputs, self._inputs, complete=True)
+        check_names("output", given, self._outputs, complete=False)
+        placement = Placement(dict(self._own))
+        for name, (index, allocation) in self._inputs.items():
+            view = self._view(placement, allocation, inputs[name], stream)
+            if view is None:
+                self._stage(index, allocation, np.asarray(inputs[name]))
+                placement.staged.add(index)
+            else:
+                self._place_input(placement, index, allocation, view)
+        for name, (index, allocation) in self._outputs.items():
+            if on_device:
+                continue
+            view = self._view(placement, allocation, given.get(name), stream)
+            if view is None:
+                check_writable(allocation, given.get(name))
+                placement.staged.add(index)
+            else:
+                self._place_output(placement, index, allocation, view)
+        return placement
+
+    def results(self, outputs: Outputs, owner: object) -> dict[str, Any]:
+        """The outputs of a run in the model's order; None for arrays to be made at its end.
+
+        `owner` is kept alive by outputs that are views of the executor's buffers.
+        """
+        if outputs == "device":
+            return {
+                name: DeviceArray(self._driver, allocation, self._own[index], owner)
+                for name, (index, allocation) in self._outputs.items()
+            }
+        given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        return {name: given.get(name) for name in self._outputs}
+
+    def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
+        check_fits(allocation, array.dtype.name, array.shape)
+        np.copyto(self._buffers.staging(index), array)
+
+    def collect(self, placement: Placement, results: dict[str, Any]) -> None:
+        """Copy results from page-locked memory to the caller's arrays, or to new ones."""
+        for name, (index, _) in self._outputs.items():
+            if index in placement.staged and results[name] is None:
+                results[name] = self._buffers.staging(index).copy()
+            elif index in placement.staged:
+                np.copyto(results[name], self._buffers.staging(index))
+
+    def _view(
+        self, placement: Placement, allocation: Allocation, array: Any, stream: Handle
+    ) -> DeviceView | None:
+        """The device memory of an array, checked; None for an array on the host."""
+        view = None if array is None else device_view(array, self._driver, stream)
+        if view is not None:
+            self._check_view(allocation, view)
+            if view.stream is not None:
+                placement.producers.add(view.stream)
+            if view.owner is not array:
+                placement.capsules.append(view.owner)
+        return view
+
+    def _place_input(
+        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
+    ) -> None:
+        if self._direct(allocation, view):
+            placement.addresses[index] = view.address
+        elif view.nbytes and view.address != self._own[index]:
+            placement.copies_in.append((self._own[index], view.address, view.nbytes))
+
+    def _place_output(
+        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
+    ) -> None:
+        if self._direct(allocation, view) and not self._overlaps(placement, index, view):
+            placement.addresses[index] = view.address
+        elif view.nbytes and view.address != self._own[index]:
+            placement.copies_out.append((view.address, self._own[index], view.nbytes))
+
+    def _check_view(self, allocation: Allocation, view: DeviceView) -> None:
+        check_fits(allocation, view.dtype, view.shape)
+        ordinal = self._driver.ordinal_of(view.address) if view.nbytes else self._driver.ordinal
+        if ordinal != self._driver.ordinal:
+            raise DeviceError(
+                f"{allocation.kind} {allocation.name!r} is on device {ordinal}, the executable on "
+                f"{self._driver.ordinal}: move the array, or load the module there"
+            )
+
+    def _direct(self, allocation: Allocation, view: DeviceView) -> bool:
+        aligned = view.address % DIRECT_ALIGNMENT == 0
+        return aligned and self.bindings[allocation.name] == "update" and view.nbytes > 0
+
+    def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
+        """Whether an output's memory is also that of an input or of another output."""
+        for other, allocation in self._places:
+            start = placement.addresses[other]
+            before = start + allocation.nbytes <= view.address
+            if other != index and not before and start < view.address + view.nbytes:
+                return True
+        return False
+
+
+def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:
+    """The inputs or outputs of a schedule by name, with their indices."""
+    every = enumerate(schedule.allocations)
+    return {a.name: (index, a) for index, a in every if a.kind == kind}
+
+
+def check_names(
+    kind: str, given: Mapping[str, Any], known: Mapping[str, Any], *, complete: bool
+) -> None:
+    """Raise ShapeError for names that the model lacks, or, if `complete`, that are missing."""
+    extra = [name for name in given if name not in known]
+    missing = [name for name in known if name not in given] if complete else []
+    if extra or missing:
+        what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
+        raise ShapeError(f"{what}; the model's {kind}s are {list(known)}")
+
+
+def check_writable(allocation: Allocation, array: Any) -> None:
+    """Raise ShapeError unless an array on the host can take an output (None: one is made)."""
+    if array is None:
+        return
+    if not isinstance(array, np.ndarray):
+        kind = type(array).__name__
+        raise ShapeError(f"output {allocation.name!r} takes a numpy or device array, not {kind}")
+    host = cast(Array, array)
+    if not host.flags.writeable:
+        raise ShapeError(f"output {allocation.name!r} is given a read-only array: copy it first")
+    check_fits(allocation, host.dtype.name, host.shape)

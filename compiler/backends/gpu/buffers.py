@@ -1,0 +1,91 @@
+"""The memory of one executor: its inputs, outputs and arena, and page-locked copies for the host.
+
+One device block holds inputs, outputs, then arenas. Page-locked memory mirrors the block's first
+part, so that neighbouring inputs travel in one copy.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.graph import Transfer
+from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
+from compiler.backends.memory import numpy_dtype
+from compiler.schedule import Schedule
+
+Array = NDArray[Any]
+
+POISON = 0xFF
+"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
+
+MERGED_BYTES = 256 << 10
+"""Neighbours are copied together up to this size; larger ones apart, so that work starts early."""
+
+
+class Buffers:
+    """Device buffers of one executor; `addresses` has one entry an allocation of the schedule."""
+
+    def __init__(self, driver: Driver, schedule: Schedule, weights: Mapping[str, int]) -> None:
+        self._driver, self._schedule = driver, schedule
+        every = list(enumerate(schedule.allocations))
+        kinds = ("input", "output", "arena")
+        own = [(i, a) for kind in kinds for i, a in every if a.kind == kind]
+        self._offsets, total = layout(own)
+        self.nbytes = total
+        self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
+        self.addresses = [
+            weights[a.name] if a.kind == "weight" else self._block + self._offsets[i]
+            for i, a in every
+        ]
+        self._pinned: Pinned | None = None
+
+    @property
+    def pinned(self) -> Pinned:
+        """The page-locked copy of inputs and outputs, made when the host first needs it."""
+        if self._pinned is None:
+            need = memory_need(self._schedule).buffers
+            self._pinned = Pinned(self._driver, max(1, need))
+        return self._pinned
+
+    def staging(self, allocation: int) -> Array:
+        """The page-locked copy of an input or output, as an array of its shape."""
+        tensor = self._schedule.allocations[allocation]
+        start = self._offsets[allocation]
+        data = self.pinned.bytes[start : start + tensor.nbytes]
+        return data.view(numpy_dtype(tensor.dtype)).reshape(tensor.shape)
+
+    def transfers(self, allocations: Iterable[int]) -> list[Transfer]:
+        """The copies between device and page-locked memory, small neighbours merged."""
+        found: list[Transfer] = []
+        for index in sorted(allocations, key=self._offsets.__getitem__):
+            here = self._transfer(index)
+            last = found[-1] if found else None
+            if here.nbytes and last is not None and self._adjoin(last, here):
+                size = here.device + here.nbytes - last.device
+                found[-1] = Transfer((*last.allocations, index), last.device, last.host, size)
+            elif here.nbytes:
+                found.append(here)
+        return found
+
+    def _transfer(self, index: int) -> Transfer:
+        offset, nbytes = self._offsets[index], self._schedule.allocations[index].nbytes
+        return Transfer((index,), self._block + offset, self.pinned.address + offset, nbytes)
+
+    def _adjoin(self, last: Transfer, here: Transfer) -> bool:
+        gap = here.device - (last.device + last.nbytes)
+        return 0 <= gap < 256 and here.device + here.nbytes - last.device <= MERGED_BYTES
+
+    def poison(self, stream: Handle) -> None:
+        """Queue filling all of it with bytes that make NaN of every floating-point type."""
+        if self.nbytes:
+            self._driver.fill(self._block, POISON, self.nbytes, stream)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        if self._block:
+            self._driver.free(self._block)
+        if self._pinned is not None:
+            self._pinned.close()
+        self._block, self._pinned = 0, None

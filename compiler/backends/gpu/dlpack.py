@@ -1,0 +1,112 @@
+"""DLPack capsules of device memory, read and made with ctypes.
+
+The structs are those of the DLPack specification (unversioned form, which every library takes).
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.errors import ShapeError
+
+CUDA, ROCM = 2, 10
+"""Device types of memory on NVIDIA's and AMD's GPUs."""
+
+TYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+CODE_OF = {name: code for code, name in TYPE_CODES.items()}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("ordinal", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("rank", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_python = ctypes.pythonapi
+_python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_python.PyCapsule_New.restype = ctypes.py_object
+_python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _python)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _python)
+)
+
+NAME = b"dltensor"
+
+_alive: dict[int, tuple[_Managed, object, object]] = {}
+"""What each capsule's consumer still uses, by the struct's address."""
+
+
+def read(capsule: Any) -> tuple[int, str, tuple[int, ...], tuple[int, ...] | None]:
+    """Address, dtype name, shape and strides (in elements; None if contiguous) of a capsule.
+
+    The capsule is left unconsumed: it owns the memory as long as it is referenced.
+    """
+    address = _python.PyCapsule_GetPointer(capsule, NAME)
+    tensor = _Managed.from_address(address).tensor
+    shape = tuple(tensor.shape[: tensor.rank])
+    strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None
+    return (tensor.data or 0) + tensor.byte_offset, _name(tensor.dtype), shape, strides
+
+
+def _name(dtype: _DataType) -> str:
+    kind = TYPE_CODES.get(dtype.code)
+    if kind is None or dtype.lanes != 1:
+        raise ShapeError(f"DLPack type code {dtype.code} with {dtype.lanes} lanes is unknown")
+    return "bool" if kind == "bool" else f"{kind}{dtype.bits}"
+
+
+def make(
+    address: int, dtype: str, shape: Sequence[int], device: tuple[int, int], owner: object
+) -> Any:
+    """A capsule of contiguous device memory that keeps `owner` alive while it is used."""
+    kind = dtype.rstrip("0123456789")
+    bits = int(dtype.removeprefix(kind) or 8)
+    extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    managed = _Managed()
+    managed.tensor.data = address
+    managed.tensor.device = _Device(*device)
+    managed.tensor.rank = len(shape)
+    managed.tensor.dtype = _DataType(CODE_OF[kind], bits, 1)
+    managed.tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
+    managed.deleter = _delete
+    place = ctypes.addressof(managed)
+    _alive[place] = (managed, extents, owner)
+    return _python.PyCapsule_New(place, NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+@_Deleter
+def _delete(place: int) -> None:
+    _alive.pop(place, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _destroy(capsule: int) -> None:
+    """Free a capsule that nobody consumed (a consumer renames it)."""
+    if _is_valid(capsule, NAME):
+        _alive.pop(_pointer(capsule, NAME), None)

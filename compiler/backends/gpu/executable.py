@@ -1,0 +1,133 @@
+"""A schedule loaded on a GPU: kernels and weights once, executors that share them."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from threading import Lock
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.analysis.schedule_structure import check_structure
+from compiler.backends.base import MemoryReport
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executor import MODES, Executor, Program, Settings
+from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.memory import Weights, logger, memory_need
+from compiler.backends.gpu.plan import Plan, plan
+from compiler.backends.gpu.run import Run
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec, Schedule
+
+Array = NDArray[Any]
+
+
+class GpuExecutable:
+    """Implements `compiler.backends.base.Executable` over any driver.
+
+    `run` and `submit` use one executor of its own, made when first needed; callers that want
+    runs to overlap make executors of their own.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        costs: Mapping[str, float],
+        settings: Settings,
+    ) -> None:
+        driver = program.driver
+        rates = driver.device.flops, driver.device.bandwidth
+        self._program, self._schedule, self._settings = program, schedule, settings
+        self._kernels, self._costs = kernels, costs
+        self._plan = plan(schedule, kernels, costs, rates, driver.priorities)
+        self._own: Executor | None = None
+        self._lock = Lock()
+
+    @classmethod
+    def load(
+        cls,
+        driver: Driver,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        *,
+        costs: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> "GpuExecutable":
+        """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
+
+        Other options are fields of `Settings`.
+        """
+        settings = settings_from(Settings(), options)
+        check_structure(schedule)
+        logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
+        driver.make_current()
+        functions = Functions(driver, schedule, kernels)
+        program = Program(driver, functions, Weights(driver, schedule, weights))
+        return cls(program, schedule, kernels, costs or {}, settings)
+
+    def alternative(self, schedule: Schedule, **options: Any) -> "GpuExecutable":
+        """Another schedule of the same kernels and weights, which are shared."""
+        check_structure(schedule)
+        settings = settings_from(self._settings, options)
+        return GpuExecutable(self._program, schedule, self._kernels, self._costs, settings)
+
+    @property
+    def plan(self) -> Plan:
+        """The edges, order and priorities of its graphs."""
+        return self._plan
+
+    @property
+    def streams(self) -> int:
+        """The number of streams of the schedule."""
+        return self._schedule.streams
+
+    @property
+    def threads(self) -> int:
+        """The host's threads at work on a run: the caller's."""
+        return 1
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What it takes on the device; an executor's inputs and outputs count as arena."""
+        need = memory_need(self._schedule)
+        code = sum(len(self._kernels[name].code) for name in self._program.functions.of)
+        return MemoryReport(need.weights, need.arena + need.buffers, code)
+
+    def executor(self, **options: Any) -> Executor:
+        """A further executor; `options` are fields of `Settings`."""
+        return Executor(self._program, self._plan, settings_from(self._settings, options))
+
+    @property
+    def _default(self) -> Executor:
+        with self._lock:
+            if self._own is None:
+                self._own = Executor(self._program, self._plan, self._settings)
+            return self._own
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Run and wait; `options` are those of `Executor.submit`."""
+        return self._default.run(inputs, **options)
+
+    def submit(self, inputs: Mapping[str, Any], **options: Any) -> Run:
+        """Queue one run and return at once; see `Executor.submit`."""
+        return self._default.submit(inputs, **options)
+
+    def close(self) -> None:
+        """Release the executor of its own; the rest goes with the last executor that uses it."""
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+
+
+def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:
+    """Settings with some fields replaced; DeviceError for an unknown option or mode."""
+    known = [field.name for field in fields(Settings)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise DeviceError(f"unknown options {unknown}; a GPU executor takes {known}")
+    settings = replace(base, **options)
+    if settings.mode not in MODES:
+        raise DeviceError(f"unknown mode {settings.mode!r}; the modes are {', '.join(MODES)}")
+    return settings

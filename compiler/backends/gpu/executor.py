@@ -1,0 +1,307 @@
+"""Runs a schedule on a device: binds buffers, queues one run, hands out its results."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from threading import RLock
+from typing import Any, Literal, Protocol
+
+from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
+from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
+from compiler.backends.gpu.buffers import POISON, Buffers
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.kernels import Calls, Functions
+from compiler.backends.gpu.memory import Weights
+from compiler.backends.gpu.plan import Plan
+from compiler.backends.gpu.run import Run
+from compiler.backends.gpu.runners import GraphRunner, StreamRunner
+from compiler.errors import DeviceError
+
+Mode = Literal["graph", "subgraphs", "streams"]
+MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
+
+EVENTS = 8
+"""Runs whose ends can be told apart; the end of an older run is taken for that of a later one."""
+
+VARIANTS = 4
+"""Graphs kept at a time: one for each set of inputs and outputs that lie in host memory."""
+
+
+class Runner(Protocol):
+    """Queues the launches of a schedule in one of the modes."""
+
+    def update(self, changed: Sequence[int]) -> None:
+        """Take over the present addresses of these calls."""
+        ...
+
+    def run(self, stream: Handle) -> None:
+        """Queue one run, which looks like one piece of work to the stream."""
+        ...
+
+    def close(self) -> None:
+        """Release what the runner made."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an executor runs its schedule.
+
+    `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
+    buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
+    `poison` fills arena and outputs with NaN before each run.
+    """
+
+    mode: Mode = "graph"
+    children: bool = False
+    bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
+    updates: int = 16
+    poison: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What all executors of one module on one device share, whatever their schedule."""
+
+    driver: Driver
+    functions: Functions
+    weights: Weights
+
+
+@dataclass(slots=True)
+class _Variant:
+    """A runner, and the addresses of inputs and outputs that its nodes have."""
+
+    runner: Runner
+    at: dict[int, int]
+
+
+class Executor:
+    """One arena and one set of graphs: runs follow each other, whichever thread queues them.
+
+    Several executors of a program run at the same time. A run overwrites the buffers of the run
+    before it; results on the host are copied out first.
+    """
+
+    def __init__(self, program: Program, plan: Plan, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self._program, self._driver, self._plan = program, program.driver, plan
+        self._lock, self._closed = RLock(), False
+        self._driver.make_current()
+        schedule = self._plan.schedule
+        self._buffers = Buffers(self._driver, schedule, program.weights.addresses)
+        addresses = self._buffers.addresses
+        self._calls = Calls(self._driver, schedule, program.functions, addresses)
+        self._at = {index: addresses[index] for index in self._calls.sites}
+        self._stream = self._driver.create_stream(ordered_with_default=True)
+        self._events = [self._driver.create_event() for _ in range(EVENTS)]
+        self._fence = self._driver.create_event()
+        self._variants: dict[frozenset[int], _Variant] = {}
+        self._binder = Binder(self._driver, schedule, self._buffers, self._bindings())
+        self._runs = 0
+        self._foreign: tuple[int, Handle] | None = None
+        self._last: tuple[Handle, Handle] | None = None
+        self._pending: Run | None = None
+        self._ready: tuple[Placement, Runner] | None = None
+
+    def _bindings(self) -> dict[str, Binding]:
+        """How each input and output is bound: as set, else by how many nodes an update touches."""
+        allocations = self._plan.schedule.allocations
+        return {allocations[i].name: self._binding(i, allocations[i].name) for i in self._at}
+
+    def _binding(self, index: int, name: str) -> Binding:
+        if not self.binds_freely:
+            return "copy" if self.settings.children else "update"
+        touched = len(self._calls.touching(index))
+        by_rule: Binding = "update" if touched <= self.settings.updates else "copy"
+        return self.settings.bindings.get(name, by_rule)
+
+    @property
+    def bindings(self) -> Mapping[str, Binding]:
+        """How a device buffer given as each input or output is bound."""
+        return self._binder.bindings
+
+    @property
+    def binds_freely(self) -> bool:
+        """Whether there is a choice: plain launches take any address, child graphs none."""
+        return self.settings.mode != "streams" and not self.settings.children
+
+    def bind_by(self, name: str, binding: Binding) -> None:
+        """Change how an input or output is bound, from the next run on."""
+        with self._lock:
+            self._binder.set_binding(name, binding)
+
+    @property
+    def driver(self) -> Driver:
+        """The device."""
+        return self._driver
+
+    def in_place(self, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
+        """Its own buffers of the inputs or outputs: a run with these moves no bytes."""
+        every = zip(self._plan.schedule.allocations, self._buffers.addresses, strict=True)
+        return {
+            a.name: DeviceArray(self._driver, a, address, self)
+            for a, address in every
+            if a.kind == kind
+        }
+
+    @property
+    def stream(self) -> Handle:
+        """The stream that runs are queued on when the caller names none."""
+        return self._stream
+
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Run and wait; `options` are those of `submit`."""
+        return self.submit(inputs, **options).wait()
+
+    def submit(
+        self, inputs: Mapping[str, Any], outputs: Outputs = "numpy", stream: Any = None
+    ) -> Run:
+        """Queue one run behind what is queued on `stream`, and return at once.
+
+        Inputs are numpy arrays or device arrays. `outputs` is "numpy", "device" (views of buffers
+        that the next run overwrites), or arrays of either kind to fill, by name. `stream` is an
+        integer or any library's stream; the default is ordered with the legacy default stream.
+        Device buffers must live until the run has ended; host inputs are copied at once.
+        """
+        with self._lock:
+            if self._closed:
+                raise DeviceError("this executor is closed: make another with module.executor()")
+            self._driver.make_current()
+            queue = self._stream if stream is None else self._handle(stream)
+            self._settle()
+            placement = self._binder.bind(inputs, outputs, queue)
+            self._queue(placement, queue)
+            return self._started(placement, inputs, outputs)
+
+    def _handle(self, stream: Any) -> Handle:
+        address = stream_address(stream)
+        if self._foreign is None or self._foreign[0] != address:
+            self._foreign = address, self._driver.stream(address)
+        return self._foreign[1]
+
+    def _settle(self) -> None:
+        """Wait for the last run if it still uses page-locked memory."""
+        if self._pending is not None:
+            self._pending.wait()
+
+    def _queue(self, placement: Placement, stream: Handle) -> None:
+        self._follow(placement, stream)
+        if self.settings.poison:
+            self._poison(placement, stream)
+        for copy in placement.copies_in:
+            self._driver.copy(*copy, stream)
+        if self._ready is None or self._ready[0] is not placement:
+            self._ready = placement, self._runner(placement, stream)
+        self._ready[1].run(stream)
+        for copy in placement.copies_out:
+            self._driver.copy(*copy, stream)
+        event = self._events[self._runs % EVENTS]
+        self._runs += 1
+        self._driver.record(event, stream)
+        self._last = stream, event
+
+    def _poison(self, placement: Placement, stream: Handle) -> None:
+        self._buffers.poison(stream)
+        for index, allocation in enumerate(self._plan.schedule.allocations):
+            direct = placement.addresses.get(index) != self._buffers.addresses[index]
+            if allocation.kind == "output" and direct and allocation.nbytes:
+                address = placement.addresses[index]
+                self._driver.fill(address, POISON, allocation.nbytes, stream)
+
+    def _started(self, placement: Placement, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
+        results = self._binder.results(outputs, self)
+        keep = tuple(inputs.values()), placement.capsules
+        finish = partial(self._finish, placement)
+        run = Run(self._driver, self._events[(self._runs - 1) % EVENTS], results, finish, keep)
+        self._pending = run if placement.staged else None
+        return run
+
+    def _follow(self, placement: Placement, stream: Handle) -> None:
+        """Queue behind this executor's last run and behind what produces the inputs."""
+        if self._last is not None and self._last[0] is not stream:
+            self._driver.wait(stream, self._last[1])
+        for producer in placement.producers:
+            if producer != LEGACY_STREAM or stream is not self._stream:
+                self._driver.record(self._fence, self._driver.stream(producer))
+                self._driver.wait(stream, self._fence)
+
+    def _runner(self, placement: Placement, stream: Handle) -> Runner:
+        """The runner for where this run's arrays lie, with its addresses brought up to date."""
+        for index, address in placement.addresses.items():
+            if self._at[index] != address:
+                self._calls.move(index, address)
+                self._at[index] = address
+        variant = self._variants.get(frozenset(placement.staged))
+        if variant is None:
+            variant = self._new_variant(frozenset(placement.staged), stream)
+        stale = [index for index, address in self._at.items() if variant.at[index] != address]
+        if stale:
+            calls = {call for index in stale for call in self._calls.touching(index)}
+            variant.runner.update(sorted(calls))
+            variant.at = dict(self._at)
+        return variant.runner
+
+    def _new_variant(self, staged: frozenset[int], stream: Handle) -> _Variant:
+        if len(self._variants) >= VARIANTS:
+            self._synchronize()
+            self._ready = None
+            self._variants.pop(next(iter(self._variants))).runner.close()
+        self._variants[staged] = _Variant(self._make(staged, stream), dict(self._at))
+        return self._variants[staged]
+
+    def _make(self, staged: frozenset[int], stream: Handle) -> Runner:
+        kinds = self._plan.schedule.allocations
+        inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
+        outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
+        common = self._driver, self._plan, self._calls, stream, inputs, outputs
+        if self.settings.mode == "graph":
+            return GraphRunner(*common, children=self.settings.children)
+        return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
+
+    def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
+        """Take a run's results out of page-locked memory, unless the next run has had it done."""
+        with self._lock:
+            if self._pending is run:
+                self._binder.collect(placement, results)
+                self._pending = None
+
+    def _synchronize(self) -> None:
+        if self._last is not None:
+            self._driver.synchronize_event(self._last[1])
+
+    def close(self) -> None:
+        """Wait for the last run and release everything; the executor cannot be used afterwards."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._driver.make_current()
+            self._settle()
+            self._synchronize()
+            for variant in self._variants.values():
+                variant.runner.close()
+            for event in (*self._events, self._fence):
+                self._driver.destroy_event(event)
+            self._driver.destroy_stream(self._stream)
+            self._buffers.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
+
+
+def stream_address(stream: Any) -> int:
+    """A stream of any library as an integer: its `__cuda_stream__`, PyTorch's or CuPy's own."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for attribute in ("cuda_stream", "ptr"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    raise DeviceError(
+        f"stream= takes an integer handle or a stream of PyTorch, CuPy or cuda.core, "
+        f"not {type(stream).__name__}"
+    )

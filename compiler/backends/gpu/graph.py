@@ -1,0 +1,151 @@
+"""A schedule, or a part of one, as an explicit graph: nodes added one by one, nothing captured."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from compiler.backends.gpu.dependencies import Unit, subflows
+from compiler.backends.gpu.driver import Direction, Driver, Handle
+from compiler.backends.gpu.kernels import Calls
+from compiler.backends.gpu.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy between page-locked host memory and neighbouring inputs or outputs."""
+
+    allocations: tuple[int, ...]
+    device: int
+    host: int
+    nbytes: int
+
+
+class GraphBuilder:
+    """Adds tasks, copies and child graphs to a new graph, and remembers their nodes.
+
+    `nodes` maps each call to its kernel node; calls inside child graphs have none.
+    """
+
+    def __init__(self, driver: Driver, plan: Plan, calls: Calls) -> None:
+        self._driver, self._plan, self._calls = driver, plan, calls
+        self.graph = driver.create_graph()
+        self.nodes: dict[int, Handle] = {}
+        self._last: dict[int, Handle] = {}
+        self._entries: dict[int, list[Handle]] = {}
+
+    def add_copies_in(self, transfers: Iterable[Transfer]) -> None:
+        """Add copies into inputs; the first readers added later follow them."""
+        for copy in transfers:
+            node = self._copy(copy, (), "to_device")
+            for allocation in copy.allocations:
+                for task in self._plan.readers[allocation]:
+                    self._entries.setdefault(task, []).append(node)
+
+    def add_copies_out(self, transfers: Iterable[Transfer]) -> None:
+        """Add copies out of outputs, after the last tasks that touch them."""
+        for copy in transfers:
+            tasks = {t for a in copy.allocations for t in self._plan.writers[a]}
+            self._copy(copy, self._distinct(self._last[task] for task in tasks), "from_device")
+
+    def _copy(self, copy: Transfer, after: Sequence[Handle], direction: Direction) -> Handle:
+        ends = (copy.device, copy.host)
+        destination, source = ends if direction == "to_device" else ends[::-1]
+        add = self._driver.add_copy
+        return add(self.graph, after, destination, source, copy.nbytes, direction)
+
+    def add_task(self, task: int) -> None:
+        """Add a task's launches as a chain, after its predecessors that are in this graph."""
+        after = self._before(task)
+        for index in self._calls.of_task[task]:
+            call, priority = self._calls.calls[index], self._plan.priorities[task]
+            self.nodes[index] = self._driver.add_call(self.graph, after, call, priority)
+            after = (self.nodes[index],)
+        if not self._calls.of_task[task]:
+            after = (self._driver.add_empty(self.graph, after),)
+        self._last[task] = after[0]
+
+    def add_unit(self, unit: Unit) -> None:
+        """Add several tasks as one child graph, or a single task as itself."""
+        if len(unit.tasks) == 1:
+            self.add_task(unit.tasks[0])
+            return
+        child = GraphBuilder(self._driver, self._plan, self._calls)
+        for task in unit.tasks:
+            child.add_task(task)
+        inside = set(unit.tasks)
+        after = self._distinct(
+            node for task in unit.tasks for node in self._before(task, without=inside)
+        )
+        node = self._driver.add_child(self.graph, after, child.graph)
+        self._driver.destroy_graph(child.graph)
+        self._last |= dict.fromkeys(unit.tasks, node)
+
+    def _before(self, task: int, without: Iterable[int] = ()) -> Sequence[Handle]:
+        others = [other for other in self._plan.before[task] if other not in set(without)]
+        tasks = (self._last[other] for other in others if other in self._last)
+        return self._distinct((*self._entries.get(task, ()), *tasks))
+
+    @staticmethod
+    def _distinct(nodes: Iterable[Handle]) -> tuple[Handle, ...]:
+        """The handles without repetition, in order (they need not be hashable)."""
+        found: dict[int, Handle] = {id(node): node for node in nodes}
+        return tuple(found.values())
+
+
+@dataclass(slots=True)
+class ExecutableGraph:
+    """An instantiated graph; the graph itself is kept, since updates name its nodes."""
+
+    driver: Driver
+    graph: Handle
+    executable: Handle
+    nodes: dict[int, Handle] = field(default_factory=dict[int, Handle])
+
+    @classmethod
+    def of(cls, driver: Driver, builder: GraphBuilder, stream: Handle) -> "ExecutableGraph":
+        """Instantiate what a builder has built."""
+        executable = driver.instantiate(builder.graph, stream)
+        return cls(driver, builder.graph, executable, builder.nodes)
+
+    def update(self, calls: Calls, changed: Iterable[int]) -> None:
+        """Give the nodes of these calls their present addresses."""
+        for index in changed:
+            if index in self.nodes:
+                self.driver.update_call(self.executable, self.nodes[index], calls.calls[index])
+
+    def close(self) -> None:
+        """Destroy both forms."""
+        self.driver.destroy_executable(self.executable)
+        self.driver.destroy_graph(self.graph)
+
+
+def whole_graph(
+    driver: Driver,
+    plan: Plan,
+    calls: Calls,
+    *,
+    copies_in: Iterable[Transfer] = (),
+    copies_out: Iterable[Transfer] = (),
+    children: bool = False,
+) -> GraphBuilder:
+    """The graph of a whole schedule, critical branch first, with its copies from and to the host.
+
+    With `children`, each sub-flow is a child graph.
+    """
+    builder = GraphBuilder(driver, plan, calls)
+    builder.add_copies_in(copies_in)
+    if children:
+        for unit in subflows(plan.schedule):
+            builder.add_unit(unit)
+    else:
+        for task in plan.order:
+            builder.add_task(task)
+    builder.add_copies_out(copies_out)
+    return builder
+
+
+def unit_graph(driver: Driver, plan: Plan, calls: Calls, unit: Unit) -> GraphBuilder:
+    """The graph of one unit: what it waits for outside is left to its stream and events."""
+    builder = GraphBuilder(driver, plan, calls)
+    for task in unit.tasks:
+        builder.add_task(task)
+    return builder

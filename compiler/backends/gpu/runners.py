@@ -1,0 +1,157 @@
+"""The three ways to queue a run: one graph, a graph for each sub-flow, or plain launches.
+
+Outside a graph, units are ordered by events derived from tokens. The schedule's stream 0 is the
+caller's stream; every other stream is forked from it by an event and joined to it at the end, so
+that to the caller a run looks like one piece of work.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.graph import ExecutableGraph, Transfer, unit_graph, whole_graph
+from compiler.backends.gpu.kernels import Calls
+from compiler.backends.gpu.plan import Plan
+
+Command = tuple[Callable[..., object], tuple[Any, ...]]
+
+
+class GraphRunner:
+    """Mode `graph`: one graph for the whole schedule and its copies from and to the host."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        plan: Plan,
+        calls: Calls,
+        stream: Handle,
+        copies_in: Sequence[Transfer] = (),
+        copies_out: Sequence[Transfer] = (),
+        *,
+        children: bool = False,
+    ) -> None:
+        self._driver, self._calls = driver, calls
+        builder = whole_graph(
+            driver, plan, calls, copies_in=copies_in, copies_out=copies_out, children=children
+        )
+        self._graph = ExecutableGraph.of(driver, builder, stream)
+
+    def update(self, changed: Iterable[int]) -> None:
+        """Give these calls' nodes their present addresses."""
+        self._graph.update(self._calls, changed)
+
+    def run(self, stream: Handle) -> None:
+        """Queue one run."""
+        self._driver.launch_graph(self._graph.executable, stream)
+
+    def close(self) -> None:
+        """Destroy the graph."""
+        self._graph.close()
+
+
+class StreamRunner:
+    """Modes `streams` and `subgraphs`: units on the schedule's streams, events between them.
+
+    With `graphs`, a unit of several launches is a graph of its own; a unit of one is launched
+    plainly, as that is cheaper.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        plan: Plan,
+        calls: Calls,
+        stream: Handle,
+        copies_in: Sequence[Transfer] = (),
+        copies_out: Sequence[Transfer] = (),
+        *,
+        graphs: bool = False,
+    ) -> None:
+        self._driver, self._calls = driver, calls
+        self._units = subflows(plan.schedule) if graphs else single_tasks(plan.schedule)
+        self._copies_in, self._copies_out = copies_in, copies_out
+        self._streams = {
+            unit.stream: None if unit.stream == 0 else driver.create_stream()
+            for unit in self._units
+        }
+        self._graphs: dict[int, ExecutableGraph] = {}
+        if graphs:
+            self._build_graphs(plan, stream)
+        self._fork = driver.create_event()
+        self._events = {index: driver.create_event() for index in self._awaited()}
+        self._commands: tuple[Handle, list[Command]] | None = None
+
+    def _build_graphs(self, plan: Plan, stream: Handle) -> None:
+        for index, unit in enumerate(self._units):
+            if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
+                builder = unit_graph(self._driver, plan, self._calls, unit)
+                self._graphs[index] = ExecutableGraph.of(self._driver, builder, stream)
+
+    def _awaited(self) -> set[int]:
+        """The units whose end another stream waits for: a unit there, or the caller."""
+        units = self._units
+        foreign = {other for u in units for other in u.after if units[other].stream != u.stream}
+        return foreign | set(self._sinks())
+
+    def _sinks(self) -> list[int]:
+        """The units on other streams than the caller's that no unit waits for."""
+        followed = {other for unit in self._units for other in unit.after}
+        return [i for i, u in enumerate(self._units) if u.stream != 0 and i not in followed]
+
+    def update(self, changed: Iterable[int]) -> None:
+        """Give these calls' nodes their present addresses; plain launches need nothing."""
+        wanted = list(changed)
+        for graph in self._graphs.values():
+            graph.update(self._calls, wanted)
+
+    def run(self, stream: Handle) -> None:
+        """Queue one run, joined to the stream at its end."""
+        if self._commands is None or self._commands[0] is not stream:
+            self._commands = stream, self._compile(stream)
+        for function, arguments in self._commands[1]:
+            function(*arguments)
+
+    def _compile(self, caller: Handle) -> list[Command]:
+        """The driver calls of a run, in order, for one caller's stream."""
+        driver = self._driver
+        copy = [(driver.copy, (c.device, c.host, c.nbytes, caller)) for c in self._copies_in]
+        commands: list[Command] = [*copy]
+        if len(self._streams) > 1 or 0 not in self._streams:
+            commands.append((driver.record, (self._fork, caller)))
+        for index, unit in enumerate(self._units):
+            commands += self._of_unit(index, unit, caller)
+        commands += [(driver.wait, (caller, self._events[sink])) for sink in self._sinks()]
+        return commands + [
+            (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._copies_out
+        ]
+
+    def _of_unit(self, index: int, unit: Unit, caller: Handle) -> list[Command]:
+        driver = self._driver
+        stream = caller if unit.stream == 0 else self._streams[unit.stream]
+        waits = [self._events[o] for o in unit.after if self._units[o].stream != unit.stream]
+        if not unit.after and unit.stream != 0:
+            waits = [self._fork]
+        commands: list[Command] = [(driver.wait, (stream, event)) for event in waits]
+        commands += self._launches(index, unit, stream)
+        if index in self._events:
+            commands.append((driver.record, (self._events[index], stream)))
+        return commands
+
+    def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
+        if index in self._graphs:
+            return [(self._driver.launch_graph, (self._graphs[index].executable, stream))]
+        calls = (
+            self._calls.calls[call] for task in unit.tasks for call in self._calls.of_task[task]
+        )
+        return [(self._driver.launch, (call, stream)) for call in calls]
+
+    def close(self) -> None:
+        """Destroy graphs, events and streams."""
+        for graph in self._graphs.values():
+            graph.close()
+        for event in (self._fork, *self._events.values()):
+            self._driver.destroy_event(event)
+        for stream in self._streams.values():
+            if stream is not None:
+                self._driver.destroy_stream(stream)
