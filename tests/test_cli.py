@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -31,7 +31,7 @@ def model(tmp_path: Path) -> Path:
     )
     path = tmp_path / "small.onnx"
     opset = helper.make_opsetid("", 18)
-    save: Any = onnx.save
+    save = cast(Any, onnx).save
     save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
     return path
 
