@@ -107,7 +107,8 @@ def machine() -> dict[str, Any]:
 def child(model: str, options: argparse.Namespace, task: str, seconds: float) -> str:
     """Run one model's part in a process of its own; says what ended it early, or nothing."""
     command = [sys.executable, __file__, *sys.argv[1:], "--only", task, "--models", model]
-    process = subprocess.Popen(command, start_new_session=True)
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "3"} if task == "compile" else {}
+    process = subprocess.Popen(command, env={**os.environ, **threads}, start_new_session=True)
     try:
         status = process.wait(min(seconds, 1e6))
     except subprocess.TimeoutExpired:
@@ -118,10 +119,7 @@ def child(model: str, options: argparse.Namespace, task: str, seconds: float) ->
 
 
 def prepare(options: argparse.Namespace, seconds: float) -> None:
-    """Fill torch.compile's cache for several models at once.
-
-    What was tuned while others ran is forgotten, so that every kernel is tuned on a quiet device.
-    """
+    """Fill torch.compile's cache for several models at once."""
     end = monotonic() + seconds
     models = [model for model in options.models if pending(model, options)]
 
@@ -132,8 +130,6 @@ def prepare(options: argparse.Namespace, seconds: float) -> None:
 
     with ThreadPoolExecutor(options.prepare) as pool:
         list(pool.map(one, models))
-    for choice in Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]).rglob("*.best_config"):
-        choice.unlink()
 
 
 def run_all(options: argparse.Namespace, end: float) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+import torch._inductor.config
 
 from benchmarks import gpu_peers
 from benchmarks.peers import contenders, ours, results
@@ -54,15 +55,17 @@ class Row:
 
 
 def compile_model(name: str, options: argparse.Namespace) -> None:
-    """Let torch.compile compile a model in each precision, to fill its cache."""
+    """Let torch.compile compile a model in each precision, to fill its cache.
+
+    What it tunes meanwhile is not kept: other processes use the device at the same time.
+    """
     torch.set_num_threads(2)
+    torch._inductor.config.autotune_local_cache = False
     contenders.use_tensor_cores(True)
     for _, batch, precision, _ in gpu_peers.pending(name, options):
         module, inputs = build(name, batch, "own", None).in_precision(precision)
         with torch.inference_mode():
-            torch._dynamo.reset()
-            torch.compile(module)(*inputs)
-        torch.cuda.synchronize()
+            contenders.compile_and_run(module, inputs)
 
 
 def measure_model(name: str, options: argparse.Namespace) -> None:
@@ -94,6 +97,7 @@ def measure(row: Row) -> None:
     """Prepare, time and check every contender that the row is to have."""
     asked = [name for name in results.COLUMNS if name in row.options.contenders]
     module, inputs = row.case.in_precision(row.precision)
+    torch.cuda.synchronize()
     with torch.inference_mode(), torch.cuda.stream(row.stream):
         for name in asked:
             if name in contenders.CONTENDERS:
@@ -161,14 +165,20 @@ def _check(row: Row, name: str) -> None:
 
 
 def _look_inside(row: Row) -> None:
-    """Kernels and busy time: of compiled peers by CUPTI, of ours by timing each kernel alone."""
-    for name, contender in list(row.ready.items()):
-        facts = contender.facts
-        if name in ("graph", "opara", "compile", "max-autotune"):
-            facts.update(
-                row.attempt(name, lambda c=contender: contenders.kernels_of(c.queue)) or {}
-            )
-        elif name == "ours":
-            module = row.modules[facts["streams"]]
-            facts.update(row.attempt(name, lambda m=module: ours.structure(m)) or {})
-        row.found[name]["facts"] = facts
+    """Kernels and busy time: of peers by CUPTI, of ours by timing each kernel alone.
+
+    A failure here is noted among the facts; the times stay.
+    """
+    for name, contender in row.ready.items():
+        try:
+            contender.facts.update(_inside(row, name, contender))
+        except Exception as error:
+            traceback.print_exc()
+            contender.facts["not inspected"] = f"{type(error).__name__}: {str(error)[:300]}"
+        row.found[name]["facts"] = contender.facts
+
+
+def _inside(row: Row, name: str, contender: Contender) -> dict[str, float]:
+    if name in contenders.CONTENDERS:
+        return contenders.kernels_of(contender.queue)
+    return ours.structure(row.modules[contender.facts.get("streams", 1)])
