@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo.config
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.peers.opara import allocate_streams, crossings
@@ -106,9 +107,13 @@ def graph(module: torch.nn.Module, inputs: Tensors) -> Contender:
 
 
 def compile_and_run(module: torch.nn.Module, inputs: Tensors, **options: bool) -> Callable[[], Any]:
-    """A function that runs what torch.compile makes of the module; it has run once."""
-    torch._dynamo.reset()
-    optimized = torch.compile(module, options=dict(options))
+    """A function that runs what torch.compile makes of the module; it has run once.
+
+    Nothing compiled before is dropped, as its kernels may be in a graph; so shapes must be static,
+    or another batch size would be compiled for any.
+    """
+    torch._dynamo.config.recompile_limit = 64
+    optimized = torch.compile(module, dynamic=False, options=dict(options))
     optimized(*inputs)
     torch.cuda.synchronize()
     return lambda: optimized(*inputs)

@@ -17,7 +17,7 @@ from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import as_bytes, upload
 from compiler.module import Module
 
-PASSES = 20
+TRIALS = 20
 """Runs that a candidate gets before the fastest is kept."""
 
 REPEATS = 20
@@ -62,7 +62,7 @@ def fastest(
         for mode in modes:
             candidate = contender(module, inputs, mode, stream)
             clock = clock_of(candidate)
-            samples = [clock() for _ in range(5 + PASSES)][5:]
+            samples = [clock() for _ in range(5 + TRIALS)][5:]
             figures[streams, mode] = median(samples)
             candidate.close()
     best = min(figures, key=figures.__getitem__)
@@ -125,14 +125,15 @@ def _chain_time(
 
 
 def structure(module: Module) -> dict[str, float]:
-    """Launches, their time in all and along the longest path of the schedule, in microseconds."""
+    """Tasks, and microseconds of their kernels alone: in all and along the longest path.
+
+    The path follows the edges of the schedule.
+    """
     times = kernel_times(module)
     of_task = [times[task.kernel] for task in module.schedule.tasks]
     ranks = upward_ranks(predecessors(module.schedule), of_task)
-    launches = sum(len(module.kernels[task.kernel].launches) for task in module.schedule.tasks)
     return {
         "tasks": len(of_task),
-        "kernels": launches,
-        "busy_us": round(sum(of_task), 2),
+        "alone_us": round(sum(of_task), 2),
         "critical_path_us": round(max(ranks, default=0.0), 2),
     }

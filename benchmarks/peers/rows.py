@@ -53,6 +53,13 @@ class Row:
         self.found.setdefault(name, {})["error"] = f"{type(error).__name__}: {text[0][:300]}"
         self.ready.pop(name, None)
 
+    def close(self) -> None:
+        """Release what the contenders hold."""
+        for contender in self.ready.values():
+            contender.close()
+        for module in self.modules.values():
+            module.close()
+
 
 def compile_model(name: str, options: argparse.Namespace) -> None:
     """Let torch.compile compile a model in each precision, to fill its cache.
@@ -73,10 +80,11 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
     contenders.use_tensor_cores(True)
     stream = torch.cuda.Stream()
     cases: dict[int, Case] = {}
+    measured: list[tuple[Row, dict[str, Any]]] = []
     for _, batch, precision, weights in gpu_peers.pending(name, options):
         start = perf_counter()
         if batch not in cases:
-            cases = {batch: build(name, batch, weights, options.exported)}
+            cases[batch] = build(name, batch, weights, options.exported)
         row = Row(cases[batch], precision, options, stream)
         measure(row)
         report = {
@@ -90,7 +98,13 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
             "contenders": row.found,
         }
         results.write(options.json, report, gpu_peers.machine())
-        print(results.table([report], "device"), flush=True)
+        measured.append((row, report))
+    # A profiler slows all that runs after it, so it comes when everything has been timed.
+    for row, report in measured:
+        _look_inside(row)
+        results.write(options.json, report, {})
+        row.close()
+    print(results.table([report for _, report in measured], "device"), flush=True)
 
 
 def measure(row: Row) -> None:
@@ -110,11 +124,6 @@ def measure(row: Row) -> None:
             row.found[name]["times"] = {m: spread.as_json() for m, spread in times.items()}
         for name in list(row.ready):
             row.attempt(name, lambda name=name: _check(row, name))
-        _look_inside(row)
-    for contender in row.ready.values():
-        contender.close()
-    for own in row.modules.values():
-        own.close()
 
 
 def _add(row: Row, name: str, make: Callable[[], Contender]) -> None:
@@ -165,20 +174,18 @@ def _check(row: Row, name: str) -> None:
 
 
 def _look_inside(row: Row) -> None:
-    """Kernels and busy time: of peers by CUPTI, of ours by timing each kernel alone.
+    """Kernels and busy time by CUPTI, and of ours the critical path by timing each kernel alone.
 
     A failure here is noted among the facts; the times stay.
     """
-    for name, contender in row.ready.items():
-        try:
-            contender.facts.update(_inside(row, name, contender))
-        except Exception as error:
-            traceback.print_exc()
-            contender.facts["not inspected"] = f"{type(error).__name__}: {str(error)[:300]}"
-        row.found[name]["facts"] = contender.facts
-
-
-def _inside(row: Row, name: str, contender: Contender) -> dict[str, float]:
-    if name in contenders.CONTENDERS:
-        return contenders.kernels_of(contender.queue)
-    return ours.structure(row.modules[contender.facts.get("streams", 1)])
+    with torch.inference_mode(), torch.cuda.stream(row.stream):
+        for name, contender in row.ready.items():
+            try:
+                contender.facts.update(contenders.kernels_of(contender.queue))
+                if name not in contenders.CONTENDERS:
+                    module = row.modules[contender.facts.get("streams", 1)]
+                    contender.facts.update(ours.structure(module))
+            except Exception as error:
+                traceback.print_exc()
+                contender.facts["not inspected"] = f"{type(error).__name__}: {str(error)[:300]}"
+            row.found[name]["facts"] = contender.facts
