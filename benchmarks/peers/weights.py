@@ -39,7 +39,10 @@ def _adopt_products(
     model: onnx.ModelProto,
     found: Initializers,
 ) -> int:
-    """Pair the layers that ran with the renamed matrices, if their shapes agree in order."""
+    """Pair the layers that ran with the renamed matrices, if their shapes agree in order.
+
+    Layers beyond the last matrix have results that the model does not give.
+    """
     layers = [
         layer.weight for name, layer in _executed(module, inputs) if f"{name}.weight" not in found
     ]
@@ -49,6 +52,7 @@ def _adopt_products(
         for node in model.graph.node
         if node.op_type == "MatMul" and node.input[1] in found and node.input[1] not in known
     ]
+    del layers[len(matrices) :]
     if [tuple(weight.shape) for weight in layers] != [matrix.shape for matrix in matrices]:
         return 0
     for weight, matrix in zip(layers, matrices, strict=True):
