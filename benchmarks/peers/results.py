@@ -118,6 +118,8 @@ def wrong(row: Row) -> list[str]:
 
 
 def _verdict(row: Row) -> str:
+    if not any("correct" in found for found in row["contenders"].values()):
+        return "nothing"
     verdict = f"WRONG: {', '.join(wrong(row))}" if wrong(row) else "ok"
     difference = row.get("references_differ")
     agree = difference is not None and difference <= SAME_MODEL
