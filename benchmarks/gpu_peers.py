@@ -144,9 +144,14 @@ def run_all(options: argparse.Namespace, end: float) -> None:
             print(f"out of time at {model}: run the same command again to go on", flush=True)
             return
         for key in pending(model, options) if ended else []:
-            fields = dict(zip(("model", "batch", "precision", "weights"), key, strict=True))
-            failed = {name: {"error": ended} for name in options.contenders}
-            results.write(options.json, {**fields, "contenders": failed, "error": ended}, {})
+            give_up(key, options, ended)
+
+
+def give_up(key: results.Key, options: argparse.Namespace, reason: str) -> None:
+    """Write a row in which every contender failed."""
+    failed = {name: {"error": reason} for name in options.contenders}
+    row = {**results.fields(key), "contenders": failed, "error": reason}
+    results.write(options.json, row, {})
 
 
 def show(options: argparse.Namespace) -> None:

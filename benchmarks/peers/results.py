@@ -32,6 +32,11 @@ def key_of(row: Mapping[str, Any]) -> Key:
     return row["model"], row["batch"], row["precision"], row["weights"]
 
 
+def fields(key: Key) -> Row:
+    """A row that is about this and holds nothing yet."""
+    return dict(zip(("model", "batch", "precision", "weights"), key, strict=True))
+
+
 def read(path: Path) -> dict[str, Any]:
     """The file's machine and rows; none if there is no file."""
     if not path.exists():
@@ -113,6 +118,8 @@ def wrong(row: Row) -> list[str]:
 
 
 def _verdict(row: Row) -> str:
+    if not any("correct" in found for found in row["contenders"].values()):
+        return "nothing"
     verdict = f"WRONG: {', '.join(wrong(row))}" if wrong(row) else "ok"
     difference = row.get("references_differ")
     agree = difference is not None and difference <= SAME_MODEL
@@ -125,7 +132,7 @@ def notes(rows: Sequence[Row]) -> str:
         f"{row['model']} batch {row['batch']} {row['precision']} {name}: {found['error']}"
         for row in rows
         for name, found in row["contenders"].items()
-        if "error" in found
+        if "error" in found and "error" not in row
     ]
     lines += [
         f"{row['model']} batch {row['batch']} {row['precision']}: {row['error']}"

@@ -80,31 +80,36 @@ def measure_model(name: str, options: argparse.Namespace) -> None:
     contenders.use_tensor_cores(True)
     stream = torch.cuda.Stream()
     cases: dict[int, Case] = {}
-    measured: list[tuple[Row, dict[str, Any]]] = []
-    for _, batch, precision, weights in gpu_peers.pending(name, options):
-        start = perf_counter()
-        if batch not in cases:
-            cases[batch] = build(name, batch, weights, options.exported)
-        row = Row(cases[batch], precision, options, stream)
-        measure(row)
-        report = {
-            "model": name,
-            "batch": batch,
-            "precision": precision,
-            "weights": weights,
-            "references_differ": cases[batch].difference,
-            "floor_us": cases[batch].floor_us(precision),
-            "seconds": round(perf_counter() - start, 1),
-            "contenders": row.found,
-        }
-        results.write(options.json, report, gpu_peers.machine())
-        measured.append((row, report))
+    measured: list[tuple[Row, results.Row]] = []
+    for key in gpu_peers.pending(name, options):
+        try:
+            if key[1] not in cases:
+                cases[key[1]] = build(name, key[1], options.weights, options.exported)
+        except (Exception, SystemExit) as error:  # a model may refuse a batch size by SystemExit
+            traceback.print_exc()
+            gpu_peers.give_up(key, options, f"{type(error).__name__}: {str(error)[:300]}")
+            continue
+        row = Row(cases[key[1]], key[2], options, stream)
+        measured.append((row, _measured(key, row)))
+        results.write(options.json, measured[-1][1], gpu_peers.machine())
     # A profiler slows all that runs after it, so it comes when everything has been timed.
     for row, report in measured:
         _look_inside(row)
         results.write(options.json, report, {})
         row.close()
     print(results.table([report for _, report in measured], "device"), flush=True)
+
+
+def _measured(key: results.Key, row: Row) -> results.Row:
+    start = perf_counter()
+    measure(row)
+    return {
+        **results.fields(key),
+        "references_differ": row.case.difference,
+        "floor_us": row.case.floor_us(row.precision),
+        "seconds": round(perf_counter() - start, 1),
+        "contenders": row.found,
+    }
 
 
 def measure(row: Row) -> None:

@@ -132,6 +132,7 @@ def test_the_table_shows_times_failures_wrong_outputs_and_the_best_peer():
     assert first.split()[3:7] == ["200.0", "80.0", "40.0", "2.00x"]
     assert first.endswith("WRONG: compile, same weights")
     assert second.split()[3:6] == ["failed", "-", "-"]
+    assert second.endswith("nothing")
     assert "1.80x" in results.table(rows, "wall")
     assert "bert128 batch 1 tf32 eager: RuntimeError: no" in results.notes(rows)
     assert results.wrong(rows[0]) == ["compile"]
