@@ -85,7 +85,7 @@ def compile(
         pipeline,
         dump_ir,
         cache=KernelCache(),
-        budget=DEFAULT_BUDGET if budget is None else budget,
+        budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
         profile=profile,
     )
     options: dict[str, Any] = {} if threads is None else {"threads": threads}

@@ -109,6 +109,31 @@ def check_command(options: Namespace) -> int:
     return 0
 
 
+def report_command(options: Namespace) -> int:
+    """`flowloom report DIR`: what the artifact is, and why; as a page with -o."""
+    from compiler.tools.inspection import open_module
+    from compiler.tools.report import as_html, report
+
+    text = report(open_module(options.directory))
+    if options.output is None:
+        print(text, end="")
+        return 0
+    _write_text(options.output, as_html(text, str(options.directory)))
+    return 0
+
+
+def trace_command(options: Namespace) -> int:
+    """`flowloom trace DIR|MODEL -o trace.json`: the predicted run, and the measured one."""
+    from compiler.tools.inspection import open_module
+    from compiler.tools.trace import trace
+
+    module = open_module(options.model) if options.model.is_dir() else _compile(options)
+    data, note = trace(module)
+    _write_text(options.output, json.dumps(data))
+    print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
+    return 0
+
+
 def passes_command(options: Namespace) -> int:
     """`flowloom passes`: name, options and first sentence of each pass; the default pipeline."""
     from compiler.passes import PASSES
@@ -132,6 +157,8 @@ def cache_command(options: Namespace) -> int:
 
 
 def _compile(options: Namespace) -> compiler.Module:
+    if options.frozen and options.profile is None:
+        raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
         options.model,
         target=options.target,
@@ -141,6 +168,8 @@ def _compile(options: Namespace) -> compiler.Module:
         precision=options.precision,
         threads=getattr(options, "threads", None),
         dump_ir=options.dump_ir,
+        budget=0 if options.frozen else options.budget,
+        profile=options.profile,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():
@@ -195,6 +224,16 @@ def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
     temporary = path.with_name(f".{path.name}.tmp.npz")
     try:
         np.savez(temporary, **cast(Any, outputs))
+        temporary.replace(path)
+    except OSError as error:
+        raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write a file in place of an older one only once it is complete."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
