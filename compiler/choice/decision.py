@@ -130,8 +130,7 @@ def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -
 
 
 def _measured(request: Request, database: Database, driver: Driver) -> Decision:
-    end = perf_counter() + request.budget
-    weights = _profile(request, database, driver)
+    weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     all_plans = list(plans(request.module, costs.of, request.pipeline))
@@ -139,7 +138,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     base = GpuExecutable.load(
         driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
     )
-    choice = _timed(found, base, baseline_of(request.pipeline), end - perf_counter())
+    choice = _timed(found, base, baseline_of(request.pipeline), request.budget - spent)
     kept = found[choice.name]
     record = _record(request, costs, kept, _estimates(found, request, costs))
     record |= {"device": asdict(driver.device), **choice.as_json()}
@@ -152,19 +151,25 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     )
 
 
-def _profile(request: Request, database: Database, driver: Driver) -> dict[str, Array]:
-    """Time the kernels that the database lacks; returns the weights of every schedule."""
+def _profile(
+    request: Request, database: Database, driver: Driver
+) -> tuple[dict[str, Array], float]:
+    """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
     recorded = recorded_costs(database, request.kernels, driver.device)
     first = next(iter(pipelines(request.pipeline).values()))
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     put_costs(request.module, costs.of)
     graph = scheduled(request.module, first)
-    until = perf_counter() + KERNELS_SHARE * request.budget
-    schedule = schedule_of(graph)
-    measure_missing(driver, schedule, request.kernels, database, lambda: perf_counter() >= until)
+    schedule, start = schedule_of(graph), perf_counter()
+
+    def expired() -> bool:
+        return perf_counter() - start >= KERNELS_SHARE * request.budget
+
+    measure_missing(driver, schedule, request.kernels, database, expired)
+    spent = perf_counter() - start
     if request.profile is not None:
         save_database(database, request.profile)
-    return request.pack(graph)
+    return request.pack(graph), spent
 
 
 def _timed(
