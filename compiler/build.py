@@ -84,6 +84,11 @@ class Settings:
     profile: str | os.PathLike[str] | None = None
     """A database of kernel times, which measurements are added to."""
 
+    @property
+    def passes(self) -> str:
+        """The pipeline as given, or the default one."""
+        return DEFAULT_PIPELINE if self.pipeline is None else self.pipeline
+
 
 def build(
     model: "str | os.PathLike[str] | bytes | onnx.ModelProto",
@@ -91,7 +96,7 @@ def build(
     settings: Settings,
 ) -> Build:
     """Compile a model; bad settings are found before the model is read."""
-    parse(settings.pipeline or DEFAULT_PIPELINE)
+    parse(settings.passes)
     start = perf_counter()
     imported = import_model(model, input_shapes)
     built = build_module(imported.module, imported.weights, settings)
@@ -101,7 +106,7 @@ def build(
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
     """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
-    graph_passes, _ = split(parse(settings.pipeline or DEFAULT_PIPELINE))
+    graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
@@ -139,7 +144,7 @@ def _decide(
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
     if settings.target.partition(":")[0] == "cpu":
-        return Decision(settings.pipeline or DEFAULT_PIPELINE, "streams", {})
+        return Decision(settings.passes, "streams", {})
     request = Request(
         module,
         kernels,

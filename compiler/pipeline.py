@@ -60,7 +60,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
         except Exception as error:
             options = ", ".join(option_names(PASSES[one.name])) or "none"
             raise PipelineError(
-                f"pass '{one}': {_first_line(error)}; the options of {one.name} are {options}"
+                f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
             ) from error
     return tuple(passes)
 
@@ -108,7 +108,7 @@ class Runner:
             except FlowloomError as error:
                 raise type(error)(f"pass '{spec}': {error}") from error
             except Exception as error:
-                raise PipelineError(f"pass '{spec}' failed: {_first_line(error)}") from error
+                raise PipelineError(f"pass '{spec}' failed: {first_line(error)}") from error
             applied = perf_counter()
             self.write(module, each.name, f"after {spec}")
             if self.verified:
@@ -134,7 +134,7 @@ class Runner:
             raise type(error)(f"the schedule is invalid after pass '{spec}': {error}") from error
         except VerifyException as error:
             hint = f"; see {self.dump}" if self.dump else "; dump the IR to see it"
-            message = f"the IR is invalid after pass '{spec}': {_first_line(error)}{hint}"
+            message = f"the IR is invalid after pass '{spec}': {first_line(error)}{hint}"
             raise PipelineError(message) from error
 
 
@@ -160,7 +160,7 @@ def taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
     )
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """What went wrong without the whole module that xDSL's errors carry."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^-|\t")]
     carets = [line.strip(" ^|-") for line in str(error).splitlines() if "^^^" in line]

@@ -1,8 +1,11 @@
 """The command line does what its help says, and bad input is one line on standard error."""
 
+import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -31,8 +34,9 @@ def model(tmp_path: Path) -> Path:
     )
     path = tmp_path / "small.onnx"
     opset = helper.make_opsetid("", 18)
-    save: Any = onnx.save
-    save(helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString()
+    )
     return path
 
 
@@ -80,6 +84,12 @@ def test_dumped_ir_can_be_processed_again(
         (["run", "MODEL", "--input-shape", "x=4,8", "--inputs", "none.npz"], "none.npz"),
         (["compile", "MODEL", "--input-shape", "x=4,8", "-o", "/proc/nowhere"], "/proc/nowhere"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--dump-ir", "/proc/x"], "/proc/x"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--arch", "z80"], "z80"),
+        (["run", "JUNK"], "JUNK"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--inputs", "JUNK"], "JUNK"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--outputs", "/proc/x.npz"], "/proc/x.npz"),
+        (["opt", "JUNK"], "JUNK:1:6"),
+        (["check", "JUNK"], "JUNK:1:6"),
         (["check", "missing.mlir"], "missing.mlir"),
         (["opt", "missing.mlir"], "missing.mlir"),
     ],
@@ -87,11 +97,136 @@ def test_dumped_ir_can_be_processed_again(
 def test_bad_input_is_one_line_that_names_it(
     model: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert main([str(model) if a == "MODEL" else a for a in arguments]) == 1
+    junk = model.with_name("JUNK")
+    junk.write_text("what is this?")
+    places = {"MODEL": str(model), "JUNK": str(junk)}
+    assert main([places.get(a, a) for a in arguments]) == 1
     error = capsys.readouterr().err
+    assert error.count("\n") == 1
     assert error.startswith("flowloom: ")
     assert message in error
     assert "Traceback" not in error
+
+
+def npz(*dtypes_and_shapes: tuple[str, str, tuple[int, ...]]) -> bytes:
+    """What numpy.savez writes for arrays of zeros."""
+    file = io.BytesIO()
+    arrays = {name: np.zeros(shape, dtype) for name, dtype, shape in dtypes_and_shapes}
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+GOOD = npz(("x", "float32", (4, 8)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "savez"),
+        (GOOD[:80], "savez"),
+        (GOOD[:140] + bytes([GOOD[140] ^ 1]) + GOOD[141:], "savez"),
+        (b"\x93NUMPY", "savez"),
+        (npz(("x", "float32", (4, 9))), r"float32[4, 9]"),
+        (npz(("x", "float64", (4, 8))), "float64"),
+        (npz(("q", "float32", (4, 8))), "'q'"),
+        (npz(("x", "float32", (4, 8)), ("z", "float32", ())), "'z'"),
+        (npz(), "'x' float32[4, 8]"),
+    ],
+)
+def test_bad_inputs_are_named(
+    model: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+):
+    path = model.with_name("in.npz")
+    path.write_bytes(content)
+    assert main(["run", str(model), "--input-shape", "x=4,8", "--inputs", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("flowloom: ShapeError: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "schedule.json", "weights.safetensors"])
+@pytest.mark.parametrize("command", ["run", "bench", "check"])
+def test_a_damaged_artifact_is_named(
+    model: Path, tmp_path: Path, command: str, file: str, capsys: pytest.CaptureFixture[str]
+):
+    artifact = tmp_path / "built"
+    assert main(["compile", str(model), "-o", str(artifact), "--input-shape", "x=4,8"]) == 0
+    path = artifact / file
+    path.write_bytes(path.read_bytes()[:-3])
+    capsys.readouterr()
+    assert main([command, str(artifact)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("flowloom: ArtifactError: ")
+    assert file in error
+    assert error.count("\n") == 1
+
+
+def test_an_artifact_takes_no_options_of_compilation(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    artifact = tmp_path / "built"
+    assert main(["compile", str(model), "-o", str(artifact), "--input-shape", "x=4,8"]) == 0
+    assert main(["run", str(artifact), "--target", "cpu", "--input-shape", "x=2,8"]) == 1
+    assert "--target, --input-shape" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--runs", "0"], ["--threads", "-1"], ["--threads", "two"]])
+def test_counts_are_at_least_one(option: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as exit:
+        main(["bench", "model.onnx", *option])
+    assert exit.value.code == 2
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_an_output_may_have_any_name(tmp_path: Path):
+    outputs = [helper.make_tensor_value_info("file", TensorProto.FLOAT, [2])]
+    inputs = [helper.make_tensor_value_info("self", TensorProto.FLOAT, [2])]
+    node = helper.make_node("Relu", ["self"], ["file"])
+    graph = helper.make_graph([node], "names", inputs, outputs)
+    path = tmp_path / "names.onnx"
+    path.write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
+        ).SerializeToString()
+    )
+    assert main(["run", str(path), "--check", "--outputs", str(tmp_path / "out.npz")]) == 0
+    assert np.load(tmp_path / "out.npz")["file"].shape == (2,)
+
+
+def test_a_damaged_cache_entry_is_one_line_and_built_anew(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "cache"))
+    command = ["run", str(model), "--input-shape", "x=4,8", "--check"]
+    assert main(command) == 0
+    (entry,) = (tmp_path / "cache").rglob("*.kernel")
+    entry.write_bytes(entry.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(command) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("flowloom: warning: ")
+    assert error.count("\n") == 1
+    assert main(["cache", "clear"]) == 0
+    assert "1 kernels removed" in capsys.readouterr().out
+    (tmp_path / "cache").rename(tmp_path / "old")
+    (tmp_path / "cache").write_text("in the way")
+    assert main(command) == 1
+    assert "FLOWLOOM_CACHE" in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_is_no_traceback():
+    script = "import sys; from compiler.tools.cli import main; sys.exit(main(['passes']))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert result.returncode == 1
+    assert result.stderr == ""
 
 
 RACE = """

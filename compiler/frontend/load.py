@@ -27,7 +27,7 @@ def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
             return onnx.load_model_from_string(model)
         return onnx.load(os.fspath(model), load_external_data=False)
     except OSError as error:
-        raise ModelError(f"cannot read {model!r}: {error.strerror or error}") from error
+        raise ModelError(f"cannot read {os.fspath(model)!r}: {error.strerror or error}") from error
     except (DecodeError, JsonError, TextError, UnicodeDecodeError, onnx.parser.ParseError) as error:
         what = "the given bytes" if isinstance(model, bytes) else repr(os.fspath(model))
         raise ModelError(
@@ -115,7 +115,8 @@ def check_model(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(_checkable_model(model, opsets))
     except onnx.checker.ValidationError as error:
-        raise ModelError(f"the model is not valid ONNX: {error}; export it again") from error
+        reason = " ".join(str(error).split())
+        raise ModelError(f"the model is not valid ONNX: {reason}; export it again") from error
     except (UnicodeDecodeError, TypeError) as error:  # names that are not text
         raise ModelError(f"the model is damaged ({error}): export or download it again") from error
 
@@ -163,10 +164,22 @@ def _external_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray
         ) from error
 
 
+def _has_data(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor that has elements comes with any of them."""
+    fields = {field.name for field, _ in tensor.ListFields()}
+    data = {name for name in fields if name.endswith("_data") and name != "external_data"}
+    return 0 in tensor.dims or any(len(getattr(tensor, name)) for name in data)
+
+
 def array_of(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
     """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external_array(tensor, folder)
+    if not _has_data(tensor):
+        raise ModelError(
+            f"the tensor {tensor.name!r} {list(tensor.dims)} has no data: the model was saved "
+            "without its weights; export it with them (examples.zoo.load refills its own files)"
+        )
     try:
         return numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError) as error:

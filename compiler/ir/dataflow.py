@@ -47,6 +47,12 @@ def verify_order(block: Block) -> None:
         seen.update(op.results)
 
 
+def _yielded(body: Region) -> Sequence[SSAValue]:
+    terminator = body.block.last_op
+    assert isinstance(terminator, YieldOp)
+    return terminator.arguments
+
+
 @irdl_op_definition
 class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
@@ -89,9 +95,7 @@ class GraphOp(IRDLOperation):
     @property
     def results_yielded(self) -> Sequence[SSAValue]:
         """The values of the model's outputs, in order."""
-        terminator = self.body.block.last_op
-        assert isinstance(terminator, YieldOp)
-        return terminator.arguments
+        return _yielded(self.body)
 
     def verify_(self) -> None:
         block = self.body.block
@@ -267,9 +271,7 @@ class GroupOp(IRDLOperation):
     @property
     def results_yielded(self) -> Sequence[SSAValue]:
         """The inner values of the group's results, in order."""
-        terminator = self.body.block.last_op
-        assert isinstance(terminator, YieldOp)
-        return terminator.arguments
+        return _yielded(self.body)
 
     def verify_(self) -> None:
         block = self.body.block

@@ -7,20 +7,12 @@ from math import prod
 from typing import Any
 
 import numpy
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
-    NoneType,
-    StringAttr,
-)
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
+from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array
+from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.schedule import ELEMENT_BYTES
 
 
@@ -134,25 +126,6 @@ def dense_array(attribute: DenseIntOrFPElementsAttr) -> numpy.ndarray:
     return array.astype("float32") if str(array.dtype) == "bfloat16" else array
 
 
-def plain_attribute(attribute: Attribute) -> Any:
-    """The Python value of an operator's attribute."""
-    match attribute:
-        case IntegerAttr():
-            return attribute.value.data
-        case FloatAttr():
-            return attribute.value.data
-        case StringAttr():
-            return attribute.data
-        case ArrayAttr():
-            return [plain_attribute(item) for item in attribute]
-        case DenseArrayBase():
-            return list(attribute.get_values())
-        case DenseIntOrFPElementsAttr():
-            return dense_array(attribute)
-        case _:
-            raise TypeError(f"no plain value for the attribute {attribute}")
-
-
 def extract_group(group: GroupOp) -> Group:
     """The plain form of a group in the IR; it must have a kernel name."""
     numbers: dict[SSAValue, int | None] = {a: i for i, a in enumerate(group.body.block.args)}
@@ -193,5 +166,4 @@ def _operator(
         numbers[result] = len(values)
         outputs.append(len(values))
         values.append(TensorInfo("", ()) if isinstance(result.type, NoneType) else _info(result))
-    attributes = {name: plain_attribute(a) for name, a in op.attributes.items()}
-    return Operator(op.type_name, attributes, inputs, tuple(outputs), op.node_name)
+    return Operator(op.type_name, attributes_of(op), inputs, tuple(outputs), op.node_name)

@@ -68,7 +68,27 @@ def parse_target(text: str) -> Target:
             " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32'"
         )
     mcpu, _, features = rest.partition(":")
-    return CpuTarget(mcpu, features) if mcpu else host_target()
+    if not mcpu:
+        return host_target()
+    if mcpu != llvm.get_host_cpu_name() and not _is_processor(mcpu):
+        raise KernelError(
+            f"LLVM knows no processor '{mcpu}' that runs {llvm.get_default_triple()} code: use a"
+            f" name such as 'x86-64-v3' or, for this host, '{llvm.get_host_cpu_name()}'"
+        )
+    return CpuTarget(mcpu, features)
+
+
+def _is_processor(mcpu: str) -> bool:
+    """Whether LLVM can compile for a processor; asked beforehand, as LLVM would abort."""
+    import tvm
+    from tvm.target import codegen
+
+    triple = llvm.get_default_triple()
+    with tvm.target.Target({"kind": "llvm"}):
+        if not codegen.llvm_is_valid_cpu(mcpu, triple):
+            return False
+    with tvm.target.Target({"kind": "llvm", "mcpu": mcpu}):
+        return not triple.startswith("x86_64") or bool(codegen.llvm_cpu_has_features("64bit"))
 
 
 _PROBE = """

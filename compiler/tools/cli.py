@@ -1,7 +1,9 @@
 """The `flowloom` command: compile, run, bench, report, trace, opt, check, passes, cache."""
 
 import argparse
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,8 +35,15 @@ def seconds(text: str) -> float:
     return value
 
 
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", default="cpu", help="where the kernels run (default: cpu)")
+    parser.add_argument("--target", help="where the kernels run (default: cpu)")
     parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
     parser.add_argument(
         "--input-shape",
@@ -66,7 +75,7 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
-    parser.add_argument("--threads", type=int, help="cores to use (default: all available)")
+    parser.add_argument("--threads", type=positive, help="cores to use (default: all available)")
     parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
     _add_compile_options(parser)
@@ -98,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     each = add("bench", help="time a model or an artifact")
     _add_run_options(each)
-    each.add_argument("--runs", type=int, default=50)
+    each.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
     each.add_argument("--json", action="store_true", help="print one JSON object")
     each.set_defaults(command=commands.bench_command)
 
@@ -139,11 +148,22 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"flowloom: warning: {message}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; an error a user can act on is one line and exit status 1."""
     parsed = make_parser().parse_args(arguments)
     try:
-        return parsed.command(parsed)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status: int = parsed.command(parsed)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:  # whoever read the output has enough: no more may be written to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except FlowloomError as error:
         if parsed.debug:
             raise

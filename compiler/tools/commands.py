@@ -2,6 +2,8 @@
 
 import json
 import sys
+import zipfile
+import zlib
 from argparse import Namespace
 from pathlib import Path
 from statistics import median
@@ -12,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import compiler
-from compiler.errors import FlowloomError, ModelError, ShapeError
+from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
 
 Array = NDArray[Any]
+
+UNREADABLE = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What numpy raises for a file that is no archive of arrays."""
+
+COMPILE_OPTIONS = (
+    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
+    *("budget", "profile", "frozen"),
+)
+"""What decides a compilation, and so cannot be asked of an artifact."""
 
 
 def compile_command(options: Namespace) -> int:
@@ -51,7 +62,7 @@ def bench_command(options: Namespace) -> int:
     for _ in range(3):
         module.run(inputs)
     times: list[float] = []
-    for _ in range(max(1, options.runs)):
+    for _ in range(options.runs):
         start = perf_counter()
         module.run(inputs)
         times.append(1e3 * (perf_counter() - start))
@@ -76,12 +87,12 @@ def bench_command(options: Namespace) -> int:
 
 def opt_command(options: Namespace) -> int:
     """`flowloom opt FILE.mlir -p PIPELINE`: the IR after the passes, on standard output."""
-    from compiler.tools.opt import optimize
+    from compiler.tools.opt import optimize, read_text
 
     if options.file == "-":
         text = sys.stdin.read()
     else:
-        text = _read_text(Path(options.file))
+        text = read_text(Path(options.file))
     parts = text.split("// -----") if options.split_input_file else [text]
     for index, part in enumerate(parts):
         if index:
@@ -127,7 +138,11 @@ def trace_command(options: Namespace) -> int:
     from compiler.tools.inspection import open_module
     from compiler.tools.trace import trace
 
-    module = open_module(options.model) if options.model.is_dir() else _compile(options)
+    if options.model.is_dir():
+        _check_compiled(options)
+        module = open_module(options.model)
+    else:
+        module = _compile(options)
     data, note = trace(module)
     _write_text(options.output, json.dumps(data))
     print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
@@ -152,7 +167,13 @@ def cache_command(options: Namespace) -> int:
     from compiler.kernels import KernelCache
 
     cache = KernelCache()
-    print(cache.clear() if options.action == "clear" else cache.status())
+    if options.action == "clear":
+        print(f"{cache.directory}: {cache.clear()} kernels removed")
+        return 0
+    status = cache.status()
+    print(f"{status.directory}: {status.entries} kernels, {status.nbytes / 1e6:.1f} MB")
+    for target, (entries, nbytes) in sorted(status.targets.items()):
+        print(f"    {target}: {entries} kernels, {nbytes / 1e6:.1f} MB")
     return 0
 
 
@@ -161,7 +182,7 @@ def _compile(options: Namespace) -> compiler.Module:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
         options.model,
-        target=options.target,
+        target=options.target or "cpu",
         pipeline=options.pipeline,
         input_shapes=dict(options.input_shape),
         arch=options.arch,
@@ -178,9 +199,18 @@ def _compile(options: Namespace) -> compiler.Module:
 
 
 def _load_or_compile(options: Namespace) -> compiler.Module:
-    if options.model.is_dir():
-        return compiler.load(options.model, threads=options.threads)
-    return _compile(options)
+    if not options.model.is_dir():
+        return _compile(options)
+    _check_compiled(options)
+    return compiler.load(options.model, threads=options.threads)
+
+
+def _check_compiled(options: Namespace) -> None:
+    """Raise ArtifactError for options that come too late for an artifact."""
+    given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
+    if given:
+        named = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
 
 
 def _model_to_check_against(options: Namespace) -> Path:
@@ -197,8 +227,10 @@ def _inputs(module: compiler.Module, options: Namespace) -> dict[str, Array]:
     try:
         with np.load(options.inputs, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError) as error:
-        raise ShapeError(f"cannot read inputs from {options.inputs}: {error}") from error
+    except UNREADABLE as error:
+        raise ShapeError(
+            f"cannot read inputs from {options.inputs}: {error}; it must be what numpy.savez writes"
+        ) from error
 
 
 def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
@@ -221,11 +253,16 @@ def _statistics(array: Array) -> str:
 
 
 def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
-    temporary = path.with_name(f".{path.name}.tmp.npz")
+    """What numpy.savez writes, whose own arguments would clash with an output named `file`."""
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        np.savez(temporary, **cast(Any, outputs))
+        with zipfile.ZipFile(temporary, "w") as archive:
+            for name, array in outputs.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(cast(Any, file), array, allow_pickle=False)
         temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
 
 
@@ -236,11 +273,5 @@ def _write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FlowloomError(f"cannot read {path}: {error}") from error

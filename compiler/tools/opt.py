@@ -4,14 +4,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from compiler.errors import ArtifactError, FlowloomError, ModelError, ScheduleError
+from compiler.errors import ModelError, ScheduleError
+from compiler.export import artifact
 from compiler.export.schedule_json import from_json
 from compiler.ir import taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
-from compiler.pipeline import Runner, parse, verify
+from compiler.pipeline import Runner, first_line, parse, verify
 from compiler.schedule import Schedule
 
 
@@ -19,11 +21,8 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
     """The text of the module after the passes; raises a FlowloomError for bad text or IR."""
     passes = parse(pipeline)
     runner = Runner(dump)
-    try:
-        module = parse_module(text, name)
-        verify(module)
-    except (ParseError, VerifyException) as error:
-        raise ModelError(f"{name} is not valid IR: {error}") from error
+    module = _parse(text, name)
+    verify(module)
     runner.write(module, "input", "input")
     runner.run(module, passes)
     if timing:
@@ -35,25 +34,46 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
     return str(module)
 
 
-def load_schedules(path: Path) -> Iterator[Schedule]:
-    """The schedules of an artifact directory, a `schedule.json` or an `.mlir` file."""
-    file = path / "schedule.json" if path.is_dir() else path
+def read_text(path: Path) -> str:
+    """The text of a file; raises ModelError if it cannot be read."""
     try:
-        text = file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"cannot read {file}: {error}") from error
-    if file.suffix == ".json":
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"cannot read {path}: it is not text ({error})") from error
+
+
+def _parse(text: str, name: str) -> ModuleOp:
+    """The module of a text whose IR, but not whose schedules, was verified."""
+    try:
+        module = parse_module(text, name)
+        module.verify()
+    except ParseError as error:
+        where = error.span.get_location()
+        raise ModelError(f"{where}: not valid IR: {' '.join(error.msg.split())}") from error
+    except VerifyException as error:
+        raise ModelError(f"{name} is not valid IR: {first_line(error)}") from error
+    return module
+
+
+def load_schedules(path: Path) -> Iterator[Schedule]:
+    """The schedules of an artifact directory, a `schedule.json` or an `.mlir` file.
+
+    Raises ArtifactError, ModelError or ScheduleError for what holds none.
+    """
+    if path.is_dir():  # its files are verified too, whatever device they need
+        yield artifact.load(path, lambda target, requirements: None).schedule
+        return
+    text = read_text(path)
+    if path.suffix == ".json":
         yield from_json(text)
         return
-    try:
-        module = parse_module(text, str(file))
-        module.verify()
-    except (ParseError, VerifyException) as error:
-        raise FlowloomError(f"{file} is not valid IR: {error}") from error
+    module = _parse(text, str(path))
     graphs = [op for op in module.ops if isinstance(op, taskflow.GraphOp)]
     if not graphs:
-        raise ScheduleError(f"{file} holds no taskflow.graph: run lower-to-taskflow first")
+        raise ScheduleError(f"{path} holds no taskflow.graph: run lower-to-taskflow first")
     for graph in graphs:
         if graph.unsynchronized is not None:
-            raise ScheduleError(f"{file}: the schedule is not synchronised: run insert-sync")
+            raise ScheduleError(f"{path}: the schedule is not synchronised: run insert-sync")
         yield schedule_of(graph)

@@ -76,7 +76,7 @@ def session(model: Any, threads: int | None = None) -> Any:
 
     onnxruntime: Any = untyped
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # failures are raised
     if threads is not None:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1

@@ -160,13 +160,10 @@ def lighten(model: onnx.ModelProto) -> int:
     return count
 
 
-def export(name: str, batch: int, folder: Path) -> Path:
-    """Export one model for a batch size and return the file that was written."""
+def to_onnx(name: str, module: Any, inputs: tuple[Any, ...]) -> onnx.ModelProto:
+    """A built module of that name with its weights, as the exporter of PyTorch gives it."""
     import torch
 
-    torch.manual_seed(0)
-    module, inputs = MODELS[name](batch)
-    target = folder / f"{name}.light.onnx"
     with tempfile.TemporaryDirectory() as scratch:
         full = Path(scratch) / "model.onnx"
         torch.onnx.export(
@@ -177,7 +174,16 @@ def export(name: str, batch: int, folder: Path) -> Path:
             opset_version=18,
             external_data=name == "gpt2large",
         )
-        model = onnx.load(full)
+        return onnx.load(full)
+
+
+def export(name: str, batch: int, folder: Path) -> Path:
+    """Export one model for a batch size and return the file that was written."""
+    import torch
+
+    torch.manual_seed(0)
+    model = to_onnx(name, *MODELS[name](batch))
+    target = folder / f"{name}.light.onnx"
     lighten(model)
     onnx.save(model, target)
     return target

@@ -78,6 +78,12 @@ def test_weight_of_wrong_size():
         import_model(model)
 
 
+def test_weights_that_were_left_out():
+    path = Path(__file__).parents[2] / "examples" / "zoo" / "models" / "unet.light.onnx"
+    with pytest.raises(ModelError, match="saved without its weights"):
+        import_model(path)
+
+
 def test_external_data_is_read(tmp_path: Path):
     path = big_model(tmp_path)
     imported = import_model(path)

@@ -1,12 +1,10 @@
-"""Checking and timing CUDA kernels on a GPU whose machine has neither TVM nor onnx.
+"""Checking and timing CUDA kernels on a GPU's machine, which needs numpy and cuda-bindings only.
 
-    python -m tests.kernels.gpu_kernels_check prepare build/gpu_check    here
-    python tests/kernels/gpu_kernels_check.py check build/gpu_check      there
+    python tests/kernels/gpu_kernels_check.py build/gpu_check
 
-`prepare` writes cubins and expected results; `check` needs numpy and cuda-bindings only. It
-runs every kernel on poisoned results, twice: with aligned buffers, and with buffers that
-are aligned to their elements only. It goes on after failures, also after those that break the
-device's context, and exits with 1 when there was one.
+The folder comes from `gpu_kernels_prepare`. Every kernel runs on poisoned results, twice: with
+aligned buffers, and with buffers that are aligned to their elements only. A failure, even one that
+breaks the device's context, does not stop the others; the exit status is 1 when there was one.
 """
 
 import argparse
@@ -16,7 +14,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -24,14 +21,9 @@ from typing import Any
 import numpy
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = 4096
-"""Elements of a result that are compared; all of them must be written."""
 
 LAUNCHES, REPLAYS = 20, 15
 """Runs of a kernel in the graph that is timed, and replays of that graph."""
-
-BOUNDS = {"fp32": 2e-5, "tf32": 3e-3, "fp16": 3e-3, "bf16": 2e-2}
-"""Largest relative error in the Euclidean norm; a single element may be ten times as far."""
 
 NO_DEVICE = 4
 """The exit status when there is no device."""
@@ -56,146 +48,9 @@ def random_read(read: dict[str, Any]) -> numpy.ndarray:
     return numpy.ascontiguousarray(array)
 
 
-class Store:
-    """The file of all bytes: cubins, inputs, expected results."""
-
-    def __init__(self, path: Path):
-        self.file, self.size = path.open("wb"), 0
-
-    def put(self, content: bytes) -> list[int]:
-        """Append bytes; returns where they are."""
-        self.file.write(content)
-        self.size += len(content)
-        return [self.size - len(content), len(content)]
-
-
-# ---------------------------------------------------------------- prepare
-
-
-def prepare(folder: Path, models: list[str], arch: str, nodes: bool) -> None:
-    """Write the folder that `check` reads."""
-    folder.mkdir(parents=True, exist_ok=True)
-    store, cases = Store(folder / "data.bin"), []
-    started = time.perf_counter()
-    if nodes:
-        cases += node_cases(store, arch)
-    for model in models:
-        cases += model_cases(store, arch, model, {case["name"] for case in cases})
-    store.file.close()
-    (folder / "cases.json").write_text(json.dumps(cases))
-    seconds = time.perf_counter() - started
-    print(f"{len(cases)} cases, {store.size / 1e6:.1f} MB, {seconds:.0f} s in {folder}")
-
-
-def describe(store: Store, group: Any, spec: Any, name: str, label: str) -> dict[str, Any]:
-    """What launches a kernel: its code, launches and buffers."""
-    launches = [
-        [x.symbol, list(x.args), list(x.grid), list(x.block), x.shared_bytes] for x in spec.launches
-    ]
-    writes = [{"dtype": t.dtype, "shape": list(t.shape)} for t in group.writes]
-    return {
-        "name": name,
-        "label": label,
-        "cubin": store.put(spec.code),
-        "launches": launches,
-        "writes": writes,
-        "scratch": list(spec.workspaces),
-        "flops": spec.flops,
-        "traffic": spec.traffic_bytes,
-    }
-
-
-def node_cases(store: Store, arch: str) -> list[dict[str, Any]]:
-    """ONNX's node cases, with exact inputs and results."""
-    from compiler.kernels.kernel import build_kernel
-    from compiler.kernels.target import parse_target
-    from tests.kernels.node_cases import node_case, usable_names
-
-    target, cases = parse_target(f"cuda:{arch}:fp32"), []
-    for name in usable_names():
-        case = node_case(name)
-        if sum(a.nbytes for a in (*case.inputs, *case.expected)) > 1 << 17:
-            continue
-        spec = build_kernel(case.group, target)
-        entry = describe(store, case.group, spec, name, case.group.operators[0].type)
-        entry["reads"] = [
-            {
-                "dtype": a.dtype.name,
-                "shape": list(a.shape),
-                "packing": p,
-                "data": store.put(numpy.ascontiguousarray(a).tobytes()),
-            }
-            for a, p in zip(case.inputs, spec.packings, strict=True)
-        ]
-        entry["expected"] = [
-            {"values": store.put(numpy.ascontiguousarray(e).tobytes())} for e in case.expected
-        ]
-        entry["tolerance"] = [max(case.rtol, 1e-4), max(case.atol, 1e-5)]
-        cases.append(entry)
-    return cases
-
-
-def model_cases(store: Store, arch: str, model: str, known: set[str]) -> list[dict[str, Any]]:
-    """The distinct kernels of a model of the zoo; contractions in every precision."""
-    from xdsl.context import Context
-
-    from compiler.frontend import import_model
-    from compiler.kernels.build import distinct_groups
-    from compiler.kernels.cuda.contraction import CONTRACTIONS
-    from compiler.passes import PASSES
-    from examples import zoo
-
-    imported = import_model(zoo.load(model))
-    for name in ("canonicalize", "fuse"):
-        PASSES[name]().apply(Context(), imported.module)
-    cases: list[dict[str, Any]] = []
-    for group in distinct_groups(imported.module).values():
-        if any(group.name in name for name in known):
-            continue
-        contracts = any(operator.type in CONTRACTIONS for operator in group.operators)
-        cases += group_cases(store, arch, model, group, tuple(BOUNDS) if contracts else ("tf32",))
-    return cases
-
-
-def group_cases(
-    store: Store, arch: str, model: str, group: Any, precisions: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """One group in some precisions, with results of the CPU's kernel at some places."""
-    from compiler.kernels.kernel import build_kernel
-    from compiler.kernels.target import parse_target
-    from tests.kernels.harness import run_kernel
-
-    reads = [
-        {"dtype": t.dtype, "shape": list(t.shape), "seed": zlib.crc32(f"{group.name}{i}".encode())}
-        for i, t in enumerate(group.reads)
-    ]
-    arrays = [random_read(read) for read in reads]
-    for read, array in zip(reads, arrays, strict=True):
-        read["check"] = zlib.crc32(array.tobytes())
-    results = run_kernel(build_kernel(group, parse_target("cpu")), group, arrays)
-    expected = []
-    for result in results:
-        flat = result.reshape(-1)
-        count = min(flat.size, SAMPLES)
-        places = numpy.random.default_rng(count).choice(flat.size, count, replace=False)
-        places = places.astype("int64")
-        expected.append(
-            {"places": store.put(places.tobytes()), "values": store.put(flat[places].tobytes())}
-        )
-    cases = []
-    for precision in precisions:
-        spec = build_kernel(group, parse_target(f"cuda:{arch}:{precision}"))
-        label = f"{model} {precision} " + "+".join(op.type for op in group.operators)
-        shapes = ",".join("x".join(map(str, t.shape)) for t in group.reads[:2])
-        entry = describe(store, group, spec, f"{precision} {group.name}", f"{label} {shapes}")
-        packed = zip(reads, spec.packings, strict=True)
-        entry["reads"] = [{**read, "packing": packing} for read, packing in packed]
-        entry["expected"], entry["bound"] = expected, BOUNDS[precision]
-        cases.append(entry)
-    return cases
-
-
-# ---------------------------------------------------------------- check
+def piece(data: bytes, place: list[int]) -> bytes:
+    """The bytes that were put at a place of the data file."""
+    return zlib.decompress(data[place[0] : place[0] + place[1]])
 
 
 def load_packing() -> Any:
@@ -221,6 +76,8 @@ class Device:
     """The first device, its context, and one piece of memory that cases share."""
 
     def __init__(self) -> None:
+        here = Path(__file__).resolve().parent  # its folder `cuda` would hide the package
+        sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
         from cuda.bindings import driver
 
         self.driver = driver
@@ -272,9 +129,8 @@ class Case:
             if zlib.crc32(array.tobytes()) != read["check"]:
                 raise RuntimeError("numpy draws other numbers here")
         else:
-            start, size = read["data"]
             kind = "uint16" if read["dtype"] == "bfloat16" else read["dtype"]
-            array = numpy.frombuffer(self.data[start : start + size], kind).reshape(read["shape"])
+            array = numpy.frombuffer(piece(self.data, read["data"]), kind).reshape(read["shape"])
         return numpy.ascontiguousarray(PACKING.apply_packing(array, read["packing"]))
 
     def upload(self) -> None:
@@ -288,8 +144,8 @@ class Case:
 
     def load(self) -> None:
         """Load the cubin and bind the launches."""
-        driver, (start, size) = self.device.driver, self.case["cubin"]
-        self.module = called(driver.cuModuleLoadData(self.data[start : start + size]))
+        driver = self.device.driver
+        self.module = called(driver.cuModuleLoadData(piece(self.data, self.case["cubin"])))
         self.calls = []
         for symbol, args, grid, block, shared in self.case["launches"]:
             function = called(driver.cuModuleGetFunction(self.module, symbol.encode()))
@@ -360,15 +216,13 @@ def compare(case: dict[str, Any], results: list[numpy.ndarray], data: bytes) -> 
     worst = 0.0
     for content, write, want in zip(results, case["writes"], case["expected"], strict=True):
         got = values_of(content.tobytes(), write["dtype"])
-        start, size = want["values"]
-        expected = values_of(data[start : start + size], write["dtype"])
+        expected = values_of(piece(data, want["values"]), write["dtype"])
         if "tolerance" in case:
             rtol, atol = case["tolerance"]
             numpy.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)
             continue
         assert got.dtype.kind != "f" or numpy.isfinite(got).all(), "a result is not finite"
-        start, size = want["places"]
-        got = got[numpy.frombuffer(data[start : start + size], "int64")]
+        got = got[numpy.frombuffer(piece(data, want["places"]), "int64")]
         error = numpy.abs(got.astype("float64") - expected.astype("float64"))
         scale = max(float(numpy.linalg.norm(expected.astype("float64"))), 1e-30)
         relative = float(numpy.linalg.norm(error)) / scale
@@ -427,7 +281,7 @@ def check(folder: Path, out: Path) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("")
     while (done := len(out.read_text().splitlines())) < total:
-        command = [sys.executable, __file__, "check", str(folder), "--out", str(out)]
+        command = [sys.executable, __file__, str(folder), "--out", str(out)]
         ran = subprocess.run([*command, "--first", str(done)])
         if ran.returncode == NO_DEVICE:
             return NO_DEVICE
@@ -464,19 +318,11 @@ def report(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("action", choices=("prepare", "check"))
+    parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--models", default="resnet50,inception_v3,bert128,nasnetmobile,unet")
-    parser.add_argument("--no-nodes", action="store_true", help="leave ONNX's node cases out")
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help="where rows go; $OUT/gpu_check.jsonl")
     given = parser.parse_args()
-    if given.action == "prepare":
-        models = [name for name in given.models.split(",") if name]
-        prepare(given.folder, models, given.arch, not given.no_nodes)
-        return 0
     out = given.out or Path(os.environ.get("OUT", str(given.folder))) / "gpu_check.jsonl"
     if given.first is not None:
         return check_from(given.folder, given.first, out)

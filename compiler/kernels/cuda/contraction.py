@@ -24,8 +24,13 @@ ADD_THREADS = 256
 """Threads of a block that adds shares."""
 
 
-def contraction_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
-    """The kernel of a group with a contraction; None when the generic schedule must take it."""
+def contraction_kernel(
+    group: Group, target: CudaTarget, tile: Tile | None = None
+) -> CudaKernel | None:
+    """The kernel of a group with a contraction; None when the generic schedule must take it.
+
+    Without a tile the one that should be fastest is taken.
+    """
     anchors = [op for op in group.operators if op.type in CONTRACTIONS]
     if len(anchors) != 1:
         return None
@@ -36,9 +41,9 @@ def contraction_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
     if store is None:
         return None
     emitter = _Emitter(group, anchors[0], problem, store, target)
-    if problem.m <= FEW_ROWS and anchors[0].type in ("MatMul", "Gemm"):
+    if tile is None and problem.m <= FEW_ROWS and anchors[0].type in ("MatMul", "Gemm"):
         return emitter.rows()
-    return emitter.tiles(choose_tile(problem, target))
+    return emitter.tiles(tile or choose_tile(problem, target))
 
 
 @dataclass(frozen=True)

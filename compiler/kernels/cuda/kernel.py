@@ -14,7 +14,11 @@ from compiler.schedule import KernelSpec
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
-    kernel = generate(group, target)
+    return compile_kernel(group, generate(group, target), target)
+
+
+def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
+    """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     cubin = compile_cubin(complete_text(kernel.text), target)
     check_resources(cubin, kernel.launches, target)
     return KernelSpec(

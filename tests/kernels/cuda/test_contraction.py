@@ -45,7 +45,7 @@ def error(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object],
     text = generate(group, parse_cuda_target(target)).text
     assert "struct Problem" in text, "the generic schedule took it"
     (result,) = emulate(group, arrays, target, offset)
-    return float(numpy.linalg.norm(result - expected) / numpy.linalg.norm(expected))
+    return float(numpy.linalg.norm(result - expected) / max(numpy.linalg.norm(expected), 1e-6))
 
 
 CASES = {
@@ -143,7 +143,7 @@ def test_what_follows_is_fused_and_broadcasts():
     numpy.testing.assert_allclose(last, numpy.maximum(expected * inputs[3], 0), atol=1e-4)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     st.tuples(*[st.integers(1, 9)] * 2), st.integers(1, 40), st.integers(8, 24),
     st.tuples(*[st.integers(1, 3)] * 4), st.integers(0, 2),

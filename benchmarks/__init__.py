@@ -1,0 +1,1 @@
+"""Scripts that measure the project; each is run by itself."""

@@ -1,0 +1,183 @@
+"""The zoo on one GPU against PyTorch, torch.compile and Opara's streams, in one table.
+
+    python benchmarks/gpu_peers.py --json peers.json [--models resnet50 unet] [--batch 1 16]
+        [--precision tf32 fp16] [--contenders eager graph opara compile max-autotune ours-1 ours]
+        [--prepare 6] [--limit-seconds 540]
+
+Needs torch, timm, torchvision, transformers and a CUDA device. Contenders of one row live in one
+process and take turns; every figure is a median of at least `--samples` runs. `device` is the time
+between two events on one stream around a run, `wall` the host's from queuing a run until the
+stream is idle. Both are taken in the same way for all.
+
+Each model runs in a process of its own, and each row is written to the JSON file when it is
+finished; rows that are in the file are skipped, so an interrupted benchmark goes on where it was.
+`--weights zoo` gives PyTorch's module the weights of the zoo's ONNX file as far as they can be
+matched; `--weights torch` exports the module anew. Ours is checked against onnxruntime, each peer
+against PyTorch in float32; how far the two references differ says whether the weights agree.
+In fp16, PyTorch runs the whole model in half precision; ours rounds the operands of products to it
+and keeps tensors in float32.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.peers import results
+from examples import zoo
+
+PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
+TOO_LARGE = ("gpt2large",)
+"""Left out unless named: its file cannot be made in memory."""
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--models", nargs="+", default=[n for n in zoo.names() if n not in TOO_LARGE]
+    )
+    usual = [name for name in results.COLUMNS if name != "max-autotune"]
+    parser.add_argument("--contenders", nargs="+", choices=tuple(results.COLUMNS), default=usual)
+    parser.add_argument("--precision", nargs="+", choices=("tf32", "fp16"), default=["tf32"])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1])
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--streams", nargs="+", type=int, default=[1, 2, 4, 8])
+    parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--weights", choices=("zoo", "torch"), default="zoo")
+    parser.add_argument("--exported", type=Path, help="folder of BATCH/NAME.light.onnx")
+    parser.add_argument("--json", type=Path, default=Path("gpu_peers.json"))
+    parser.add_argument(
+        "--prepare", type=int, default=0, help="torch.compile N models at a time first"
+    )
+    parser.add_argument("--prepare-seconds", type=float, default=300.0)
+    parser.add_argument("--limit-seconds", type=float, default=float("inf"))
+    parser.add_argument("--contender-seconds", type=float, default=240.0)
+    parser.add_argument("--retry", action="store_true", help="measure rows of failed models again")
+    parser.add_argument("--table", action="store_true", help="print the file's table and exit")
+    parser.add_argument("--only", choices=("compile", "measure"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.samples < 50:
+        parser.error("--samples is at least 50")
+    return options
+
+
+def keys_of(model: str, options: argparse.Namespace) -> list[results.Key]:
+    """The rows of a model that are asked for."""
+    return [(model, b, p, options.weights) for b in options.batch for p in options.precision]
+
+
+def pending(model: str, options: argparse.Namespace) -> list[results.Key]:
+    """The rows of a model that are not in the file yet."""
+    rows = results.read(options.json)["rows"]
+    if options.retry:
+        rows = [row for row in rows if "error" not in row]
+    keys = keys_of(model, options)
+    return [key for key in keys if not results.finished(rows, key, options.contenders)]
+
+
+def machine() -> dict[str, Any]:
+    """The GPU, the driver and the versions of what was compared."""
+    import torch
+
+    from compiler.backends.cuda.target import device
+
+    found: dict[str, Any] = {"python": platform.python_version(), "cuda": torch.version.cuda}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    info = device().device
+    return found | {"gpu": info.name, "driver": info.driver_version}
+
+
+def child(model: str, options: argparse.Namespace, task: str, seconds: float) -> str:
+    """Run one model's part in a process of its own; says what ended it early, or nothing."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--only", task, "--models", model]
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "3"} if task == "compile" else {}
+    process = subprocess.Popen(command, env={**os.environ, **threads}, start_new_session=True)
+    try:
+        status = process.wait(min(seconds, 1e6))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return "out of time"
+    return "" if status == 0 else f"the process ended with status {status}"
+
+
+def prepare(options: argparse.Namespace, seconds: float) -> None:
+    """Fill torch.compile's cache for several models at once."""
+    end = monotonic() + seconds
+    models = [model for model in options.models if pending(model, options)]
+
+    def one(model: str) -> None:
+        left = end - monotonic()
+        ended = child(model, options, "compile", left) if left > 0 else "out of time"
+        print(f"prepared {model} {ended}", flush=True)
+
+    with ThreadPoolExecutor(options.prepare) as pool:
+        list(pool.map(one, models))
+
+
+def run_all(options: argparse.Namespace, end: float) -> None:
+    """Measure model after model until all are done or the time is over."""
+    for model in options.models:
+        if not pending(model, options):
+            continue
+        left = end - monotonic()
+        ended = child(model, options, "measure", left) if left > 10 else "out of time"
+        if ended == "out of time":
+            print(f"out of time at {model}: run the same command again to go on", flush=True)
+            return
+        for key in pending(model, options) if ended else []:
+            fields = dict(zip(("model", "batch", "precision", "weights"), key, strict=True))
+            failed = {name: {"error": ended} for name in options.contenders}
+            results.write(options.json, {**fields, "contenders": failed, "error": ended}, {})
+
+
+def show(options: argparse.Namespace) -> None:
+    """Print the tables of both methods, and what failed."""
+    content = results.read(options.json)
+    order = {name: index for index, name in enumerate(zoo.names())}
+    rows = sorted(content["rows"], key=lambda r: (r["precision"], r["batch"], order[r["model"]]))
+    print(json.dumps(content["machine"]))
+    for method in ("device", "wall"):
+        print(f"\nmicroseconds, {method}\n{results.table(rows, method)}")
+    print(f"\n{results.notes(rows)}")
+
+
+def main() -> int:
+    """Run what is asked for and print the tables; exit status 1 if an output is wrong."""
+    options = parse()
+    scratch = Path(tempfile.gettempdir()) / "flowloom-inductor"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch))
+    if options.only:
+        from benchmarks.peers import rows
+
+        getattr(rows, f"{options.only}_model")(options.models[0], options)
+        return 0
+    if not options.table:
+        end = monotonic() + options.limit_seconds
+        if options.prepare and "compile" in options.contenders:
+            prepare(options, min(options.prepare_seconds, options.limit_seconds))
+        run_all(options, end)
+    show(options)
+    return 1 if any(results.wrong(row) for row in results.read(options.json)["rows"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

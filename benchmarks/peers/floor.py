@@ -1,0 +1,47 @@
+"""The least time that a model can take: arithmetic, weights, and products one after another."""
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from compiler.analysis.cost import flops_of
+from compiler.analysis.operators import KINDS, Kind
+from compiler.frontend.importer import Imported
+from compiler.ir.dataflow import OperatorOp
+
+FLOPS_A_MICROSECOND = 400e6
+BYTES_A_MICROSECOND = 4.3e6
+PRODUCT_US = 2.0
+"""Rates of an H200, as measured: dense products in half precision at about half the best rate,
+copies, and a small convolution or matrix product that waits for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a model needs at least; `depth` counts the products on the longest path."""
+
+    flops: int
+    weights: int
+    depth: int
+
+    def floor_us(self, weight_bytes: int) -> float:
+        """Microseconds, with weights of that many bytes each."""
+        return max(
+            self.flops / FLOPS_A_MICROSECOND,
+            self.weights * weight_bytes / BYTES_A_MICROSECOND,
+            self.depth * PRODUCT_US,
+        )
+
+
+def demand_of(imported: Imported) -> Demand:
+    """What an imported model needs."""
+    depth: dict[SSAValue, int] = {}
+    flops = 0
+    for op in imported.module.walk():
+        if isinstance(op, OperatorOp):
+            product = KINDS.get(op.type_name) is Kind.CONTRACTION
+            flops += flops_of(op) if product else 0
+            reached = max((depth.get(value, 0) for value in op.operands), default=0) + product
+            depth.update(dict.fromkeys(op.results, reached))
+    weights = sum(array.size for array in imported.weights.values())
+    return Demand(flops, weights, max(depth.values(), default=0))

@@ -1,0 +1,161 @@
+"""What the benchmark against the peers decides without a device."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import gpu_peers
+from benchmarks.peers import results
+from benchmarks.peers.floor import Demand, demand_of
+from benchmarks.peers.opara import allocate_streams, crossings
+from benchmarks.peers.timing import ROUNDS, WARM_UP, take_turns
+from compiler.frontend import import_model
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> list[list[int]]:
+    """Operands of each operator of a random graph in topological order."""
+    size = draw(st.integers(1, 20))
+    pick = [st.lists(st.integers(0, max(0, v - 1)), max_size=4 if v else 0) for v in range(size)]
+    return [draw(operands) for operands in pick]
+
+
+def test_a_chain_stays_on_one_stream():
+    assert allocate_streams([[], [0], [1], [2]]) == [0, 0, 0, 0]
+
+
+def test_branches_get_streams_of_their_own_and_the_join_takes_the_first():
+    operands = [[], [0], [0], [0], [2, 1, 3]]
+    streams = allocate_streams(operands)
+    assert streams == [0, 0, 1, 2, 1]
+    assert crossings(operands, streams) == [(), (), (0,), (0,), (1, 3)]
+
+
+@given(graphs())
+@settings(max_examples=100)
+def test_every_stream_is_a_path_and_every_other_operand_is_awaited(operands: list[list[int]]):
+    streams = allocate_streams(operands)
+    last: dict[int, int] = {}
+    for operator, stream in enumerate(streams):
+        assert stream not in last or last[stream] in operands[operator]
+        last[stream] = operator
+    for reads, waits, stream in zip(operands, crossings(operands, streams), streams, strict=True):
+        assert set(waits) == {read for read in reads if streams[read] != stream}
+
+
+def test_contenders_take_turns_and_one_that_fails_does_not_stop_the_rest():
+    ran: list[str] = []
+    failures: dict[str, str] = {}
+
+    def clock(name: str, limit: int) -> float:
+        ran.append(name)
+        if ran.count(name) > limit:
+            raise ValueError("lost")
+        return float(ran.count(name))
+
+    def failed(name: str, error: Exception) -> None:
+        failures[name] = str(error)
+
+    clocks = {
+        "steady": {"device": lambda: clock("steady", 1000)},
+        "broken": {"device": lambda: clock("broken", 30)},
+    }
+    found = take_turns(clocks, 50, failed)
+    assert failures == {"broken": "lost"}
+    assert list(found) == ["steady"]
+    assert found["steady"]["device"].count == 50
+    assert ran.count("steady") == 50 + WARM_UP + ROUNDS - 1
+    assert "broken" in ran[ran.index("steady") : len(ran) - ran[::-1].index("steady")]
+
+
+def row(model: str, **contenders: dict[str, Any]) -> results.Row:
+    """A row of a model at batch 1 in TF32."""
+    key = {"model": model, "batch": 1, "precision": "tf32", "weights": "zoo"}
+    return {**key, "references_differ": 1e-6, "floor_us": 10.0, "contenders": contenders}
+
+
+def timed(device: float, wall: float, **more: Any) -> dict[str, Any]:
+    """A contender's figures."""
+    return {"times": {"device": {"median": device}, "wall": {"median": wall}}, **more}
+
+
+def test_rows_are_kept_replaced_and_skipped(tmp_path: Path):
+    file = tmp_path / "rows.json"
+    first = row("unet", eager=timed(2.0, 3.0))
+    results.write(file, first, {"gpu": "some"})
+    results.write(file, row("bert128", eager=timed(5.0, 6.0), ours=timed(1.0, 2.0)), {})
+    again = row("unet", eager={"error": "KernelError: lost"}, ours=timed(1.0, 2.0))
+    results.write(file, again, {"driver": "1.2"})
+    content = results.read(file)
+    assert content["machine"] == {"gpu": "some", "driver": "1.2"}
+    assert [found["model"] for found in content["rows"]] == ["bert128", "unet"]
+    assert content["rows"][1] == again
+    assert list(tmp_path.iterdir()) == [file]
+    key = results.key_of(first)
+    assert results.finished(content["rows"], key, ["ours", "eager"])
+    assert not results.finished(content["rows"], key, ["ours", "compile"])
+    assert not results.finished(content["rows"], ("unet", 16, "tf32", "zoo"), ["ours"])
+
+
+def test_only_missing_rows_are_pending_and_a_crash_can_be_tried_again(tmp_path: Path):
+    file = tmp_path / "rows.json"
+    results.write(file, {**row("unet", ours={"error": "killed"}), "error": "killed"}, {})
+    options = argparse.Namespace(
+        json=file, batch=[1], precision=["tf32", "fp16"], weights="zoo", contenders=["ours"]
+    )
+    options.retry = False
+    assert gpu_peers.pending("unet", options) == [("unet", 1, "fp16", "zoo")]
+    options.retry = True
+    assert gpu_peers.pending("unet", options) == gpu_peers.keys_of("unet", options)
+
+
+def test_the_table_shows_times_failures_wrong_outputs_and_the_best_peer():
+    rows = [
+        row(
+            "unet",
+            eager=timed(200.0, 210.0, correct=True),
+            compile=timed(80.0, 90.0, correct=False, facts={"kernels": 12, "busy_us": 70.0}),
+            ours=timed(40.0, 50.0, facts={"kernels": 9, "critical_path_us": 33.0}),
+        ),
+        row("bert128", eager={"error": "RuntimeError: no"}),
+    ]
+    head, first, second = results.table(rows, "device").splitlines()
+    assert head.split()[:6] == ["model", "b", "prec", "eager", "compile", "ours"]
+    assert first.split()[3:7] == ["200.0", "80.0", "40.0", "2.00x"]
+    assert first.endswith("WRONG: compile, same weights")
+    assert second.split()[3:6] == ["failed", "-", "-"]
+    assert "1.80x" in results.table(rows, "wall")
+    assert "bert128 batch 1 tf32 eager: RuntimeError: no" in results.notes(rows)
+    assert results.wrong(rows[0]) == ["compile"]
+
+
+def test_the_floor_counts_products_in_a_row_arithmetic_and_weights():
+    graph = onnx.parser.parse_graph(
+        "agraph (float[4, 8] x) => (float[4, 8] y) "
+        "{ a = MatMul(x, w) b = Relu(a) c = MatMul(x, w) d = MatMul(b, w) y = Add(c, d) }"
+    )
+    weight = np.ones((8, 8), np.float32)
+    graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    found = demand_of(import_model(model))
+    assert found == Demand(flops=3 * 2 * 4 * 8 * 8, weights=64, depth=2)
+    assert found.floor_us(4) == 4.0
+    assert Demand(flops=int(8e9), weights=1, depth=1).floor_us(4) == pytest.approx(20.0)
+    assert Demand(flops=1, weights=int(43e6), depth=1).floor_us(2) == pytest.approx(20.0)
+
+
+def test_the_command_line_needs_no_torch_to_print_a_table(tmp_path: Path):
+    file = tmp_path / "rows.json"
+    results.write(file, row("unet", eager=timed(200.0, 210.0, correct=True)), {"gpu": "some"})
+    command = [sys.executable, gpu_peers.__file__, "--table", "--json", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "200.0" in ran.stdout
+    assert "210.0" in ran.stdout

@@ -1,0 +1,75 @@
+"""An installed Flowloom has every file and every package that it uses, and no other."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "compiler"
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DISTRIBUTIONS = {
+    "cuda": "cuda-bindings",
+    "google": "protobuf",
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+}
+"""The distribution of each import name that differs from it."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The distributions of requirements such as `numpy>=2.0` or `pyright[nodejs]`."""
+    return {r.partition(">")[0].partition("=")[0].partition("[")[0] for r in requirements}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The top-level names that a file imports, in functions too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_dependencies_are_what_is_imported():
+    found = {name for path in PACKAGE.rglob("*.py") for name in imports(path)}
+    foreign = found - set(sys.stdlib_module_names) - {"compiler"}
+    used = {DISTRIBUTIONS.get(name, name) for name in foreign}
+    needed = names(PROJECT["project"]["dependencies"])
+    optional = names(PROJECT["project"]["optional-dependencies"]["cuda"])
+    assert needed <= used
+    assert used <= needed | optional
+
+
+def test_every_dependency_has_its_reason():
+    reasons = (ROOT / "docs" / "dependencies.md").read_text()
+    groups = [
+        PROJECT["project"]["dependencies"],
+        PROJECT["project"]["optional-dependencies"]["dev"],
+    ]
+    missing = {name for group in groups for name in names(group) if f"`{name}" not in reasons}
+    assert not missing
+
+
+def test_every_data_file_is_packaged():
+    patterns: dict[str, list[str]] = PROJECT["tool"]["setuptools"]["package-data"]
+    packaged = {
+        path
+        for package, globs in patterns.items()
+        for glob in globs
+        for path in (ROOT / package.replace(".", "/")).glob(glob)
+    }
+    files = {p for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert {p for p in files if p.suffix != ".py"} == packaged
+
+
+def test_importing_the_package_imports_no_compiler():
+    script = (
+        "import sys, compiler; print(*{'onnx', 'onnxruntime', 'tvm', 'xdsl'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == ""
