@@ -1,6 +1,6 @@
 """The schedules and execution modes that compete: they differ in nothing but schedule passes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -20,6 +20,8 @@ PARTITIONS = {
     "ppd8": "policy=ppd max-nodes=8",
 }
 """Options of `partition` by the name that a candidate has from them."""
+UNMEASURED = ("none", "ppd8")
+"""The partitions that compete where nothing is measured: building a schedule takes its time too."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Candidate:
     plan: Plan
 
 
-def pipelines(given: str | None) -> dict[str, str]:
+def pipelines(given: str | None, partitions: Sequence[str] = tuple(PARTITIONS)) -> dict[str, str]:
     """The pipelines that compete, by name: the user's alone where there is one.
 
     The first is the baseline, one stream and no partitions.
@@ -48,21 +50,23 @@ def pipelines(given: str | None) -> dict[str, str]:
     if given is not None:
         return {"": given}
     return {
-        f"/{streams}/{name}": default_pipeline(options, streams)
-        for name, options in PARTITIONS.items()
+        f"/{streams}/{name}": default_pipeline(PARTITIONS[name], streams)
+        for name in partitions
         for streams in STREAMS
     }
 
 
-def plans(module: ModuleOp, costs: Mapping[str, float], given: str | None) -> Iterator[Plan]:
-    """The distinct schedules of a module whose kernels are built, each race-free.
+def plans(
+    module: ModuleOp, costs: Mapping[str, float], competing: Mapping[str, str]
+) -> Iterator[Plan]:
+    """The distinct schedules that pipelines give a module whose kernels are built, all race-free.
 
     The module stays as it is, but for its groups' costs. Raises a FlowloomError for a pipeline
     that fails or gives no schedule.
     """
     put_costs(module, costs)
     seen = set[Schedule]()
-    for name, pipeline in pipelines(given).items():
+    for name, pipeline in competing.items():
         schedule = schedule_of(scheduled(module, pipeline))
         check_schedule(schedule)
         if schedule not in seen:

@@ -16,7 +16,15 @@ from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.choose import Choice, measured_choice
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.choice.candidates import Candidate, candidates, pipelines, plans, put_costs, scheduled
+from compiler.choice.candidates import (
+    UNMEASURED,
+    Candidate,
+    candidates,
+    pipelines,
+    plans,
+    put_costs,
+    scheduled,
+)
 from compiler.choice.costs import (
     Costs,
     measure_missing,
@@ -98,7 +106,8 @@ def present_device(target: str) -> Driver:
 def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
-    all_plans = plans(request.module, costs.of, request.pipeline)
+    competing = pipelines(request.pipeline, UNMEASURED)
+    all_plans = plans(request.module, costs.of, competing)
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     estimates = _estimates(found, request, costs)
     chosen = choose_estimated(estimates, baseline_of(request.pipeline))
@@ -133,7 +142,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    all_plans = list(plans(request.module, costs.of, request.pipeline))
+    all_plans = list(plans(request.module, costs.of, pipelines(request.pipeline)))
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     base = GpuExecutable.load(
         driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
