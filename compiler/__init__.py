@@ -54,6 +54,8 @@ def compile(
     precision: str | None = None,
     threads: int | None = None,
     dump_ir: str | os.PathLike[str] | None = None,
+    budget: float | None = None,
+    profile: str | os.PathLike[str] | None = None,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -63,15 +65,29 @@ def compile(
     `precision` is how products are computed (cpu: fp32; cuda: tf32 by default, fp32, fp16 or
     bf16). `threads` is how many cores a run may use on the CPU (default: all available).
     No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
-    one IR file a pass. Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
+    one IR file a pass.
+
+    On a GPU the schedule and the execution mode are chosen by measuring for `budget` seconds
+    (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
+    An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
+    added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
+    the options and the file alone.
+
+    Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
-    from compiler import pipeline as pipelines
     from compiler.build import Settings, build, full_target
+    from compiler.choice import DEFAULT_BUDGET
     from compiler.kernels import KernelCache
 
-    spec = pipeline if pipeline is not None else pipelines.DEFAULT_PIPELINE
-    settings = Settings(full_target(target, arch, precision), spec, dump_ir, cache=KernelCache())
+    settings = Settings(
+        full_target(target, arch, precision),
+        pipeline,
+        dump_ir,
+        cache=KernelCache(),
+        budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
+        profile=profile,
+    )
     options: dict[str, Any] = {} if threads is None else {"threads": threads}
     built = build(model, input_shapes, settings)
     return Module(
@@ -80,6 +96,8 @@ def compile(
         built.kernels,
         built.weights,
         build_seconds=built.seconds,
+        choice=built.choice,
+        loaded=None if options else built.executable,
         **options,
     )
 

@@ -12,13 +12,22 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.packing import apply_packing
+from compiler.backends.base import Executable
 from compiler.backends.cuda.target import architecture
-from compiler.errors import DeviceError, PipelineError
+from compiler.choice import Decision, Request, decide
+from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
-from compiler.pipeline import PassTiming, Runner, parse, split
+from compiler.pipeline import (
+    DEFAULT_PIPELINE,
+    PassTiming,
+    Runner,
+    parse,
+    split,
+    taskflow_graph,
+)
 from compiler.schedule import KernelSpec, Schedule
 
 if TYPE_CHECKING:
@@ -40,6 +49,10 @@ class Build:
     weights: dict[str, Array]
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     passes: tuple[PassTiming, ...] = ()
+    choice: dict[str, Any] | None = None
+    """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
+    executable: Executable | None = None
+    """The module as it was measured on the device, if it was."""
 
 
 class _Clock:
@@ -61,10 +74,20 @@ class Settings:
 
     target: str
     """With everything that decides the kernels: see `full_target`."""
-    pipeline: str
+    pipeline: str | None = None
+    """None for the default one, and on a GPU for the best of several like it."""
     dump_ir: str | os.PathLike[str] | None = None
     cache: KernelCache | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    budget: float = 0.0
+    """Seconds of measuring on a GPU."""
+    profile: str | os.PathLike[str] | None = None
+    """A database of kernel times, which measurements are added to."""
+
+    @property
+    def passes(self) -> str:
+        """The pipeline as given, or the default one."""
+        return DEFAULT_PIPELINE if self.pipeline is None else self.pipeline
 
 
 def build(
@@ -73,7 +96,7 @@ def build(
     settings: Settings,
 ) -> Build:
     """Compile a model; bad settings are found before the model is read."""
-    parse(settings.pipeline)
+    parse(settings.passes)
     start = perf_counter()
     imported = import_model(model, input_shapes)
     built = build_module(imported.module, imported.weights, settings)
@@ -83,7 +106,7 @@ def build(
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
     """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
-    graph_passes, schedule_passes = split(parse(settings.pipeline))
+    graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
@@ -91,15 +114,47 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels)
-    runner.write(module, "kernels", "after the kernels were built")
     clock.lap("kernels")
-    runner.run(module, schedule_passes)
-    schedule = schedule_of(_taskflow_graph(module, settings.pipeline))
+    decision = _decide(module, kernels, weights, settings)
+    clock.lap("choice")
+    runner.write(module, "kernels", "after the kernels were built")
+    runner.run(module, split(parse(decision.pipeline))[1])
+    graph = taskflow_graph(module, decision.pipeline)
+    schedule = schedule_of(graph)
     clock.lap("schedule passes")
-    packed = packed_weights(module, weights)
+    packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
-    timings = tuple(runner.timings)
-    return Build(settings.target, schedule, kernels, packed, clock.seconds, timings)
+    return Build(
+        settings.target,
+        schedule,
+        kernels,
+        packed,
+        clock.seconds,
+        tuple(runner.timings),
+        decision.record or None,
+        decision.loaded and decision.loaded.alternative(schedule, mode=decision.mode),
+    )
+
+
+def _decide(
+    module: ModuleOp,
+    kernels: Mapping[str, KernelSpec],
+    weights: Mapping[str, Array],
+    settings: Settings,
+) -> Decision:
+    """The choice of pipeline and mode; where a target has one mode, there is none."""
+    if settings.target.partition(":")[0] == "cpu":
+        return Decision(settings.passes, "streams", {})
+    request = Request(
+        module,
+        kernels,
+        settings.target,
+        lambda graph: packed_weights(graph, weights),
+        settings.pipeline,
+        settings.budget,
+        settings.profile,
+    )
+    return decide(request)
 
 
 def full_target(target: str, arch: str | None = None, precision: str | None = None) -> str:
@@ -130,7 +185,7 @@ def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
 
 
-def packed_weights(module: ModuleOp, weights: Mapping[str, Array]) -> dict[str, Array]:
+def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
     return {
         op.allocation_name: np.asarray(
@@ -139,16 +194,6 @@ def packed_weights(module: ModuleOp, weights: Mapping[str, Array]) -> dict[str, 
             else weights[op.key.data],
             order="C",
         )
-        for op in module.walk()
+        for op in graph.walk()
         if isinstance(op, taskflow.WeightOp)
     }
-
-
-def _taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
-    for op in module.ops:
-        if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
-            return op
-    raise PipelineError(
-        f"the pipeline {' '.join(pipeline.split())!r} gives no schedule: "
-        "it must end with lower-to-taskflow,insert-sync and may go on from there"
-    )

@@ -24,6 +24,8 @@ class Module:
         *,
         requirements: Mapping[str, Any] | None = None,
         build_seconds: Mapping[str, float] | None = None,
+        choice: Mapping[str, Any] | None = None,
+        loaded: Executable | None = None,
         **options: Any,
     ):
         """Take what was compiled; the backend that the target names loads it when first run.
@@ -31,6 +33,8 @@ class Module:
         `weights` are packed, by allocation name. `options` are the backend's own, such as the
         CPU's `threads`. `requirements` default to what the target's code needs on this host;
         `build_seconds` is the time of each step of the compilation, empty for a loaded module.
+        `choice` says in which mode the schedule runs and why, unless `options` say otherwise;
+        `loaded` is the schedule if it is on its device already.
         """
         self._backend = backend(target)
         self.target = target
@@ -41,8 +45,9 @@ class Module:
             self._backend.requirements(target) if requirements is None else requirements
         )
         self._weights = place_weights(schedule, weights)
-        self._options, self._lock = options, Lock()
-        self._loaded: Executable | None = None
+        self.choice = None if choice is None else dict(choice)
+        self._options, self._lock = {**chosen_options(self.choice), **options}, Lock()
+        self._loaded = loaded
 
     @property
     def executable(self) -> Executable:
@@ -95,7 +100,14 @@ class Module:
 
         Raises ArtifactError, with everything as before, if that cannot be done.
         """
-        saved = Artifact(self.target, self.requirements, self.schedule, self.kernels, self._weights)
+        saved = Artifact(
+            self.target,
+            self.requirements,
+            self.schedule,
+            self.kernels,
+            self._weights,
+            self.choice,
+        )
         artifact.save(saved, directory)
 
     def close(self) -> None:
@@ -106,9 +118,10 @@ class Module:
     def summary(self) -> str:
         """One line: target, tasks, kernels, streams and memory."""
         code = sum(len(kernel.code) for kernel in self.kernels.values())
+        mode = f" as {self.choice['chosen']} ({self.choice['source']})" if self.choice else ""
         return (
             f"{self.target}, {len(self.schedule.tasks)} tasks of {len(self.kernels)} kernels on "
-            f"{self.schedule.streams} streams, weights {self._megabytes('weight')}, arena "
+            f"{self.schedule.streams} streams{mode}, weights {self._megabytes('weight')}, arena "
             f"{self._megabytes('arena')}, code {code / 1e6:.1f} MB"
         )
 
@@ -117,6 +130,11 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"
+
+
+def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The backend's options that a recorded choice stands for: mode, and measured kernel times."""
+    return {} if choice is None else {"mode": choice["mode"], "costs": choice["costs"]}
 
 
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:
@@ -135,6 +153,7 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
         found.kernels,
         found.weights,
         requirements=found.requirements,
+        choice=found.choice,
         **options,
     )
     _ = module.executable

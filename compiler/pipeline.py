@@ -19,17 +19,23 @@ from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
 from compiler.passes import PASSES
 
-DEFAULT_PIPELINE = """
+
+def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
+    """The default passes, with other options of `partition` and another number of streams."""
+    return f"""
     canonicalize,
     fuse,
-    partition{policy=none},
-    assign-streams{policy=opara streams=4},
-    order-launches{policy=critical-path},
+    partition{{{partition}}},
+    assign-streams{{policy=opara streams={streams}}},
+    order-launches{{policy=critical-path}},
     lower-to-taskflow,
     insert-sync,
     elide-sync,
-    plan-memory{reuse=concurrent}
+    plan-memory{{reuse=concurrent}}
 """
+
+
+DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
 GRAPH_PASSES = ("canonicalize", "fuse")
@@ -86,6 +92,8 @@ class Runner:
 
     dump: Path | None = None
     """Directory for one numbered, re-parsable file a pass; none is written where it is None."""
+    verified: bool = True
+    """Whether the IR and the schedule are checked after each pass."""
     context: Context = field(default_factory=make_context)
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
@@ -103,7 +111,8 @@ class Runner:
                 raise PipelineError(f"pass '{spec}' failed: {first_line(error)}") from error
             applied = perf_counter()
             self.write(module, each.name, f"after {spec}")
-            self._verify(module, spec)
+            if self.verified:
+                self._verify(module, spec)
             self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
@@ -138,6 +147,17 @@ def verify(module: ModuleOp) -> None:
     for op in module.ops:
         if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
             check_schedule(schedule_of(op))
+
+
+def taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
+    """The schedule that a pipeline gave; raises PipelineError where there is none."""
+    for op in module.ops:
+        if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
+            return op
+    raise PipelineError(
+        f"the pipeline {' '.join(pipeline.split())!r} gives no schedule: "
+        "it must end with lower-to-taskflow,insert-sync and may go on from there"
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -18,7 +18,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": {"ir", "analysis", "backends"},
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
-    "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends"},
+    "choice": {"ir", "analysis", "backends", "pipeline", "profile"},
+    "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
     "schedule": set(),
     "errors": set(),
 }

@@ -1,6 +1,6 @@
 """The saved form of a compiled module: a directory of plain files that a manifest vouches for.
 
-manifest.json (format version, target, requirements; size and SHA-256 of every other file),
+manifest.json (format version, target, requirements, choice; size and SHA-256 of every other file),
 schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors.
 """
 
@@ -42,6 +42,8 @@ class Artifact:
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     weights: Mapping[str, Array]
+    choice: Mapping[str, Any] | None = None
+    """How the schedule and its execution mode were chosen, on targets where there is a choice."""
 
 
 def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
@@ -103,6 +105,8 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     )
     head = {"format": FORMAT, "version": VERSION, "target": artifact.target}
     manifest = {**head, "requirements": artifact.requirements, "files": files}
+    if artifact.choice is not None:
+        manifest["choice"] = artifact.choice
     text = json.dumps(manifest, indent=1) + "\n"
     _write(directory / MANIFEST, lambda write: write(text.encode()))
 
@@ -154,7 +158,14 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     except (OSError, ValueError, KeyError, TypeError, ScheduleError) as error:
         raise ArtifactError(f"{place} holds no valid schedule and kernels: {error}") from error
     weights = read_weights(place / WEIGHTS)
-    return Artifact(manifest["target"], manifest["requirements"], schedule, kernels, weights)
+    return Artifact(
+        manifest["target"],
+        manifest["requirements"],
+        schedule,
+        kernels,
+        weights,
+        manifest.get("choice"),
+    )
 
 
 def _manifest(place: Path) -> dict[str, Any]:
@@ -186,6 +197,8 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         )
         complete = complete and isinstance(manifest["target"], str)
         complete = complete and isinstance(manifest["requirements"], dict)
+        choice = manifest.get("choice")
+        complete = complete and (choice is None or {"mode", "costs"} <= choice.keys())
     except (AttributeError, KeyError, TypeError):
         complete = False
     if not complete:

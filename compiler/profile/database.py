@@ -29,11 +29,12 @@ class Key:
 class Record:
     """Median nanoseconds of one kernel in a chain of launches, with warm and with cold caches.
 
-    `low` and `high` bound the warm median at 95 %; `count` is the number of samples.
+    `cold` is None where it was not measured. `low` and `high` bound the warm median at 95 %;
+    `count` is the number of samples.
     """
 
     warm: float
-    cold: float
+    cold: float | None
     low: float
     high: float
     count: int
@@ -72,12 +73,25 @@ class Database:
         keys = {kernel.name: key_of(kernel, device) for kernel in kernels}
         return {n: self.records[key].warm for n, key in keys.items() if key in self.records}
 
+    def costs_anywhere(self, kernels: Iterable[KernelSpec]) -> dict[str, float]:
+        """Warm nanoseconds by kernel name, on the one device that most of them were measured on."""
+        names: dict[str, list[str]] = {}
+        for kernel in kernels:
+            names.setdefault(kernel_hash(kernel), []).append(kernel.name)
+        devices: dict[tuple[str, int, str], dict[str, float]] = {}
+        for key, record in self.records.items():
+            found = devices.setdefault((key.device, key.clock_khz, key.driver), {})
+            found |= dict.fromkeys(names.get(key.kernel, ()), record.warm)
+        best = max(sorted(devices), key=lambda device: len(devices[device]), default=None)
+        return {} if best is None else devices[best]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, sorted, in place of an older file only once it is complete."""
         entries = [asdict(k) | asdict(r) for k, r in self.records.items()]
         entries.sort(key=lambda entry: tuple(str(entry[f]) for f in Key.__dataclass_fields__))
         temporary = Path(f"{os.fspath(path)}.tmp")
         text = json.dumps({"format": FORMAT, "kernels": entries}, indent=1)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)
 

@@ -1,6 +1,6 @@
 """Times every distinct kernel of a schedule on its device (PPD, section 4.3: mini-benchmarks)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,15 +19,27 @@ WARM_UP = 3
 
 
 def measure_kernels(
-    driver: Driver, schedule: Schedule, kernels: Mapping[str, KernelSpec], samples: int = 15
+    driver: Driver,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    samples: int = 15,
+    *,
+    cold: bool = True,
+    expired: Callable[[], bool] = lambda: False,
 ) -> Database:
-    """Time each distinct kernel on buffers of its own, with warm caches and with cold ones."""
+    """Time each distinct kernel on buffers of its own, with warm caches and with cold ones.
+
+    It goes on, costly kernels first, until `expired` says that time is over.
+    """
     driver.make_current()
     functions, found = Functions(driver, schedule, kernels), Database()
     tasks = {task.kernel: task for task in schedule.tasks}
-    flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache")
+    flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
     stream = driver.create_stream()
-    for name, task in tasks.items():
+    for name in sorted(tasks, key=lambda name: -kernels[name].flops):
+        if expired():
+            break
+        task = tasks[name]
         block, addresses = _buffers(driver, task)
         calls = [
             driver.call(f, x.grid, x.block, x.shared_bytes, [addresses[i] for i in x.args])
@@ -37,7 +49,8 @@ def measure_kernels(
         found.add(key_of(kernels[name], driver.device), record)
         driver.free(block)
     driver.destroy_stream(stream)
-    driver.free(flush)
+    if flush:
+        driver.free(flush)
     functions.close()
     return found
 
@@ -47,6 +60,8 @@ def _record(
 ) -> Record:
     """Warm: a chain of launches. Cold: a chain with a cache flush before each, less the flushes."""
     warm = _chain_time(driver, calls, 0, stream, samples)
+    if not flush:
+        return Record(warm.median, None, warm.low, warm.high, warm.count)
     both = _chain_time(driver, calls, flush, stream, samples)
     alone = _chain_time(driver, (), flush, stream, samples)
     cold = max(warm.median, both.median - alone.median)

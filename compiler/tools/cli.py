@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, opt, check, passes, cache."""
+"""The `flowloom` command: compile, run, bench, report, trace, opt, check, passes, cache."""
 
 import argparse
 import os
@@ -24,6 +24,17 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
+def seconds(text: str) -> float:
+    """A number of seconds that is not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
@@ -44,6 +55,20 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--arch", help="architecture of the kernels, such as sm_90 for cuda")
     parser.add_argument("--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda")
+    parser.add_argument(
+        "--budget",
+        type=seconds,
+        metavar="SECONDS",
+        help="time to measure schedules and modes on a GPU (default: 5; 0 measures nothing)",
+    )
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"
+    )
+    parser.add_argument(
+        "--frozen",
+        action="store_true",
+        help="measure nothing: the schedule follows from the model, the options and --profile",
+    )
     parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
 
@@ -85,6 +110,17 @@ def make_parser() -> argparse.ArgumentParser:
     each.add_argument("--runs", type=positive, default=50, help="timed runs (default: 50)")
     each.add_argument("--json", action="store_true", help="print one JSON object")
     each.set_defaults(command=commands.bench_command)
+
+    each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
+    each.add_argument("directory", type=Path, metavar="DIR")
+    each.add_argument("-o", "--output", type=Path, help="write an HTML page instead")
+    each.set_defaults(command=commands.report_command)
+
+    each = add("trace", help="write a timeline for Perfetto: predicted, and measured on a GPU")
+    each.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
+    _add_compile_options(each)
+    each.set_defaults(command=commands.trace_command)
 
     each = add("opt", help="run passes over text IR")
     each.add_argument("file", help="an .mlir file, or - for standard input")

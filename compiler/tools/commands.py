@@ -21,7 +21,10 @@ Array = NDArray[Any]
 UNREADABLE = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 """What numpy raises for a file that is no archive of arrays."""
 
-COMPILE_OPTIONS = ("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing")
+COMPILE_OPTIONS = (
+    *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
+    *("budget", "profile", "frozen"),
+)
 """What decides a compilation, and so cannot be asked of an artifact."""
 
 
@@ -117,6 +120,35 @@ def check_command(options: Namespace) -> int:
     return 0
 
 
+def report_command(options: Namespace) -> int:
+    """`flowloom report DIR`: what the artifact is, and why; as a page with -o."""
+    from compiler.tools.inspection import open_module
+    from compiler.tools.report import as_html, report
+
+    text = report(open_module(options.directory))
+    if options.output is None:
+        print(text, end="")
+        return 0
+    _write_text(options.output, as_html(text, str(options.directory)))
+    return 0
+
+
+def trace_command(options: Namespace) -> int:
+    """`flowloom trace DIR|MODEL -o trace.json`: the predicted run, and the measured one."""
+    from compiler.tools.inspection import open_module
+    from compiler.tools.trace import trace
+
+    if options.model.is_dir():
+        _check_compiled(options)
+        module = open_module(options.model)
+    else:
+        module = _compile(options)
+    data, note = trace(module)
+    _write_text(options.output, json.dumps(data))
+    print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
+    return 0
+
+
 def passes_command(options: Namespace) -> int:
     """`flowloom passes`: name, options and first sentence of each pass; the default pipeline."""
     from compiler.passes import PASSES
@@ -146,6 +178,8 @@ def cache_command(options: Namespace) -> int:
 
 
 def _compile(options: Namespace) -> compiler.Module:
+    if options.frozen and options.profile is None:
+        raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
         options.model,
         target=options.target or "cpu",
@@ -155,6 +189,8 @@ def _compile(options: Namespace) -> compiler.Module:
         precision=options.precision,
         threads=getattr(options, "threads", None),
         dump_ir=options.dump_ir,
+        budget=0 if options.frozen else options.budget,
+        profile=options.profile,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():
@@ -165,11 +201,16 @@ def _compile(options: Namespace) -> compiler.Module:
 def _load_or_compile(options: Namespace) -> compiler.Module:
     if not options.model.is_dir():
         return _compile(options)
+    _check_compiled(options)
+    return compiler.load(options.model, threads=options.threads)
+
+
+def _check_compiled(options: Namespace) -> None:
+    """Raise ArtifactError for options that come too late for an artifact."""
     given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
     if given:
         named = ", ".join("--" + name.replace("_", "-") for name in given)
         raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
-    return compiler.load(options.model, threads=options.threads)
 
 
 def _model_to_check_against(options: Namespace) -> Path:
@@ -219,6 +260,17 @@ def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
             for name, array in outputs.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                     np.lib.format.write_array(cast(Any, file), array, allow_pickle=False)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FlowloomError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write a file in place of an older one only once it is complete."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

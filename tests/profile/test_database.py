@@ -68,3 +68,25 @@ def test_every_kernel_of_a_schedule_is_timed():
     assert driver.free_memory() == free
     costs = times.costs(specs.values(), driver.device)
     assert costs == dict.fromkeys(specs, 1000.0 / CHAIN)
+
+
+def test_without_a_device_the_one_that_most_kernels_were_timed_on_counts():
+    specs = [KernelSpec(name, "cuda", name.encode(), (), ()) for name in "ab"]
+    a, b = (kernel_hash(spec) for spec in specs)
+    found = Database({Key(a, "old", 1, "13.0"): Record(9, None, 9, 9, 5)})
+    assert found.costs_anywhere(specs) == {"a": 9}
+    found.add(Key(a, "new", 1, "13.0"), Record(3, 4, 3, 3, 5))
+    found.add(Key(b, "new", 1, "13.0"), Record(5, None, 5, 5, 5))
+    assert found.costs_anywhere(specs) == {"a": 3, "b": 5}
+    assert Database().costs_anywhere(specs) == {}
+
+
+def test_quick_times_are_warm_only_and_end_when_time_is_over():
+    found = case(4, tasks=6)
+    driver = RecordingDriver(found.functions)
+    specs = found.specs(lambda name: b"\x7fELF" + name.encode())
+    answers = iter([False, False, True])
+    times = measure_kernels(
+        driver, found.schedule, specs, 3, cold=False, expired=lambda: next(answers)
+    )
+    assert [record.cold for record in times.records.values()] == [None, None]

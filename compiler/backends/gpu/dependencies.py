@@ -52,14 +52,18 @@ def durations(
 
     `rates` are float operations and bytes per nanosecond.
     """
-    flops, bandwidth = rates
 
     def of(name: str) -> float:
-        kernel = kernels[name]
-        work = max(kernel.flops / flops, kernel.traffic_bytes / bandwidth)
-        return measured.get(name, LAUNCH_NS * len(kernel.launches) + work)
+        return measured[name] if name in measured else estimated_time(kernels[name], rates)
 
     return [max(1.0, of(task.kernel)) for task in schedule.tasks]
+
+
+def estimated_time(kernel: KernelSpec, rates: tuple[float, float]) -> float:
+    """Nanoseconds of a kernel by the roofline model, its launches included."""
+    flops, bandwidth = rates
+    work = max(kernel.flops / flops, kernel.traffic_bytes / bandwidth)
+    return LAUNCH_NS * len(kernel.launches) + work
 
 
 def upward_ranks(before: Sequence[Sequence[int]], times: Sequence[float]) -> list[float]:

@@ -15,6 +15,7 @@ from compiler.backends.gpu.kernels import Functions
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.plan import Plan, plan
 from compiler.backends.gpu.run import Run
+from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
 
@@ -98,6 +99,10 @@ class GpuExecutable:
     def executor(self, **options: Any) -> Executor:
         """A further executor; `options` are fields of `Settings`."""
         return Executor(self._program, self._plan, settings_from(self._settings, options))
+
+    def timeline(self) -> list[Span]:
+        """When each task starts and ends: plain launches with timing events around each."""
+        return measure_timeline(self._program, self._plan)
 
     @property
     def _default(self) -> Executor:

@@ -17,6 +17,7 @@ from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
+from compiler.schedule import Schedule
 
 Mode = Literal["graph", "subgraphs", "streams"]
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
@@ -136,6 +137,11 @@ class Executor:
     def driver(self) -> Driver:
         """The device."""
         return self._driver
+
+    @property
+    def schedule(self) -> Schedule:
+        """What it runs."""
+        return self._plan.schedule
 
     def in_place(self, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
         """Its own buffers of the inputs or outputs: a run with these moves no bytes."""

@@ -102,9 +102,7 @@ def check_profile() -> str:
     record = next(iter(times.records.values()))
     assert 2000 < record.warm < 30000, record
     assert times.costs(specs.values(), driver.device) == {"chain": record.warm}
-    return (
-        f"warm {record.warm:.0f} ns [{record.low:.0f}, {record.high:.0f}], cold {record.cold:.0f}"
-    )
+    return f"warm {record.warm:.0f} ns [{record.low:.0f}, {record.high:.0f}], cold {record.cold}"
 
 
 def check_overhead() -> str:

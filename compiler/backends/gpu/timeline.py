@@ -1,0 +1,82 @@
+"""When each task of a schedule runs on a device, by timing events around its launches."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.backends.gpu.choose import fill_inputs
+from compiler.backends.gpu.dependencies import Unit
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.executor import Executor, Program, Runner, Settings
+from compiler.backends.gpu.plan import Plan
+from compiler.backends.gpu.runners import Command, StreamRunner
+
+WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Nanoseconds from the start of the run."""
+
+    start: float
+    end: float
+
+
+class TimedRunner(StreamRunner):
+    """Mode `streams` with a timing event before the first task, and before and after each."""
+
+    def __init__(self, driver: Driver, *arguments: Any) -> None:
+        super().__init__(driver, *arguments)
+        self._origin = driver.create_event(timing=True)
+        self._around = [
+            (driver.create_event(timing=True), driver.create_event(timing=True))
+            for _ in self._units
+        ]
+
+    def _compile(self, caller: Handle) -> list[Command]:
+        return [(self._driver.record, (self._origin, caller)), *super()._compile(caller)]
+
+    def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
+        before, after = ((self._driver.record, (e, stream)) for e in self._around[index])
+        return [before, *super()._launches(index, unit, stream), after]
+
+    def spans(self) -> list[Span]:
+        """The tasks' times in the last run, which must have ended."""
+        elapsed, origin = self._driver.elapsed, self._origin
+        return [Span(elapsed(origin, start), elapsed(origin, end)) for start, end in self._around]
+
+    def close(self) -> None:
+        """Destroy what the runner made."""
+        super().close()
+        for event in (self._origin, *(event for pair in self._around for event in pair)):
+            self._driver.destroy_event(event)
+
+
+class TimedExecutor(Executor):
+    """An executor in mode `streams` whose runs are timed task by task."""
+
+    def __init__(self, program: Program, plan: Plan) -> None:
+        super().__init__(program, plan, Settings(mode="streams"))
+        self._timed: TimedRunner | None = None
+
+    def _make(self, staged: frozenset[int], stream: Handle) -> Runner:
+        assert not staged, "a timed run works on the executor's own buffers"
+        self._timed = TimedRunner(self._driver, self._plan, self._calls, stream)
+        return self._timed
+
+    def spans(self) -> list[Span]:
+        """Run once on its own buffers; the tasks' times."""
+        self.run(self.in_place("input"), outputs=self.in_place("output"))
+        assert self._timed is not None
+        return self._timed.spans()
+
+
+def measure_timeline(program: Program, plan: Plan, runs: int = 15) -> list[Span]:
+    """Every task's time in the run of median length; the events' own cost is in it."""
+    executor = TimedExecutor(program, plan)
+    try:
+        fill_inputs(executor)
+        timed = [executor.spans() for _ in range(WARM_UP + runs)][WARM_UP:]
+    finally:
+        executor.close()
+    timed.sort(key=lambda spans: max((span.end for span in spans), default=0.0))
+    return timed[len(timed) // 2]

@@ -1,0 +1,118 @@
+"""What a saved module is, and why: target, kernels, streams, memory, and the recorded choice."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from html import escape
+from statistics import median
+from typing import Any
+
+from compiler.module import Module
+from compiler.tools.inspection import Prediction, prediction
+
+MOST_COSTLY = 10
+"""Kernels that a report lists."""
+
+
+def report(module: Module) -> str:
+    """The report as text."""
+    found = prediction(module)
+    sections = [_head(module), _kernels(module, found), _streams(module, found), _memory(module)]
+    return "\n\n".join("\n".join(lines) for lines in [*sections, _choice(module)]) + "\n"
+
+
+def as_html(text: str, title: str) -> str:
+    """A report as one self-contained page."""
+    return (
+        f'<!doctype html>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f"<pre>{escape(text)}</pre>\n"
+    )
+
+
+def _head(module: Module) -> list[str]:
+    needs = ", ".join(f"{name} {value}" for name, value in module.requirements.items())
+    return [f"module   {module.schedule.name}", f"target   {module.target} (needs {needs})"]
+
+
+def _kernels(module: Module, found: Prediction) -> list[str]:
+    tasks, total = Counter[str](), Counter[str]()
+    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+        tasks[task.kernel] += 1
+        total[task.kernel] += round(load.cost)
+    measured = len(found.measured & tasks.keys())
+    lines = [
+        f"kernels  {len(tasks)} kernels in {tasks.total()} tasks, times of {measured} measured"
+    ]
+    lines.append(f"         {'all us':>9} {'tasks':>5} {'us each':>9}  most costly kernels")
+    for name, cost in total.most_common(MOST_COSTLY):
+        how = "" if name in found.measured else " (estimated)"
+        each = cost / tasks[name]
+        lines.append(f"         {cost / 1e3:9.1f} {tasks[name]:5} {each / 1e3:9.2f}  {name}{how}")
+    return lines
+
+
+def _streams(module: Module, found: Prediction) -> list[str]:
+    tasks, busy = Counter[int](), Counter[int]()
+    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+        tasks[task.stream] += 1
+        busy[task.stream] += round(load.cost)
+    waits = sum(len(task.after) for task in module.schedule.tasks)
+    span = found.timeline.makespan
+    lines = [f"streams  {len(tasks)} with {waits} waits, predicted run {span / 1e3:.1f} us"]
+    for stream in sorted(tasks):
+        lines.append(
+            f"         stream {stream}: {tasks[stream]} tasks, {busy[stream] / 1e3:.1f} us"
+        )
+    return lines
+
+
+def _memory(module: Module) -> list[str]:
+    sizes = {
+        kind: sum(a.nbytes for a in module.schedule.of_kind(kind))
+        for kind in ("weight", "arena", "input", "output")
+    }
+    code = sum(len(kernel.code) for kernel in module.kernels.values())
+    parts = [f"{name} {size:,} B" for name, size in sizes.items()]
+    return [f"memory   {', '.join(parts)}, code {code:,} B"]
+
+
+def _choice(module: Module) -> list[str]:
+    choice = module.choice
+    if choice is None:
+        return ["choice   none: this target has one way to run, and the pipeline was as given"]
+    kernels = choice["kernels"]
+    lines = [
+        f"choice   {choice['chosen']}: {choice['source']}; {choice['reason']}",
+        f"         mode {choice['mode']} on {choice['streams']} streams; times of "
+        f"{kernels['measured']} of {kernels['of']} kernels measured; budget "
+        f"{choice['budget_seconds']} s",
+    ]
+    if "device" in choice:
+        device = choice["device"]
+        lines.append(
+            f"         on {device['name']}, driver {device['driver_version']}, "
+            f"{device['clock_khz'] / 1e3:.0f} MHz"
+        )
+    return [*lines, f"         pipeline {choice['pipeline']}", *_figures(choice)]
+
+
+def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
+    """One line a candidate, the fastest first, then what the model's estimates are worth."""
+    timings, estimates = choice.get("timings", {}), choice["estimates"]
+    times = {name: timings.get(name, {}).get("median", time) for name, time in estimates.items()}
+    yield f"         {'measured us [95 %]':>28} {'runs':>5} {'model us':>9}  candidate"
+    for name in sorted(estimates, key=lambda name: (name not in timings, times[name], name)):
+        mark = " <- chosen" if name == choice["chosen"] else ""
+        mark += " (baseline)" if name == choice["baseline"] else ""
+        if name in choice.get("skipped", {}):
+            mark += f" skipped: {choice['skipped'][name]}"
+        yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
+    errors = [abs(estimates[name] / found["median"] - 1) for name, found in timings.items()]
+    if errors:
+        yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"
+
+
+def _timing(found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return f"{'-':>28} {'-':>5}"
+    low, middle, high = (found[key] / 1e3 for key in ("low", "median", "high"))
+    return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {found['count']:5}"

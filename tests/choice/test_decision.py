@@ -1,0 +1,173 @@
+"""Compiling for a GPU picks the best schedule and mode, says why, and keeps it when saved."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import compiler
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.choice import decision
+from compiler.errors import ArtifactError, DeviceError
+from compiler.profile.database import Database
+from tests.backends.gpu.recording import RecordingDriver
+from tests.choice import fakes
+
+
+@pytest.fixture(autouse=True)
+def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(target: str) -> None:
+        raise DeviceError("no CUDA device is present")
+
+    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    monkeypatch.setattr(decision, "present_device", missing)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
+    """A device, as if it were the CUDA device of this machine."""
+    found = fakes.recorder()
+
+    def present(target: str = "", ordinal: int = 0) -> RecordingDriver:
+        return found
+
+    monkeypatch.setattr(decision, "present_device", present)
+    monkeypatch.setattr("compiler.backends.cuda.build.device", present)
+    return found
+
+
+def takes(monkeypatch: pytest.MonkeyPatch, time: Callable[[str, int], float]) -> None:
+    monkeypatch.setattr("compiler.backends.gpu.choose.timed_run", fakes.timed(time))
+
+
+def compiled(**options: Any) -> compiler.Module:
+    return compiler.compile(fakes.model(), target="cuda", arch="sm_90", **options)
+
+
+def chosen(module: compiler.Module) -> dict[str, Any]:
+    assert module.choice is not None
+    return module.choice
+
+
+@pytest.mark.parametrize(("mode", "streams"), [("graph", 2), ("subgraphs", 4), ("streams", 1)])
+def test_the_fastest_candidate_becomes_the_module(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, mode: str, streams: int
+):
+    takes(monkeypatch, lambda m, s: 1000.0 if (m, s) == (mode, streams) else 2000.0)
+    module = compiled(budget=0.3)
+    found = chosen(module)
+    assert (found["source"], found["mode"], found["streams"]) == ("measured", mode, streams)
+    assert module.schedule.streams == streams
+    executor: Any = module.executor()
+    assert executor.settings.mode == mode
+    assert found["timings"][found["chosen"]]["median"] == 1000
+    assert found["timings"]["graph/1/none"]["median"] >= 1000
+    assert {"graph/1/none", "graph/4/none", "streams/2/none"} <= found["timings"].keys()
+    assert found["timings"].keys() == found["estimates"].keys()
+
+
+def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+):
+    takes(monkeypatch, lambda mode, streams: 1000.0)
+    found = chosen(compiled(budget=0.1))
+    assert found["chosen"] == found["baseline"] == "graph/1/none"
+    assert "no candidate was surely faster" in found["reason"]
+
+
+def test_every_kernel_is_timed_and_its_time_is_its_cost(driver: RecordingDriver, tmp_path: Path):
+    profile = tmp_path / "times.json"
+    module = compiled(budget=0.5, profile=profile)
+    found = chosen(module)
+    assert found["kernels"] == {"measured": len(module.kernels), "of": len(module.kernels)}
+    assert found["costs"] == dict.fromkeys(module.kernels, 50.0)
+    records = Database.load(profile).records
+    assert {key.device for key in records} == {"recorder"}
+    before = profile.read_bytes()
+    compiled(budget=0.1, profile=profile)
+    assert profile.read_bytes() == before
+
+
+def test_an_explicit_pipeline_is_obeyed_and_only_modes_compete(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
+):
+    takes(monkeypatch, lambda mode, streams: 500.0 if mode == "streams" else 1000.0)
+    pipeline = compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=3")
+    module = compiled(budget=0.1, pipeline=pipeline)
+    assert chosen(module)["timings"].keys() == {"graph", "subgraphs", "streams"}
+    assert chosen(module)["chosen"] == "streams"
+    assert module.schedule.streams == 3
+
+
+def test_the_choice_survives_saving(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    takes(monkeypatch, lambda mode, streams: 900.0 if mode == "streams" else 1000.0)
+    module = compiled(budget=0.1)
+    module.save(tmp_path / "built")
+    loaded = compiler.load(tmp_path / "built")
+    assert loaded.choice == module.choice
+    assert loaded.schedule == module.schedule
+    executor: Any = loaded.executor()
+    assert executor.settings.mode == "streams"
+    assert isinstance(loaded.executable, GpuExecutable)
+    assert isinstance(module.executable, GpuExecutable)
+    assert loaded.executable.plan.priorities == module.executable.plan.priorities
+    other: Any = compiler.load(tmp_path / "built", mode="graph").executor()
+    assert other.settings.mode == "graph"
+
+
+def test_what_does_not_fit_is_skipped(driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch):
+    takes(monkeypatch, lambda mode, streams: 1000.0 / streams)
+    full = GpuExecutable.executor
+
+    def tight(self: GpuExecutable, **options: Any) -> Any:
+        if self.streams == 4:
+            raise DeviceError("needs 9 TB")
+        return full(self, **options)
+
+    monkeypatch.setattr(GpuExecutable, "executor", tight)
+    found = chosen(compiled(budget=0.1))
+    assert found["streams"] == 2
+    assert found["skipped"]["graph/4/none"] == "needs 9 TB"
+
+
+def test_without_a_device_the_model_chooses_and_says_so():
+    found = chosen(compiled())
+    assert found["source"] == "model"
+    assert "no CUDA device is present" in found["reason"]
+    assert found["streams"] == 4
+    assert found["estimates"][found["chosen"]] < found["estimates"]["graph/1/none"]
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_frozen_build_depends_on_the_database_alone(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    profile = tmp_path / "times.json"
+    compiled(budget=0.5, profile=profile)
+    data = json.loads(profile.read_text())
+    for place, entry in enumerate(data["kernels"]):
+        entry["warm"] = 1000.0 * (place + 1)
+    profile.write_text(json.dumps(data))
+    compiled(budget=0, profile=profile).save(tmp_path / "with")
+    monkeypatch.undo()
+    monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
+    compiled(budget=0, profile=profile).save(tmp_path / "without")
+    for name in ("schedule.json", "manifest.json", "weights.safetensors"):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+    manifest = json.loads((tmp_path / "with" / "manifest.json").read_bytes())
+    assert manifest["choice"]["costs"]
+    assert "budget of 0" in manifest["choice"]["reason"]
+
+
+def test_a_frozen_build_needs_its_database(tmp_path: Path):
+    with pytest.raises(ArtifactError, match=r"none\.json"):
+        compiled(budget=0, profile=tmp_path / "none.json")
+
+
+def test_estimates_are_beaten_by_a_margin_or_the_baseline_stays():
+    assert decision.choose_estimated({"base": 100.0, "near": 96.0}, "base") == "base"
+    assert decision.choose_estimated({"base": 100.0, "far": 90.0, "best": 80.0}, "base") == "best"
