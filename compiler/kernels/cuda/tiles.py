@@ -45,8 +45,8 @@ class Tile:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block, for the widest padding of rows."""
-        return 4 * self.stages * (self.rows * (STEP + 8) + STEP * (self.columns + 8))
+        """Dynamic shared memory of a block, rows padded as in contraction.cuh."""
+        return 4 * self.stages * (self.rows * (STEP + 4) + STEP * (self.columns + 8))
 
 
 def ceil_div(a: int, b: int) -> int:

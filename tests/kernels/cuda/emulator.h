@@ -159,10 +159,19 @@ static inline void copy_float4(float* to, const float* from, bool valid) {
   if (((uint64_t)to | (valid ? (uint64_t)from : 0)) % 16) std::fprintf(stderr, "misaligned copy\n"), std::abort();
   for (int i = 0; i < 4; i++) to[i] = valid ? from[i] : 0;
 }
+template <int WIDTH> static void copy_floats(float* to, const float* from, bool valid) {
+  WIDTH == 4 ? copy_float4(to, from, valid) : copy_float(to, from, valid);
+}
+static inline void load_matrices(float (&to)[4], const float* row) {
+  if ((uint64_t)row % 16) std::fprintf(stderr, "misaligned matrix\n"), std::abort();
+  const int lane = emulator::lane();
+  const auto shown = emulator::show(row);
+  for (int i = 0; i < 4; i++) to[i] = shown.read(i * 8 + lane / 4)[lane % 4];
+}
 static inline void copies_commit() {}
 template <int PENDING> static void copies_wait() {}
 static inline uint32_t bits_of(float x) { uint32_t bits; std::memcpy(&bits, &x, 4); return bits; }
-static inline uint32_t round_tf32(float x) { return (bits_of(x) + 0x1000) & ~0x1fffu; }
+static inline uint32_t round_tf32(float x) { return bits_of(x * (1 + 1.4427f / 4096)) & ~0x1fffu; }
 template <int PRECISION> static uint16_t round_half(float x) {
   if (PRECISION == FP16) { half h = (half)x; uint16_t bits; std::memcpy(&bits, &h, 2); return bits; }
   const uint32_t bits = bits_of(x);
