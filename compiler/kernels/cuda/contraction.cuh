@@ -262,6 +262,7 @@ __device__ __forceinline__ void spread(const float (&c)[Tiles<P>::MT][Tiles<P>::
 }
 
 // Computes this block's tile and hands each element to `store(z, m, n, value)`, columns side by side.
+// With CLUSTER the blocks that share k are a cluster, and each stores its part of the total's rows.
 template <class P, class Store>
 __device__ __forceinline__ void contract(const float* a, const float* b, const Store& store) {
   using T = Tiles<P>;
@@ -278,10 +279,17 @@ __device__ __forceinline__ void contract(const float* a, const float* b, const S
   const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
   const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
   const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
-  if (n >= P::N) return;
+  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1, ROWS = T::THREADS / P::BN;
+  if (PARTS > 1) cluster_wait();
 #pragma unroll 8
-  for (int i = 0; i < rows; i += T::THREADS / P::BN)
-    store(blockIdx.z, m + i, n, shared[(row + i) * T::C_STRIDE + column]);
+  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS) {
+    const float* own = shared + (row + i) * T::C_STRIDE + column;
+    float total = PARTS == 1 ? *own : peer_float(own, 0);
+#pragma unroll
+    for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
+    store(blockIdx.z, m + i, n, total);
+  }
+  if (PARTS > 1) cluster_wait();
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

@@ -50,6 +50,20 @@ __device__ __forceinline__ void load_matrices(float (&to)[4], const float* row) 
   for (int i = 0; i < 4; i++) to[i] = __uint_as_float(bits[i]);
 }
 
+// Waits for all blocks of the cluster.
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// What block `rank` of the cluster has in its shared memory where this block has `own`.
+__device__ __forceinline__ float peer_float(const float* own, int rank) {
+  uint32_t address;
+  float value;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(own)), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
 // A float whose first 19 bits, all that tensor cores read of it, are its TF32 value. The factor adds
 // half a unit of the last place on average, as conversion by cvt.rna does in three instructions.
 __device__ __forceinline__ uint32_t round_tf32(float x) { return __float_as_uint(x * (1 + 1.4427f / 4096)); }

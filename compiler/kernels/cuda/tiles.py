@@ -29,11 +29,15 @@ THREADS = 128
 RESIDENT = 4
 """Most blocks of one processor that are counted on to run at once."""
 
+CLUSTER, CLUSTER_CAPABILITY = 8, 90
+"""Most blocks of a portable cluster, and the first compute capability that has them."""
+
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
 
-START_US, SHARE_US, BARRIER_US = 2.0, 1.8, 0.1
-"""Starting and ending a block, adding shares by a second launch, and what a step costs at least."""
+START_US, SHARE_US, CLUSTER_US, BARRIER_US = 2.0, 1.8, 0.6, 0.1
+"""Starting and ending a block, adding shares by a second launch or a cluster, and what a step
+costs at least."""
 
 RATES = {"fp32": 0.1e6, "tf32": 0.8e6, "fp16": 1.2e6, "bf16": 1.2e6}
 """Multiply-adds a microsecond of one processor when operands are in registers."""
@@ -58,6 +62,10 @@ class Tile:
     warp_columns: int
     shares: int
     stages: int = STAGES[0]
+
+    def in_cluster(self, target: CudaTarget) -> bool:
+        """Whether the blocks that share k are one cluster, which adds their sums."""
+        return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
     @property
     def shared_bytes(self) -> int:
@@ -124,4 +132,6 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     loop = waves * steps * max(BARRIER_US + work, resident * work)
     cached = 4 * blocks * steps * STEP * (tile.rows + tile.columns) / CACHE_BYTES
     added = 8 * problem.count * problem.m * problem.n * tile.shares / SHARE_BYTES + SHARE_US
-    return waves * START_US + max(loop, cached) + (added if tile.shares > 1 else 0.0)
+    if tile.shares == 1 or tile.in_cluster(target):
+        added = CLUSTER_US if tile.shares > 1 else 0.0
+    return waves * START_US + max(loop, cached) + added
