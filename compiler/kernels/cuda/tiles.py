@@ -35,9 +35,15 @@ CLUSTER, CLUSTER_CAPABILITY = 8, 90
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
 
-START_US, SHARE_US, CLUSTER_US, BARRIER_US = 2.0, 1.8, 0.6, 0.1
-"""Starting and ending a block, adding shares by a second launch or a cluster, and what a step
-costs at least."""
+START_US, SHARE_US, CLUSTER_US, BARRIER_US, BATCH_US = 1.8, 1.8, 0.6, 0.1, 0.25
+"""Starting a block, adding shares by a second launch or a cluster, what a step costs at least, and
+storing one batch of results, which may wait for a residual."""
+
+BATCH = THREADS * 8
+"""Results that a block stores at once."""
+
+CLUSTER_BYTES = 32 * 1750
+"""Bytes a microsecond that a processor reads from the others of its cluster."""
 
 RATES = {"fp32": 0.1e6, "tf32": 0.8e6, "fp16": 1.2e6, "bf16": 1.2e6}
 """Multiply-adds a microsecond of one processor when operands are in registers."""
@@ -132,6 +138,10 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     loop = waves * steps * max(BARRIER_US + work, resident * work)
     cached = 4 * blocks * steps * STEP * (tile.rows + tile.columns) / CACHE_BYTES
     added = 8 * problem.count * problem.m * problem.n * tile.shares / SHARE_BYTES + SHARE_US
-    if tile.shares == 1 or tile.in_cluster(target):
-        added = CLUSTER_US if tile.shares > 1 else 0.0
-    return waves * START_US + max(loop, cached) + added
+    area, parts = tile.rows * tile.columns, 1
+    if tile.in_cluster(target):
+        added, parts = CLUSTER_US + 4 * area / CLUSTER_BYTES, tile.shares
+    elif tile.shares == 1:
+        added = 0.0
+    begin_and_end = START_US + ceil_div(area, BATCH * parts) * BATCH_US
+    return waves * begin_and_end + max(loop, cached) + added
