@@ -54,7 +54,9 @@ class Store:
         return [self.size - len(content), len(content)]
 
 
-def prepare(folder: Path, models: list[str], arch: str, nodes: bool, sweep: int) -> None:
+def prepare(
+    folder: Path, models: list[str], arch: str, precisions: list[str], nodes: bool, sweep: int
+) -> None:
     """Write the folder that the check reads."""
     folder.mkdir(parents=True, exist_ok=True)
     store, cases = Store(folder / "data.bin"), []
@@ -65,7 +67,8 @@ def prepare(folder: Path, models: list[str], arch: str, nodes: bool, sweep: int)
         if sweep:
             cases += sweep_cases(store, arch, model, sweep)
         else:
-            cases += model_cases(store, arch, model, {case["name"] for case in cases})
+            known = {case["name"] for case in cases}
+            cases += model_cases(store, arch, precisions, model, known)
     store.file.close()
     (folder / "cases.json").write_text(json.dumps(cases))
     seconds = time.perf_counter() - started
@@ -126,16 +129,18 @@ def groups_of(model: str) -> list[Group]:
     return list(distinct_groups(imported.module).values())
 
 
-def model_cases(store: Store, arch: str, model: str, known: set[str]) -> list[dict[str, Any]]:
-    """The distinct kernels of a model; contractions in every precision."""
+def model_cases(
+    store: Store, arch: str, precisions: list[str], model: str, known: set[str]
+) -> list[dict[str, Any]]:
+    """The distinct kernels of a model; contractions in every given precision."""
 
     cases: list[dict[str, Any]] = []
     for group in groups_of(model):
         if any(group.name in name for name in known):
             continue
         contracts = any(operator.type in CONTRACTIONS for operator in group.operators)
-        precisions = PRECISIONS if contracts else ("tf32",)
-        targets = {p: parse_target(f"cuda:{arch}:{p}") for p in precisions}
+        own = precisions if contracts else ["tf32"]
+        targets = {p: parse_target(f"cuda:{arch}:{p}") for p in own}
         built = [(p, p, build_kernel(group, target)) for p, target in targets.items()]
         cases += group_cases(store, model, group, built)
     return cases
@@ -201,11 +206,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--models", default="resnet50,inception_v3,bert128,nasnetmobile,unet")
+    parser.add_argument("--precisions", default=",".join(PRECISIONS), help="of contractions")
     parser.add_argument("--no-nodes", action="store_true", help="leave ONNX's node cases out")
     parser.add_argument("--sweep", type=int, default=0, help="only this many tiles a contraction")
     given = parser.parse_args()
     models = [name for name in given.models.split(",") if name]
-    prepare(given.folder, models, given.arch, not given.no_nodes, given.sweep)
+    precisions = given.precisions.split(",")
+    prepare(given.folder, models, given.arch, precisions, not given.no_nodes, given.sweep)
 
 
 if __name__ == "__main__":

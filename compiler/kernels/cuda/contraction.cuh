@@ -3,127 +3,130 @@
 // A (weights, or the left matrix) is contiguous in k. B is the right matrix, or an image gathered
 // on the fly: n counts output pixels, k counts taps and channels. Each block computes a BM x BN
 // tile in steps of BK, with STAGES tiles in flight by asynchronous copies; each warp computes
-// WM x WN of it with tensor cores (or plain multiply-adds for FP32). Thread `lane` holds rows
-// lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each 16 x 8 piece, whatever the precision.
+// WM x WN of it in pieces of 16 x 8 with tensor cores (or plain multiply-adds for FP32). Thread
+// `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
+//
+// Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a
+// thread's columns of V pieces lie beside each other in shared memory.
 //
 // `P` holds the constants of one problem and its index maps; see contraction.py.
 
 template <class P>
 struct Tiles {
   static constexpr bool HALF = P::PRECISION == FP16 || P::PRECISION == BF16;
-  static constexpr int A_STRIDE = P::BK + (HALF ? 8 : 4);               // no bank conflicts
-  static constexpr int B_STRIDE = P::BN + (P::PRECISION == TF32 ? 8 : 4);  // likewise
-  static constexpr int A_SIZE = P::BM * A_STRIDE, B_SIZE = P::BK * B_STRIDE;
-  static constexpr int MT = P::WM / 16, NT = P::WN / 8;
+  static constexpr int A_STRIDE = P::BK + 4, B_STRIDE = P::BN + 8, C_STRIDE = P::BN + 4;  // no bank conflicts
+  static constexpr int A_SIZE = P::BM * A_STRIDE, STAGE = A_SIZE + P::BK * B_STRIDE;
+  static constexpr int MT = P::WM / 16, NT = P::WN / 8, V = NT < 4 ? NT : 4;
   static constexpr int COLUMNS = P::BN / P::WN, THREADS = P::BM / P::WM * COLUMNS * 32;
 };
 
-// Adds the products of one stage to a warp's pieces.
+// Loads column `q` of all pieces from a row of a warp's tile of B.
+template <int NT>
+__device__ __forceinline__ void load_columns(float (&to)[NT], const float* row, int q) {
+  if constexpr (NT == 2) {
+    const float2 pair = *(const float2*)(row + q * 2);
+    to[0] = pair.x, to[1] = pair.y;
+  } else {
+#pragma unroll
+    for (int j = 0; j < NT; j += 4) {
+      const float4 four = *(const float4*)(row + j * 8 + q * 4);
+      to[j] = four.x, to[j + 1] = four.y, to[j + 2] = four.z, to[j + 3] = four.w;
+    }
+  }
+}
+
+// Adds the products of one stage to a warp's pieces by plain multiply-adds.
 template <class P>
-__device__ __forceinline__ void multiply_stage(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], const float* a,
-                                               const float* b) {
+__device__ __forceinline__ void multiply_exactly(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], const float* a,
+                                                 const float* b) {
   using T = Tiles<P>;
   const int row = threadIdx.x % 32 / 4, place = threadIdx.x % 4;
-  if constexpr (P::PRECISION == FP32) {
 #pragma unroll
-    for (int k = 0; k < P::BK; k += 4) {
-      float4 left[T::MT][2];
+  for (int k = 0; k < P::BK; k += 4) {
+    float4 left[T::MT][2];
 #pragma unroll
-      for (int i = 0; i < T::MT * 2; i++) left[i / 2][i % 2] = *(const float4*)(a + (row + i * 8) * T::A_STRIDE + k);
+    for (int i = 0; i < T::MT * 2; i++) left[i / 2][i % 2] = *(const float4*)(a + (row + i * 8) * T::A_STRIDE + k);
+#pragma unroll
+    for (int s = 0; s < 4; s++) {
+      float right[2][T::NT];
+#pragma unroll
+      for (int q = 0; q < 2; q++) load_columns(right[q], b + (k + s) * T::B_STRIDE, place * 2 + q);
+#pragma unroll
+      for (int j = 0; j < T::NT; j++)
+#pragma unroll
+        for (int i = 0; i < T::MT; i++)
+#pragma unroll
+          for (int r = 0; r < 4; r++) c[i][j][r] += (&left[i][r / 2].x)[s] * right[r % 2][j];
+    }
+  }
+}
+
+// Likewise by tensor cores. Where an operand takes two products of k, they are four k apart.
+template <class P>
+__device__ __forceinline__ void multiply_rounded(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], const float* a,
+                                                 const float* b) {
+  using T = Tiles<P>;
+  constexpr int HALVES = T::HALF ? 2 : 1;
+  const int lane = threadIdx.x % 32;
+  a += lane % 16 * T::A_STRIDE + lane / 16 * 4;
+#pragma unroll
+  for (int k = 0; k < P::BK; k += 8 * HALVES) {
+    float left[T::MT][HALVES][4], right[HALVES][2][T::NT];
+    uint32_t x[T::MT][4], y[T::NT][2];
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+#pragma unroll
+      for (int i = 0; i < T::MT; i++) load_matrices(left[i][h], a + i * 16 * T::A_STRIDE + k + h * 8);
+#pragma unroll
+      for (int s = 0; s < 2; s++)
+        load_columns(right[h][s], b + (k + h * 8 + s * 4 + lane % 4) * T::B_STRIDE, lane / 4);
+    }
+#pragma unroll
+    for (int i = 0; i < T::MT; i++)
 #pragma unroll
       for (int s = 0; s < 4; s++)
+        if constexpr (T::HALF)
+          x[i][s] = round_pair<P::PRECISION>(left[i][s / 2][s % 2], left[i][s / 2][s % 2 + 2]);
+        else
+          x[i][s] = round_tf32(left[i][0][s]);
 #pragma unroll
-        for (int j = 0; j < T::NT; j++) {
-          const float2 right = *(const float2*)(b + (k + s) * T::B_STRIDE + j * 8 + place * 2);
+    for (int j = 0; j < T::NT; j++)
 #pragma unroll
-          for (int i = 0; i < T::MT; i++) {
-            const float upper = (&left[i][0].x)[s], lower = (&left[i][1].x)[s];
-            c[i][j][0] += upper * right.x, c[i][j][1] += upper * right.y;
-            c[i][j][2] += lower * right.x, c[i][j][3] += lower * right.y;
-          }
-        }
-    }
-  } else if constexpr (P::PRECISION == TF32) {
+      for (int s = 0; s < 2; s++)
+        if constexpr (T::HALF)
+          y[j][s] = round_pair<P::PRECISION>(right[s][0][j], right[s][1][j]);
+        else
+          y[j][s] = round_tf32(right[0][s][j]);
 #pragma unroll
-    for (int k = 0; k < P::BK; k += 8) {
-      uint32_t left[T::MT][4], right[T::NT][2];
+    for (int i = 0; i < T::MT; i++)
 #pragma unroll
-      for (int i = 0; i < T::MT; i++)
-#pragma unroll
-        for (int s = 0; s < 4; s++)
-          left[i][s] = round_tf32(a[(i * 16 + row + s % 2 * 8) * T::A_STRIDE + k + place + s / 2 * 4]);
-#pragma unroll
-      for (int j = 0; j < T::NT; j++)
-#pragma unroll
-        for (int s = 0; s < 2; s++) right[j][s] = round_tf32(b[(k + place + s * 4) * T::B_STRIDE + j * 8 + row]);
-#pragma unroll
-      for (int i = 0; i < T::MT; i++)
-#pragma unroll
-        for (int j = 0; j < T::NT; j++) multiply_add<TF32>(c[i][j], left[i], right[j]);
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < P::BK; k += 16) {
-      uint32_t left[T::MT][4], right[T::NT][2];
-#pragma unroll
-      for (int i = 0; i < T::MT; i++)
-#pragma unroll
-        for (int s = 0; s < 4; s++) {
-          const float2 pair =
-              *(const float2*)(a + (i * 16 + row + s % 2 * 8) * T::A_STRIDE + k + place * 2 + s / 2 * 8);
-          left[i][s] = round_pair<P::PRECISION>(pair.x, pair.y);
-        }
-#pragma unroll
-      for (int j = 0; j < T::NT; j++)
-#pragma unroll
-        for (int s = 0; s < 2; s++) {
-          const float* column = b + (k + place * 2 + s * 8) * T::B_STRIDE + j * 8 + row;
-          right[j][s] = round_pair<P::PRECISION>(column[0], column[T::B_STRIDE]);
-        }
-#pragma unroll
-      for (int i = 0; i < T::MT; i++)
-#pragma unroll
-        for (int j = 0; j < T::NT; j++) multiply_add<P::PRECISION>(c[i][j], left[i], right[j]);
-    }
+      for (int j = 0; j < T::NT; j++) multiply_add<P::PRECISION>(c[i][j], x[i], y[j]);
   }
 }
 
-// Copies the tile of A at row `m0` and step `k0`; `wide` when its rows start at multiples of 16 bytes.
-template <class P>
-__device__ __forceinline__ void copy_a(float* tile, const float* a, int m0, int k0, bool wide) {
+// What a thread copies of A, WIDTH floats at a time. Each copy moves it on by one step.
+template <class P, int WIDTH>
+struct Left {
   using T = Tiles<P>;
-  if (P::A_ROW % 4 == 0 && wide) {
-    constexpr int CHUNKS = P::BK / 4;
-#pragma unroll
-    for (int i = threadIdx.x; i < P::BM * CHUNKS; i += T::THREADS) {
-      const int row = i / CHUNKS, k = i % CHUNKS * 4;
-      const bool valid = m0 + row < P::M && k0 + k < P::A_ROW;
-      copy_float4(tile + row * T::A_STRIDE + k, valid ? a + (int64_t)(m0 + row) * P::A_ROW + k0 + k : a, valid);
-    }
-  } else {
-#pragma unroll 4
-    for (int i = threadIdx.x; i < P::BM * P::BK; i += T::THREADS) {
-      const int row = i / P::BK, k = i % P::BK;
-      const bool valid = m0 + row < P::M && k0 + k < P::A_ROW;
-      copy_float(tile + row * T::A_STRIDE + k, valid ? a + (int64_t)(m0 + row) * P::A_ROW + k0 + k : a, valid);
-    }
-  }
-}
+  static constexpr int CHUNKS = P::BK / WIDTH, ROWS = T::THREADS / CHUNKS;
+  const float* from;
+  int place, rows, depth;
 
-// Copies the tile of a matrix B, or of an image that is read pixel by pixel, four columns at a time.
-template <class P>
-__device__ __forceinline__ void copy_b_wide(float* tile, const float* b, int n0, int k0) {
-  using T = Tiles<P>;
-  constexpr int CHUNKS = P::BN / 4;
-  const int n = n0 + threadIdx.x % CHUNKS * 4;
-  const float* column = b + (int64_t)(n / P::PIXELS) * P::IMAGE + n % P::PIXELS;
-#pragma unroll
-  for (int i = threadIdx.x; i < P::BK * CHUNKS; i += T::THREADS) {
-    const int row = i / CHUNKS;
-    const bool valid = n < P::N && k0 + row < P::CHANNELS;
-    copy_float4(tile + row * T::B_STRIDE + i % CHUNKS * 4, valid ? column + (int64_t)(k0 + row) * P::PLANE : b, valid);
+  __device__ __forceinline__ Left(const float* a, int m0, int k0) {
+    const int row = threadIdx.x / CHUNKS, k = threadIdx.x % CHUNKS * WIDTH;
+    from = a + (int64_t)(m0 + row) * P::A_ROW + k0 + k;
+    place = row * T::A_STRIDE + k, rows = P::M - m0 - row, depth = P::A_ROW - k0 - k;
   }
-}
+
+  __device__ __forceinline__ void copy(float* tile) {
+#pragma unroll
+    for (int row = 0; row < P::BM; row += ROWS) {
+      const bool valid = (P::M % P::BM == 0 || row < rows) && (P::A_ROW % P::BK == 0 || depth > 0);
+      copy_floats<WIDTH>(tile + place + row * T::A_STRIDE, from + (int64_t)row * P::A_ROW, valid);
+    }
+    from += P::BK, depth -= P::BK;
+  }
+};
 
 // The place in a plane that a tap reads for an output position; false in the padding.
 template <class P>
@@ -147,101 +150,146 @@ __device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& plac
   return valid;
 }
 
-// The output pixel that a thread gathers, which stays the same for all steps.
-template <class P>
-struct Pixel {
-  int column, at[3];
-  const float* image;
-  bool exists;
+// What a thread copies of B: one column (output pixel), or WIDTH columns that lie beside each other.
+template <class P, int WIDTH>
+struct Right {
+  using T = Tiles<P>;
+  static constexpr int CHUNKS = P::BN / WIDTH, ROWS = T::THREADS / CHUNKS;
+  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
+  const float *image, *from;
+  int place, row, k, channel, at[3];
+  bool exists, inside;
 
-  __device__ __forceinline__ Pixel(const float* b, int n0) {
-    column = threadIdx.x % P::BN;
-    const int n = n0 + column, pixel = n % P::PIXELS;
+  __device__ __forceinline__ Right(const float* b, int n0, int k0) {
+    const int column = threadIdx.x % CHUNKS * WIDTH, n = n0 + column, pixel = n % P::PIXELS;
+    row = threadIdx.x / CHUNKS, k = k0, place = row * T::B_STRIDE + column;
     at[0] = pixel / (P::RESULT(1) * P::RESULT(2));
     at[1] = pixel / P::RESULT(2) % P::RESULT(1);
     at[2] = pixel % P::RESULT(2);
     exists = n < P::N;
-    image = exists ? b + (int64_t)(n / P::PIXELS) * P::IMAGE : b;
+    image = b + (exists ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
+    if (ONE_TAP) seek(P::TAPS == 1 ? 0 : k / P::ROW, P::TAPS == 1 ? k : k % P::ROW);
+  }
+
+  // Goes to a channel of a tap.
+  __device__ __forceinline__ void seek(int tap, int first) {
+    int offset;
+    inside = tap_place<P>(tap, at, offset) && exists;
+    channel = first + row;
+    from = image + (inside ? (int64_t)channel * P::PLANE + offset : 0);
+  }
+
+  __device__ __forceinline__ void copy(float* tile) {
+    if constexpr (ONE_TAP)
+      copy_tap(tile + place);
+    else
+      copy_taps(tile + place);
+    k += P::BK;
+  }
+
+  __device__ __forceinline__ void copy_tap(float* tile) {
+#pragma unroll
+    for (int i = 0; i < P::BK; i += ROWS) {
+      const bool valid = inside && (P::CHANNELS % P::BK == 0 || channel + i < P::CHANNELS);
+      copy_floats<WIDTH>(tile + i * T::B_STRIDE, from + (int64_t)i * P::PLANE, valid);
+    }
+    channel += P::BK, from += (int64_t)P::BK * P::PLANE;
+    if (P::TAPS > 1 && channel - row == P::ROW) seek(k / P::ROW + 1, 0);
+  }
+
+  __device__ __forceinline__ void copy_taps(float* tile) {
+#pragma unroll 8
+    for (int i = 0; i < P::BK; i += ROWS) {
+      const int own = k + row + i;
+      const int source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
+      const int tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
+      int offset;
+      const bool valid = tap_place<P>(tap, at, offset) && exists && source < P::CHANNELS && tap < P::TAPS;
+      copy_floats<WIDTH>(tile + i * T::B_STRIDE, image + (valid ? (int64_t)source * P::PLANE + offset : 0), valid);
+    }
   }
 };
 
-// Gathers the tile of an image: every thread has one column (output pixel) and every few rows.
-template <class P>
-__device__ __forceinline__ void copy_b_gather(float* tile, const Pixel<P>& pixel, int k0) {
+// Adds up `steps` steps from `first` on; ALIGNED when both operands start at multiples of 16 bytes.
+template <class P, bool ALIGNED>
+__device__ __forceinline__ void accumulate(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], float* tiles, const float* a,
+                                           const float* b, int first, int steps) {
   using T = Tiles<P>;
-  constexpr int ROWS = T::THREADS / P::BN;
-  const int first = threadIdx.x / P::BN;
-  tile += first * T::B_STRIDE + pixel.column;
-  int place = 0;
-  if constexpr (P::TAP_MAJOR && P::ROW % P::BK == 0) {  // one tap for the whole step
-    const bool inside = tap_place<P>(k0 / P::ROW, pixel.at, place) && pixel.exists;
-    const int channel = k0 % P::ROW + first;
-    const float* from = pixel.image + (inside ? (int64_t)channel * P::PLANE + place : 0);
-#pragma unroll
-    for (int row = 0; row < P::BK; row += ROWS, from += ROWS * P::PLANE) {
-      const bool valid = inside && (P::ROW == P::CHANNELS || channel + row < P::CHANNELS);
-      copy_float(tile + row * T::B_STRIDE, valid ? from : pixel.image, valid);
-    }
-  } else {
-#pragma unroll 8
-    for (int row = 0; row < P::BK; row += ROWS) {
-      const int k = k0 + first + row;
-      const int channel = P::TAP_MAJOR ? k % P::ROW : k / P::TAPS;
-      const int tap = P::TAP_MAJOR ? k / P::ROW : k % P::TAPS;
-      bool valid = tap_place<P>(tap, pixel.at, place) && pixel.exists;
-      valid = valid && channel < P::CHANNELS && tap < P::TAPS;
-      const float* from = pixel.image + (valid ? (int64_t)channel * P::PLANE + place : 0);
-      copy_float(tile + row * T::B_STRIDE, from, valid);
-    }
-  }
-}
-
-// Computes this block's tile and hands each element to `store(z, m, n, value)`.
-template <class P, class Store>
-__device__ __forceinline__ void contract(const float* a, const float* b, const Store& store) {
-  using T = Tiles<P>;
-  DYNAMIC_SHARED;
-  const int n0 = blockIdx.x * P::BN, m0 = blockIdx.y * P::BM, z = blockIdx.z / P::SPLITS;
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
-  const int first = blockIdx.z % P::SPLITS * SHARE;
-  const int steps = min(SHARE, STEPS - first);
-  a += P::a_offset(z), b += P::b_offset(z);
-  const bool a_wide = ((uint64_t)a & 15) == 0, b_wide = ((uint64_t)b & 15) == 0;
-  const Pixel<P> pixel(b, n0);
+  Left<P, ALIGNED && P::A_ROW % 4 == 0 ? 4 : 1> left(a, blockIdx.y * P::BM, first * P::BK);
+  Right<P, ALIGNED && P::CONTIGUOUS ? 4 : 1> right(b, blockIdx.x * P::BN, first * P::BK);
   auto copy = [&](int step) {
-    float* tile = shared + step % P::STAGES * (T::A_SIZE + T::B_SIZE);
-    const int k0 = (first + step) * P::BK;
-    if (step < steps) {
-      copy_a<P>(tile, a, m0, k0, a_wide);
-      if (P::CONTIGUOUS && b_wide)
-        copy_b_wide<P>(tile + T::A_SIZE, b, n0, k0);
-      else
-        copy_b_gather<P>(tile + T::A_SIZE, pixel, k0);
-    }
+    float* tile = tiles + step % P::STAGES * T::STAGE;
+    if (step < steps) left.copy(tile), right.copy(tile + T::A_SIZE);
     copies_commit();
   };
-  float c[T::MT][T::NT][4] = {};
-  const int warp = threadIdx.x / 32, m1 = warp / T::COLUMNS * P::WM, n1 = warp % T::COLUMNS * P::WN;
-#pragma unroll
+  const int warp = threadIdx.x / 32, row = warp / T::COLUMNS * P::WM, column = warp % T::COLUMNS * P::WN;
+#pragma unroll 1
   for (int step = 0; step < P::STAGES - 1; step++) copy(step);
+#pragma unroll 1
   for (int step = 0; step < steps; step++) {
     copies_wait<P::STAGES - 2>();
     __syncthreads();
     copy(step + P::STAGES - 1);
-    const float* tile = shared + step % P::STAGES * (T::A_SIZE + T::B_SIZE);
-    multiply_stage<P>(c, tile + m1 * T::A_STRIDE, tile + T::A_SIZE + n1);
+    const float* tile = tiles + step % P::STAGES * T::STAGE;
+    if constexpr (P::PRECISION == FP32)
+      multiply_exactly<P>(c, tile + row * T::A_STRIDE, tile + T::A_SIZE + column);
+    else
+      multiply_rounded<P>(c, tile + row * T::A_STRIDE, tile + T::A_SIZE + column);
   }
   copies_wait<0>();
-  const int lane = threadIdx.x % 32;
+  __syncthreads();
+}
+
+// Lays a warp's pieces out in the block's tile, row by row.
+template <class P>
+__device__ __forceinline__ void spread(const float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], float* tile) {
+  using T = Tiles<P>;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  tile += (warp / T::COLUMNS * P::WM + lane / 4) * T::C_STRIDE + warp % T::COLUMNS * P::WN;
 #pragma unroll
   for (int i = 0; i < T::MT; i++)
 #pragma unroll
-    for (int j = 0; j < T::NT; j++)
+    for (int j = 0; j < T::NT; j += T::V)
 #pragma unroll
       for (int s = 0; s < 4; s++) {
-        const int m = m0 + m1 + i * 16 + lane / 4 + s / 2 * 8, n = n0 + n1 + j * 8 + lane % 4 * 2 + s % 2;
-        if (m < P::M && n < P::N) store(blockIdx.z, m, n, c[i][j][s]);
+        float* to = tile + (i * 16 + s / 2 * 8) * T::C_STRIDE + j * 8 + (lane % 4 * 2 + s % 2) * T::V;
+        if constexpr (T::V == 4)
+          *(float4*)to = float4{c[i][j][s], c[i][j + 1][s], c[i][j + 2][s], c[i][j + 3][s]};
+        else
+          *(float2*)to = float2{c[i][j][s], c[i][j + 1][s]};
       }
+  __syncthreads();
+}
+
+// Computes this block's tile and hands each element to `store(z, m, n, value)`, columns side by side.
+// With CLUSTER the blocks that share k are a cluster, and each stores its part of the total's rows.
+template <class P, class Store>
+__device__ __forceinline__ void contract(const float* a, const float* b, const Store& store) {
+  using T = Tiles<P>;
+  DYNAMIC_SHARED;
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
+  a += P::a_offset(z), b += P::b_offset(z);
+  float c[T::MT][T::NT][4] = {};
+  if ((P::A_ROW % 4 == 0 || P::CONTIGUOUS) && (((uint64_t)a | (uint64_t)b) & 15) == 0)
+    accumulate<P, true>(c, shared, a, b, first, steps);
+  else
+    accumulate<P, false>(c, shared, a, b, first, steps);
+  spread<P>(c, shared);
+  const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
+  const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
+  const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
+  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1, ROWS = T::THREADS / P::BN;
+  if (PARTS > 1) cluster_wait();
+#pragma unroll 8
+  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS) {
+    const float* own = shared + (row + i) * T::C_STRIDE + column;
+    float total = PARTS == 1 ? *own : peer_float(own, 0);
+#pragma unroll
+    for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
+    store(blockIdx.z, m + i, n, total);
+  }
+  if (PARTS > 1) cluster_wait();
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

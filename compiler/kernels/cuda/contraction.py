@@ -67,7 +67,7 @@ class _Emitter:
         return self._result(text, (launch,), ())
 
     def tiles(self, tile: Tile) -> CudaKernel:
-        """Tiles of the result; with shares, a second launch adds them."""
+        """Tiles of the result; a cluster adds its shares, or else a second launch."""
         problem, name = self.problem, self.group.name
         grid = (
             ceil_div(problem.n, tile.columns),
@@ -75,9 +75,11 @@ class _Emitter:
             problem.count * tile.shares,
         )
         block, shared = (THREADS, 1, 1), tile.shared_bytes
-        if tile.shares == 1:
+        cluster = tile.in_cluster(self.target)
+        if tile.shares == 1 or cluster:
             call = f"contract<Problem>(a, b, {self._store_object()});"
-            text = self._text("contraction", tile, self._kernel(f"{name}_0", THREADS, "", call))
+            kernel = self._kernel(f"{name}_0", THREADS, "", call, tile.shares if cluster else 1)
+            text = self._text("contraction", tile, kernel)
             launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n
@@ -117,11 +119,12 @@ class _Emitter:
         names = ", ".join(f"buffer{i}" for i in range(len(self.store.arguments)))
         return f"Store{{{names}}}"
 
-    def _kernel(self, name: str, threads: int, parameters: str, call: str) -> str:
+    def _kernel(self, name: str, threads: int, parameters: str, call: str, cluster: int = 1) -> str:
         given = [parameters or "const float* a, const float* b"]
         given += [f"{kind}* buffer{i}" for i, kind in enumerate(self.store.types)]
+        together = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
         return (
-            f'extern "C" __global__ void __launch_bounds__({threads})'
+            f'extern "C" __global__ void{together} __launch_bounds__({threads})'
             f" {name}({', '.join(given)}) {{\n  {call}\n}}\n"
         )
 
@@ -179,6 +182,7 @@ class _Emitter:
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
             "SPLITS": tile.shares,
+            "CLUSTER": int(tile.in_cluster(self.target)),
         }
         triples = {
             "SOURCE": gather.source,

@@ -23,6 +23,14 @@ __device__ __forceinline__ void copy_float4(float* to, const float* from, bool v
                : "memory");
 }
 
+template <int WIDTH>
+__device__ __forceinline__ void copy_floats(float* to, const float* from, bool valid) {
+  if constexpr (WIDTH == 4)
+    copy_float4(to, from, valid);
+  else
+    copy_float(to, from, valid);
+}
+
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 template <int PENDING>
@@ -30,11 +38,35 @@ __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-__device__ __forceinline__ uint32_t round_tf32(float x) {
-  uint32_t rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
-  return rounded;
+// Loads 16 x 8 floats: rows lane / 4 and 8 below, then the same four columns on. Lane i gives the
+// address of four floats of row i % 16, from the fifth column on for the upper half of the warp.
+__device__ __forceinline__ void load_matrices(float (&to)[4], const float* row) {
+  uint32_t bits[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+               : "r"(shared_address(row))
+               : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; i++) to[i] = __uint_as_float(bits[i]);
 }
+
+// Waits for all blocks of the cluster.
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// What block `rank` of the cluster has in its shared memory where this block has `own`.
+__device__ __forceinline__ float peer_float(const float* own, int rank) {
+  uint32_t address;
+  float value;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(own)), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
+// A float whose first 19 bits, all that tensor cores read of it, are its TF32 value. The factor adds
+// half a unit of the last place on average, as conversion by cvt.rna does in three instructions.
+__device__ __forceinline__ uint32_t round_tf32(float x) { return __float_as_uint(x * (1 + 1.4427f / 4096)); }
 
 // Two floats in one register, the first in the lower half.
 template <int PRECISION>

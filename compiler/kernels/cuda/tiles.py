@@ -1,7 +1,7 @@
 """Choosing the tile of a contraction and how many shares its sums are split into."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.kernels.cuda.problem import STEP, Problem
 from compiler.kernels.cuda.target import CudaTarget
@@ -10,6 +10,7 @@ PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170}
 """Streaming multiprocessors by compute capability; 132 where not listed."""
 
 SHAPES = (
+    (128, 128, 64, 64),
     (128, 64, 64, 32),
     (64, 128, 32, 64),
     (64, 64, 32, 32),
@@ -22,31 +23,60 @@ SHAPES = (
 """Rows and columns of a block's tile and of each of its four warps'."""
 
 SHARES = (1, 2, 3, 4, 6, 8, 12, 16)
-STAGES = 3
+STAGES = (3, 6)
+"""Fewest and most stages: enough to hide memory's latency behind steps of 0.2 microseconds."""
 THREADS = 128
+RESIDENT = 4
+"""Most blocks of one processor that are counted on to run at once."""
 
-START_US, SHARE_US, LATENCY_US = 1.5, 1.8, 0.3
-"""Starting a block, adding shares by a second launch, and one step of a lone block."""
+CLUSTER, CLUSTER_CAPABILITY = 8, 90
+"""Most blocks of a portable cluster, and the first compute capability that has them."""
 
-RATES = {"fp32": 0.1e6, "tf32": 0.6e6, "fp16": 0.9e6, "bf16": 0.9e6}
-"""Multiply-adds a microsecond of one processor, as this code reaches them."""
+RESERVED = 1024
+"""Bytes of shared memory that each block takes beside its own."""
+
+START_US, SHARE_US, CLUSTER_US, BARRIER_US, BATCH_US = 1.8, 1.8, 0.6, 0.1, 0.25
+"""Starting a block, adding shares by a second launch or a cluster, what a step costs at least, and
+storing one batch of results, which may wait for a residual."""
+
+BATCH = THREADS * 8
+"""Results that a block stores at once."""
+
+CLUSTER_BYTES = 32 * 1750
+"""Bytes a microsecond that a processor reads from the others of its cluster."""
+
+RATES = {"fp32": 0.1e6, "tf32": 0.8e6, "fp16": 1.2e6, "bf16": 1.2e6}
+"""Multiply-adds a microsecond of one processor when operands are in registers."""
+
+CYCLES = 1750
+"""Cycles a microsecond; shared memory moves 32 floats in each."""
+
+NARROW = 4
+"""Cycles for 32 floats that are copied one by one."""
+
+CACHE_BYTES, SHARE_BYTES = 5.5e6, 3e6
+"""Bytes a microsecond that all processors read from the L2 cache, and that shares take."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, pipeline stages, shares of k."""
+    """A block's and a warp's rows and columns, shares of k, pipeline stages."""
 
     rows: int
     columns: int
     warp_rows: int
     warp_columns: int
     shares: int
-    stages: int = STAGES
+    stages: int = STAGES[0]
+
+    def in_cluster(self, target: CudaTarget) -> bool:
+        """Whether the blocks that share k are one cluster, which adds their sums."""
+        return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block, for the widest padding of rows."""
-        return 4 * self.stages * (self.rows * (STEP + 8) + STEP * (self.columns + 8))
+        """Dynamic shared memory of a block, rows padded as in contraction.cuh."""
+        return 4 * self.stages * (self.rows * (STEP + 4) + STEP * (self.columns + 8))
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -67,19 +97,51 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
             tile = Tile(*shape, shares)
             whole = ceil_div(steps, shares) * (shares - 1) < steps
             if whole and tile.shared_bytes <= target.shared_bytes:
-                yield tile
+                yield replace(tile, stages=_stages(problem, tile, target))
+
+
+def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """As many stages as steps can use without keeping blocks from running at once."""
+    fewest, most = STAGES
+    room = target.shared_bytes // _resident(problem, tile, target) - RESERVED
+    steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
+    return max(fewest, min(most, steps + 1, room * fewest // tile.shared_bytes))
+
+
+def _blocks(problem: Problem, tile: Tile) -> int:
+    tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
+    return tiles * problem.count * tile.shares
+
+
+def _resident(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """The blocks that one processor has at once, with the fewest stages."""
+    smallest = replace(tile, stages=STAGES[0])
+    room = max(1, min(target.shared_bytes // smallest.shared_bytes, RESIDENT))
+    processors = PROCESSORS.get(target.capability, 132)
+    return min(room, ceil_div(_blocks(problem, tile), processors))
+
+
+def step_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds of one processor for one step: tensor cores or shared memory, the slower."""
+    wide = problem.gather.contiguous
+    moved = 4 * (tile.warp_rows + tile.warp_columns) + tile.rows
+    moved += tile.columns * (1 if wide else NARROW)
+    return max(tile.rows * tile.columns * STEP / RATES[target.precision], moved / CYCLES)
 
 
 def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
-    """Microseconds that a launch should take, by waves of blocks."""
-    blocks = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
-    blocks *= problem.count * tile.shares
-    processors = PROCESSORS.get(target.capability, 132)
-    room = max(1, min(target.shared_bytes // tile.shared_bytes, 4))
-    resident = min(room, ceil_div(blocks, processors))
-    waves = ceil_div(blocks, processors * resident)
-    work = tile.rows * tile.columns * STEP * resident / RATES[target.precision]
+    """Microseconds that a kernel should take: waves of blocks, or the cache's rate if slower."""
+    blocks, resident = _blocks(problem, tile), _resident(problem, tile, target)
+    waves = ceil_div(blocks, PROCESSORS.get(target.capability, 132) * resident)
     steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
-    extra = SHARE_US if tile.shares > 1 else 0.0
-    partials = problem.count * problem.m * problem.n * tile.shares * 8 / 3e6
-    return waves * (START_US + steps * max(LATENCY_US, work)) + extra + (partials if extra else 0)
+    work = step_us(problem, tile, target)
+    loop = waves * steps * max(BARRIER_US + work, resident * work)
+    cached = 4 * blocks * steps * STEP * (tile.rows + tile.columns) / CACHE_BYTES
+    added = 8 * problem.count * problem.m * problem.n * tile.shares / SHARE_BYTES + SHARE_US
+    area, parts = tile.rows * tile.columns, 1
+    if tile.in_cluster(target):
+        added, parts = CLUSTER_US + 4 * area / CLUSTER_BYTES, tile.shares
+    elif tile.shares == 1:
+        added = 0.0
+    begin_and_end = START_US + ceil_div(area, BATCH * parts) * BATCH_US
+    return waves * begin_and_end + max(loop, cached) + added

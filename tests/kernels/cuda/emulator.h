@@ -1,4 +1,4 @@
-// CUDA kernels on the CPU, for tests: every thread is a fiber, blocks run one after another.
+// CUDA kernels on the CPU, for tests: every thread is a fiber, clusters run one after another.
 //
 // Warps run alone up to the next barrier, in random order, and shared memory starts as NaN, so a
 // missing barrier shows as a wrong result. It stands in for prelude.cuh's compiler and replaces
@@ -24,6 +24,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) alignas(n)
 #define __shared__ static
 
@@ -35,12 +36,13 @@ struct alignas(16) int4 { int x, y, z, w; };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulator {
-enum State { READY, BARRIER, WARP, DONE };
+enum State { READY, BARRIER, CLUSTER, WARP, DONE };
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<char[]> stack{new char[128 << 10]};
   State state;
   dim3 index;
+  unsigned rank, first;  // of its block in the cluster, of the block's fibers
   unsigned char slot[2][32];
   unsigned phase;
 };
@@ -49,6 +51,8 @@ static Fiber* current;
 static ucontext_t scheduler;
 static std::function<void()> body;
 static std::mt19937 generator(7);
+alignas(16) static float memories[8][58112];
+static unsigned base;  // blockIdx.z of the cluster's first block
 
 static void yield(State state) {
   Fiber* fiber = current;
@@ -61,12 +65,13 @@ static void enter() {
 }
 static void resume(Fiber* fiber) {
   current = fiber;
-  threadIdx = fiber->index;
+  threadIdx = fiber->index, blockIdx.z = base + fiber->rank;
   swapcontext(&scheduler, &fiber->context);
 }
-static void start(unsigned i) {
-  if (fibers.size() <= i) fibers.emplace_back(new Fiber);
-  Fiber* fiber = fibers[i].get();
+static void start(unsigned i, unsigned first, unsigned rank) {
+  if (fibers.size() <= first + i) fibers.emplace_back(new Fiber);
+  Fiber* fiber = fibers[first + i].get();
+  fiber->rank = rank, fiber->first = first;
   getcontext(&fiber->context);
   fiber->context.uc_stack.ss_sp = fiber->stack.get();
   fiber->context.uc_stack.ss_size = 128 << 10;
@@ -85,24 +90,31 @@ static void run_warp(unsigned first, unsigned end) {
       if (fibers[i]->state == WARP) fibers[i]->state = READY, fibers[i]->phase++, again = true;
   }
 }
-static void run_block() {
-  const unsigned count = blockDim.x * blockDim.y * blockDim.z;
-  for (unsigned i = 0; i < count; i++) start(i);
-  std::vector<unsigned> warps((count + 31) / 32);
-  std::iota(warps.begin(), warps.end(), 0);
-  for (bool live = true; live;) {
-    live = false;
-    std::shuffle(warps.begin(), warps.end(), generator);
-    for (unsigned warp : warps) run_warp(warp * 32, std::min(count, warp * 32 + 32));
-    for (unsigned i = 0; i < count; i++)
-      if (fibers[i]->state == BARRIER) fibers[i]->state = READY, live = true;
-  }
+// Lets all fibers go on that wait in a state.
+static bool release(unsigned count, State waiting) {
+  bool any = false;
+  for (unsigned i = 0; i < count; i++)
+    if (fibers[i]->state == waiting) fibers[i]->state = READY, any = true;
+  return any;
 }
-static void launch(dim3 grid, dim3 block, std::function<void()> kernel) {
+static void run_cluster(unsigned blocks) {
+  const unsigned count = blockDim.x * blockDim.y * blockDim.z;
+  std::vector<std::pair<unsigned, unsigned>> warps;
+  for (unsigned rank = 0; rank < blocks; rank++) {
+    for (unsigned i = 0; i < count; i++) start(i, rank * count, rank);
+    for (unsigned i = 0; i < count; i += 32) warps.push_back({rank * count + i, rank * count + std::min(count, i + 32)});
+  }
+  do {
+    std::shuffle(warps.begin(), warps.end(), generator);
+    for (auto [first, end] : warps) run_warp(first, end);
+  } while (release(count * blocks, BARRIER) || release(count * blocks, CLUSTER));
+}
+static void launch(dim3 grid, dim3 block, unsigned cluster, std::function<void()> kernel) {
   gridDim = grid, blockDim = block, body = kernel;
-  for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+  std::memset(memories, 0xff, sizeof memories);
+  for (base = 0; base < grid.z; base += cluster)
     for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-      for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) run_block();
+      for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) run_cluster(cluster);
 }
 // Shows a value to the warp; `read(lane)` of the answer is what another lane showed.
 template <class T>
@@ -122,7 +134,7 @@ static Shown<T> show(T value) {
   const dim3 at = threadIdx;
   const unsigned linear = at.x + blockDim.x * (at.y + blockDim.y * at.z);
   yield(WARP);
-  return {phase, linear / 32 * 32};
+  return {phase, current->first + linear / 32 * 32};
 }
 static unsigned lane() { return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32; }
 }  // namespace emulator
@@ -152,17 +164,30 @@ static inline float __half2float(half x) { return (float)x; }
 
 // instructions.cuh
 enum Precision { FP32, TF32, FP16, BF16 };
-#define DYNAMIC_SHARED static float shared[58112]
+#define DYNAMIC_SHARED float* shared = emulator::memories[emulator::current->rank]
+static inline void cluster_wait() { emulator::yield(emulator::CLUSTER); }
+static inline float peer_float(const float* own, int rank) {
+  return emulator::memories[rank][own - emulator::memories[emulator::current->rank]];
+}
 static inline uint64_t __cvta_generic_to_shared(const void* p) { return (uint64_t)p; }
 static inline void copy_float(float* to, const float* from, bool valid) { *to = valid ? *from : 0; }
 static inline void copy_float4(float* to, const float* from, bool valid) {
   if (((uint64_t)to | (valid ? (uint64_t)from : 0)) % 16) std::fprintf(stderr, "misaligned copy\n"), std::abort();
   for (int i = 0; i < 4; i++) to[i] = valid ? from[i] : 0;
 }
+template <int WIDTH> static void copy_floats(float* to, const float* from, bool valid) {
+  WIDTH == 4 ? copy_float4(to, from, valid) : copy_float(to, from, valid);
+}
+static inline void load_matrices(float (&to)[4], const float* row) {
+  if ((uint64_t)row % 16) std::fprintf(stderr, "misaligned matrix\n"), std::abort();
+  const int lane = emulator::lane();
+  const auto shown = emulator::show(row);
+  for (int i = 0; i < 4; i++) to[i] = shown.read(i * 8 + lane / 4)[lane % 4];
+}
 static inline void copies_commit() {}
 template <int PENDING> static void copies_wait() {}
 static inline uint32_t bits_of(float x) { uint32_t bits; std::memcpy(&bits, &x, 4); return bits; }
-static inline uint32_t round_tf32(float x) { return (bits_of(x) + 0x1000) & ~0x1fffu; }
+static inline uint32_t round_tf32(float x) { return bits_of(x * (1 + 1.4427f / 4096)) & ~0x1fffu; }
 template <int PRECISION> static uint16_t round_half(float x) {
   if (PRECISION == FP16) { half h = (half)x; uint16_t bits; std::memcpy(&bits, &h, 2); return bits; }
   const uint32_t bits = bits_of(x);

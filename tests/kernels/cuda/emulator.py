@@ -90,9 +90,11 @@ def program(kernel: CudaKernel) -> str:
         assert len(kinds) == len(launch.args)
         given = ", ".join(f"({k})buffers[{i}]" for k, i in zip(kinds, launch.args, strict=True))
         grid, block = (", ".join(map(str, n)) for n in (launch.grid, launch.block))
-        calls.append(
-            f"emulator::launch({{{grid}}}, {{{block}}}, [=] {{ {launch.symbol}({given}); }});"
-        )
+        before = text[: found.start()].rpartition("__global__")[2]
+        cluster = re.search(r"__cluster_dims__\(1, 1, (\d+)\)", before)
+        together = cluster[1] if cluster else 1
+        call = f"[=] {{ {launch.symbol}({given}); }}"
+        calls.append(f"emulator::launch({{{grid}}}, {{{block}}}, {together}, {call});")
     body = "\n  ".join(calls)
     return f'#include "emulator.h"\n{text}\n{ENTRY} void run(void** buffers) {{\n  {body}\n}}\n'
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from compiler.kernels.cuda.contraction import CONTRACTIONS
+from compiler.kernels.cuda.contraction import CONTRACTIONS, contraction_kernel
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, emulate, run
 from tests.kernels.harness import single
@@ -115,11 +116,27 @@ def test_shares_of_k_are_added_by_a_second_launch():
     group, inputs = single(
         "MatMul", [draw(16, 1600), draw(1600, 36)], [TensorInfo("float32", (16, 36))]
     )
-    kernel = generate(group, parse_cuda_target("cuda:sm_90:fp32"))
+    kernel = generate(group, parse_cuda_target("cuda:sm_80:fp32"))
     assert len(kernel.launches) == 2
     assert kernel.scratch[0] % (16 * 36 * 4) == 0
     (result,) = run(kernel, group, inputs)
     expected = inputs[0].astype("float64") @ inputs[1]
+    assert numpy.abs(result - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("shares", [2, 3, 8])
+def test_a_cluster_adds_shares_of_k(shares: int):
+    left, right, last = draw(70, 800), draw(800, 36), draw(70, 36)
+    info = TensorInfo("float32", last.shape)
+    values = (*(TensorInfo("float32", x.shape) for x in (left, right, last)), info, info)
+    operators = (Operator("MatMul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,)))
+    group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
+    target = parse_cuda_target("cuda:sm_90:fp32")
+    kernel = contraction_kernel(group, target, Tile(64, 32, 32, 16, shares))
+    assert len(kernel.launches) == 1
+    assert not kernel.scratch
+    (result,) = run(kernel, group, [left, right, last])
+    expected = left.astype("float64") @ right + last
     assert numpy.abs(result - expected).max() < 1e-3
 
 
