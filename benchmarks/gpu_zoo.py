@@ -60,7 +60,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for streams in options.streams:
         pipeline = compiler.DEFAULT_PIPELINE.replace("streams=4", f"streams={streams}")
         module = compiler.compile(
-            model, target="cuda", precision=options.precision, pipeline=pipeline
+            model, target="cuda", precision=options.precision, pipeline=pipeline, budget=0
         )
         outputs = [module.executor(mode=mode, poison=True).run(inputs) for mode in options.modes]
         same = all(
