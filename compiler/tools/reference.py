@@ -1,9 +1,10 @@
 """What onnxruntime makes of the same model: the reference of `--check` and of the benchmarks."""
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +82,25 @@ def session(model: Any, threads: int | None = None) -> Any:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
     source = str(model) if isinstance(model, Path | str) else model
-    if not isinstance(source, str | bytes):
-        source = source.SerializeToString()
     try:
-        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        with tempfile.TemporaryDirectory() as folder:
+            if not isinstance(source, str | bytes):
+                source = _serialized(source, Path(folder))
+            return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelError(f"onnxruntime cannot load the model to compare with: {error}") from error
+
+
+def _serialized(model: Any, folder: Path) -> str | bytes:
+    """A model's bytes, or the path of a copy with external data beyond protobuf's 2 GB."""
+    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < 1 << 30:
+        return model.SerializeToString()
+    import onnx
+
+    copied, path = type(model)(), folder / "model.onnx"
+    copied.CopyFrom(model)
+    cast(Any, onnx).save(copied, path, save_as_external_data=True)
+    return str(path)
 
 
 def run_onnxruntime(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
