@@ -106,7 +106,9 @@ class Launch:
     """One launch of a compiled function.
 
     `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
-    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks. One that
+    is `programmatic` waits, before it touches memory, for the end of the launches that it follows
+    in a graph, so that it may be started before they have ended.
     """
 
     symbol: str
@@ -114,6 +116,7 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    programmatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,6 +227,7 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
             tuple(launch["grid"]),
             tuple(launch["block"]),
             launch["shared_bytes"],
+            launch.get("programmatic", False),
         )
         for launch in entry["launches"]
     )

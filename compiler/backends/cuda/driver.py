@@ -310,18 +310,34 @@ class CudaDriver:
         check(self._cu.cuGraphDestroy(graph))
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node."""
+        """Add a kernel node, with programmatic edges from the nodes `early`."""
         cu = self._cu
         params = cast(CudaCall, call).node
         node = check(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
+        if early:
+            edges, ends = (self._programmatic_edge,) * len(early), (node,) * len(early)
+            check(cu.cuGraphAddDependencies(graph, tuple(early), ends, edges, len(early)))
         if priority is not None:
             value = cu.CUkernelNodeAttrValue()
             value.priority = priority
             kind = cu.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_PRIORITY
             check(cu.cuGraphKernelNodeSetAttribute(node, kind, value))
         return node
+
+    @cached_property
+    def _programmatic_edge(self) -> Any:
+        edge = self._cu.CUgraphEdgeData()
+        kind = self._cu.CUgraphDependencyType
+        edge.type = kind.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+        edge.from_port = self._cu.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+        return edge
 
     def add_copy(
         self,

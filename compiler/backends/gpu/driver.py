@@ -209,9 +209,14 @@ class Driver(Protocol):
         ...
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node."""
+        """Add a kernel node; it may start before the kernel nodes `early` end, and waits itself."""
         ...
 
     def add_copy(

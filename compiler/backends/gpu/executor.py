@@ -51,7 +51,8 @@ class Settings:
 
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
-    `poison` fills arena and outputs with NaN before each run.
+    `poison` fills arena and outputs with NaN before each run. `pdl` (programmatic dependent launch)
+    lets kernels that wait themselves start while those before them in a graph still run.
     """
 
     mode: Mode = "graph"
@@ -59,6 +60,7 @@ class Settings:
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     updates: int = 16
     poison: bool = False
+    pdl: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +265,11 @@ class Executor:
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
         common = self._driver, self._plan, self._calls, stream, inputs, outputs
         if self.settings.mode == "graph":
-            return GraphRunner(*common, children=self.settings.children)
-        return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
+            children, pdl = self.settings.children, self.settings.pdl
+            return GraphRunner(*common, children=children, pdl=pdl)
+        return StreamRunner(
+            *common, graphs=self.settings.mode == "subgraphs", pdl=self.settings.pdl
+        )
 
     def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
         """Take a run's results out of page-locked memory, unless the next run has had it done."""

@@ -79,13 +79,15 @@ class Site:
 class Calls:
     """The launches of a schedule with the addresses of one executor, in schedule order.
 
-    `of_task` holds the indices of each task's calls; `sites` where each input and output appears.
+    `of_task` holds the indices of each task's calls, `programmatic` whether each call waits itself
+    for what it follows; `sites` where each input and output appears.
     """
 
     def __init__(
         self, driver: Driver, schedule: Schedule, functions: Functions, addresses: Sequence[int]
     ) -> None:
         self.calls: list[Call] = []
+        self.programmatic: list[bool] = []
         self.of_task: list[tuple[int, ...]] = []
         self.sites: dict[int, list[Site]] = {
             index: []
@@ -108,6 +110,7 @@ class Calls:
         arguments = [addresses[view.allocation] + view.offset for view in views]
         call = driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
         self.calls.append(call)
+        self.programmatic.append(launch.programmatic)
         return index
 
     def touching(self, allocation: int) -> tuple[int, ...]:

@@ -30,10 +30,17 @@ class GraphRunner:
         copies_out: Sequence[Transfer] = (),
         *,
         children: bool = False,
+        pdl: bool = True,
     ) -> None:
         self._driver, self._calls = driver, calls
         builder = whole_graph(
-            driver, plan, calls, copies_in=copies_in, copies_out=copies_out, children=children
+            driver,
+            plan,
+            calls,
+            copies_in=copies_in,
+            copies_out=copies_out,
+            children=children,
+            pdl=pdl,
         )
         self._graph = ExecutableGraph.of(driver, builder, stream)
 
@@ -67,6 +74,7 @@ class StreamRunner:
         copies_out: Sequence[Transfer] = (),
         *,
         graphs: bool = False,
+        pdl: bool = True,
     ) -> None:
         self._driver, self._calls = driver, calls
         self._units = subflows(plan.schedule) if graphs else single_tasks(plan.schedule)
@@ -77,15 +85,15 @@ class StreamRunner:
         }
         self._graphs: dict[int, ExecutableGraph] = {}
         if graphs:
-            self._build_graphs(plan, stream)
+            self._build_graphs(plan, stream, pdl=pdl)
         self._fork = driver.create_event()
         self._events = {index: driver.create_event() for index in self._awaited()}
         self._commands: tuple[Handle, list[Command]] | None = None
 
-    def _build_graphs(self, plan: Plan, stream: Handle) -> None:
+    def _build_graphs(self, plan: Plan, stream: Handle, *, pdl: bool) -> None:
         for index, unit in enumerate(self._units):
             if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
-                builder = unit_graph(self._driver, plan, self._calls, unit)
+                builder = unit_graph(self._driver, plan, self._calls, unit, pdl=pdl)
                 self._graphs[index] = ExecutableGraph.of(self._driver, builder, stream)
 
     def _awaited(self) -> set[int]:

@@ -1,5 +1,7 @@
 """Building one CUDA kernel, from group to KernelSpec."""
 
+from dataclasses import replace
+
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import check_resources
@@ -21,11 +23,12 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> Kern
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     cubin = compile_cubin(complete_text(kernel.text), target)
     check_resources(cubin, kernel.launches, target)
+    launches = tuple(replace(x, programmatic=target.programmatic) for x in kernel.launches)
     return KernelSpec(
         group.name,
         "cuda",
         cubin,
-        kernel.launches,
+        launches,
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,
         kernel.flops,

@@ -12,6 +12,15 @@ typedef unsigned long long uint64_t;
 #else
 #include <cstdint>
 #endif
+
+// Lets launches that follow start, and waits until those before have ended and their writes are
+// seen. Without programmatic dependent launch (before sm_90, or by plain edges) it does nothing.
+__device__ __forceinline__ void begin_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #define uchar unsigned char
 #define ushort unsigned short
 #define uint unsigned int

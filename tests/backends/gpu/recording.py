@@ -41,7 +41,7 @@ class RecordedCall:
 
 @dataclass
 class Node:
-    """A graph's node: its kind, what it does, and the nodes it follows."""
+    """A graph's node: its kind, what it does, the nodes it follows, those it may start before."""
 
     kind: Literal["call", "copy", "fill", "child", "empty"]
     after: tuple["Node", ...]
@@ -50,6 +50,7 @@ class Node:
     direction: Direction | None = None
     child: "Graph | None" = None
     priority: int | None = None
+    early: tuple["Node", ...] = ()
 
 
 @dataclass
@@ -327,16 +328,24 @@ class RecordingDriver:
         self.log.append("destroy_graph")
 
     def _add(self, graph: Graph, node: Node) -> Node:
-        assert all(any(other is each for each in graph.nodes) for other in node.after)
-        assert len({id(other) for other in node.after}) == len(node.after)
+        before = node.after + node.early
+        assert all(any(other is each for each in graph.nodes) for other in before)
+        assert len({id(other) for other in before}) == len(before)
+        assert all(other.kind == "call" for other in node.early)
         graph.nodes.append(node)
         return node
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
         assert isinstance(call, RecordedCall)
-        return self._add(graph, Node("call", tuple(after), call=call, priority=priority))
+        node = Node("call", tuple(after), call=call, priority=priority, early=tuple(early))
+        return self._add(graph, node)
 
     def add_copy(
         self,
@@ -396,10 +405,18 @@ class RecordingDriver:
     def _expand(
         self, graph: Graph, start: list[Operation], arguments: dict[int, tuple[int, ...]]
     ) -> list[Operation]:
-        """Queue a graph's nodes; returns what the graph's end must follow."""
+        """Queue a graph's nodes; returns what the graph's end must follow.
+
+        A call follows the end of its early predecessors if it waits itself, else their start.
+        """
         ends: dict[int, list[Operation]] = {}
+        starts: dict[int, list[Operation]] = {}
         for node in graph.nodes:
-            before = [end for other in node.after for end in ends[id(other)]] or start
+            waits = node.call is not None and getattr(node.call.action, "programmatic", False)
+            early = ends if waits else starts
+            before = [end for other in node.after for end in ends[id(other)]]
+            before += [each for other in node.early for each in early[id(other)]]
+            before = starts[id(node)] = before or start
             if node.child is not None:
                 ends[id(node)] = self._expand(node.child, before, arguments)
             else:
