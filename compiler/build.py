@@ -132,7 +132,8 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         clock.seconds,
         tuple(runner.timings),
         decision.record or None,
-        decision.loaded and decision.loaded.alternative(schedule, mode=decision.mode),
+        decision.loaded
+        and decision.loaded.alternative(schedule, mode=decision.mode, pdl=decision.pdl),
     )
 
 

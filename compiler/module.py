@@ -133,8 +133,11 @@ class Module:
 
 
 def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The backend's options that a recorded choice stands for: mode, and measured kernel times."""
-    return {} if choice is None else {"mode": choice["mode"], "costs": choice["costs"]}
+    """The backend's options that a recorded choice stands for: modes, and measured kernel times."""
+    if choice is None:
+        return {}
+    pdl = bool(choice.get("pdl", False))
+    return {"mode": choice["mode"], "pdl": pdl, "costs": choice["costs"]}
 
 
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -76,6 +76,7 @@ class Decision:
     pipeline: str
     mode: Mode
     record: dict[str, Any]
+    pdl: bool = False
     weights: dict[str, Array] | None = None
     loaded: GpuExecutable | None = None
 
@@ -110,13 +111,23 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     all_plans = plans(request.module, costs.of, competing)
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     estimates = _estimates(found, request, costs)
-    chosen = choose_estimated(estimates, baseline_of(request.pipeline))
-    record = _record(request, costs, found[chosen], estimates)
+    chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
+    chosen = replace(chosen, pdl=starts_early(request.kernels) and chosen.mode != "streams")
+    record = _record(request, costs, chosen, estimates)
     return Decision(
-        found[chosen].plan.pipeline,
-        found[chosen].mode,
+        chosen.plan.pipeline,
+        chosen.mode,
         {"source": "model", "reason": f"not measured: {why}", **record},
+        chosen.pdl,
     )
+
+
+def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
+    """Whether any kernel can be launched before those it follows have ended.
+
+    The graph of such a module has been faster so, or as fast, wherever it was measured.
+    """
+    return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
 
 
 def baseline_of(pipeline: str | None) -> str:
@@ -143,7 +154,8 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     all_plans = list(plans(request.module, costs.of, pipelines(request.pipeline)))
-    found = {each.name: each for plan in all_plans for each in candidates(plan)}
+    pdl = starts_early(request.kernels)
+    found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
     base = GpuExecutable.load(
         driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
     )
@@ -155,6 +167,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
         kept.plan.pipeline,
         kept.mode,
         {"source": "measured", "reason": _why(choice), **record},
+        kept.pdl,
         weights,
         base,
     )
@@ -186,7 +199,7 @@ def _timed(
 ) -> Choice:
     alternatives = {each.plan.name: base.alternative(each.plan.schedule) for each in found.values()}
     openers = {
-        name: partial(alternatives[each.plan.name].executor, mode=each.mode)
+        name: partial(alternatives[each.plan.name].executor, mode=each.mode, pdl=each.pdl)
         for name, each in found.items()
     }
     return measured_choice(openers, baseline, seconds)
@@ -206,6 +219,7 @@ def _record(
         "chosen": chosen.name,
         "baseline": baseline_of(request.pipeline),
         "mode": chosen.mode,
+        "pdl": chosen.pdl,
         "streams": chosen.plan.schedule.streams,
         "pipeline": " ".join(chosen.plan.pipeline.split()),
         "budget_seconds": request.budget,

@@ -80,9 +80,10 @@ def _choice(module: Module) -> list[str]:
     if choice is None:
         return ["choice   none: this target has one way to run, and the pipeline was as given"]
     kernels = choice["kernels"]
+    mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
     lines = [
         f"choice   {choice['chosen']}: {choice['source']}; {choice['reason']}",
-        f"         mode {choice['mode']} on {choice['streams']} streams; times of "
+        f"         mode {mode} on {choice['streams']} streams; times of "
         f"{kernels['measured']} of {kernels['of']} kernels measured; budget "
         f"{choice['budget_seconds']} s",
     ]
