@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.packing import apply_packing
-from compiler.backends.base import Executable
+from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
 from compiler.errors import DeviceError
@@ -133,7 +133,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         tuple(runner.timings),
         decision.record or None,
         decision.loaded
-        and decision.loaded.alternative(schedule, mode=decision.mode, pdl=decision.pdl),
+        and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
     )
 
 

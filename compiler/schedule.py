@@ -108,7 +108,8 @@ class Launch:
     `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
     `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks. One that
     is `programmatic` waits, before it touches memory, for the end of the launches that it follows
-    in a graph, so that it may be started before they have ended.
+    in a graph, so that it may be started before they have ended. `indirect` names a second entry
+    point, if there is one, whose parameters are the addresses of pointers to the same buffers.
     """
 
     symbol: str
@@ -117,6 +118,7 @@ class Launch:
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
     programmatic: bool = False
+    indirect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

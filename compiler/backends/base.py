@@ -106,6 +106,14 @@ class Backend(Protocol):
         ...
 
 
+def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of executors that a recorded choice stands for: modes, and bindings by name."""
+    if not choice:
+        return {}
+    bindings = {name: figures["chosen"] for name, figures in choice.get("bindings", {}).items()}
+    return {"mode": choice["mode"], "pdl": bool(choice.get("pdl")), "bindings": bindings}
+
+
 def backend(target: str) -> Backend:
     """The backend of a target; DeviceError if it is unknown or its libraries are missing."""
     name = target.partition(":")[0]

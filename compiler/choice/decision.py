@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.analysis.makespan import Mode, predict
 from compiler.backends.base import backend
 from compiler.backends.cuda.target import architecture, device
-from compiler.backends.gpu.choose import Choice, measured_choice
+from compiler.backends.gpu.choose import Choice, measure_bindings, measured_choice
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.candidates import (
@@ -42,6 +42,9 @@ Array = NDArray[Any]
 
 DEFAULT_BUDGET = 5.0
 """Seconds of measuring on the device while a model is compiled."""
+
+BINDINGS_SHARE = 0.1
+"""The part of the budget for how buffers that move are bound."""
 
 KERNELS_SHARE = 0.5
 """The part of the budget after which no further kernel is timed."""
@@ -76,7 +79,6 @@ class Decision:
     pipeline: str
     mode: Mode
     record: dict[str, Any]
-    pdl: bool = False
     weights: dict[str, Array] | None = None
     loaded: GpuExecutable | None = None
 
@@ -118,7 +120,6 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
         chosen.plan.pipeline,
         chosen.mode,
         {"source": "model", "reason": f"not measured: {why}", **record},
-        chosen.pdl,
     )
 
 
@@ -159,15 +160,16 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     base = GpuExecutable.load(
         driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
     )
-    choice = _timed(found, base, baseline_of(request.pipeline), request.budget - spent)
+    left = (request.budget - spent) * (1 - BINDINGS_SHARE)
+    choice = _timed(found, base, baseline_of(request.pipeline), left)
     kept = found[choice.name]
+    bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
     record = _record(request, costs, kept, _estimates(found, request, costs))
-    record |= {"device": asdict(driver.device), **choice.as_json()}
+    record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
     return Decision(
         kept.plan.pipeline,
         kept.mode,
         {"source": "measured", "reason": _why(choice), **record},
-        kept.pdl,
         weights,
         base,
     )
@@ -203,6 +205,16 @@ def _timed(
         for name, each in found.items()
     }
     return measured_choice(openers, baseline, seconds)
+
+
+def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, Any]:
+    """How buffers that move are best bound to the schedule that was chosen, by name."""
+    alternative = base.alternative(kept.plan.schedule, mode=kept.mode, pdl=kept.pdl)
+    executor = alternative.executor()
+    try:
+        return measure_bindings(executor, seconds)
+    finally:
+        executor.close()
 
 
 def _why(choice: Choice) -> str:

@@ -228,6 +228,7 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
             tuple(launch["block"]),
             launch["shared_bytes"],
             launch.get("programmatic", False),
+            launch.get("indirect", ""),
         )
         for launch in entry["launches"]
     )

@@ -107,6 +107,9 @@ def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
         if name in choice.get("skipped", {}):
             mark += f" skipped: {choice['skipped'][name]}"
         yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
+    for name, ways in choice.get("bindings", {}).items():
+        times = ", ".join(f"{w} {t['median'] / 1e3:.1f}" for w, t in ways.items() if w != "chosen")
+        yield f"         {name} in memory that moves: by {ways['chosen']} (us: {times})"
     errors = [abs(estimates[name] / found["median"] - 1) for name, found in timings.items()]
     if errors:
         yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"

@@ -239,6 +239,10 @@ class CudaDriver:
         """Queue writing one byte value."""
         check(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
 
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        """Queue writing one integer of 64 bits, which travels with the command."""
+        check(self._cu.cuStreamWriteValue64(stream, destination, value, 0))
+
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream, ordered with the legacy default stream or not."""
         flags = self._cu.CUstream_flags

@@ -148,6 +148,10 @@ class Driver(Protocol):
         """Queue writing one byte value."""
         ...
 
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        """Queue writing one integer of 64 bits to the device, for graphs launched after it."""
+        ...
+
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream, ordered with the legacy default stream or not."""
         ...

@@ -11,7 +11,7 @@ from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
 from compiler.backends.gpu.buffers import POISON, Buffers
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.kernels import Calls, Functions
+from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.run import Run
@@ -102,11 +102,13 @@ class Executor:
         self._fence = self._driver.create_event()
         self._variants: dict[frozenset[int], _Variant] = {}
         self._binder = Binder(self._driver, schedule, self._buffers, self._bindings())
+        self._indirect: set[int] = set()
         self._runs = 0
         self._foreign: tuple[int, Handle] | None = None
         self._last: tuple[Handle, Handle] | None = None
         self._pending: Run | None = None
         self._ready: tuple[Placement, Runner] | None = None
+        self._redirect()
 
     def _bindings(self) -> dict[str, Binding]:
         """How each input and output is bound: as set, else by how many nodes an update touches."""
@@ -118,7 +120,40 @@ class Executor:
             return "copy" if self.settings.children else "update"
         touched = len(self._calls.touching(index))
         by_rule: Binding = "update" if touched <= self.settings.updates else "copy"
-        return self.settings.bindings.get(name, by_rule)
+        return self._checked(name, self.settings.bindings.get(name, by_rule))
+
+    def ways(self, name: str) -> tuple[Binding, ...]:
+        """The ways in which a device buffer given as an input or output can be bound."""
+        kinds = self._plan.schedule.allocations
+        index = next(i for i in self._at if kinds[i].name == name)
+        found = has_indirect_entries(self._plan.schedule, self._program.functions, index)
+        return ("update", "copy", "indirection") if found else ("update", "copy")
+
+    def _checked(self, name: str, binding: Binding) -> Binding:
+        if binding not in self.ways(name):
+            raise DeviceError(
+                f"{name!r} cannot be bound by {binding!r}, only by {', '.join(self.ways(name))}"
+            )
+        return binding
+
+    def _redirect(self) -> None:
+        """Let the launches that touch buffers bound by indirection read pointers to them."""
+        kinds, bindings = self._plan.schedule.allocations, self._binder.bindings
+        wanted = {i for i in self._at if bindings[kinds[i].name] == "indirection"}
+        if wanted != self._indirect:
+            self._synchronize()
+            self._close_variants()
+            self._calls.close()
+            functions, addresses = self._program.functions, self._buffers.addresses
+            schedule, self._indirect = self._plan.schedule, wanted
+            self._calls = Calls(self._driver, schedule, functions, addresses, wanted)
+            self._at = {index: addresses[index] for index in self._at}
+
+    def _close_variants(self) -> None:
+        for variant in self._variants.values():
+            variant.runner.close()
+        self._variants.clear()
+        self._ready = None
 
     @property
     def bindings(self) -> Mapping[str, Binding]:
@@ -133,7 +168,9 @@ class Executor:
     def bind_by(self, name: str, binding: Binding) -> None:
         """Change how an input or output is bound, from the next run on."""
         with self._lock:
-            self._binder.set_binding(name, binding)
+            self._driver.make_current()
+            self._binder.set_binding(name, self._checked(name, binding))
+            self._redirect()
 
     @property
     def driver(self) -> Driver:
@@ -239,7 +276,8 @@ class Executor:
         """The runner for where this run's arrays lie, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
-                self._calls.move(index, address)
+                for place, value in self._calls.move(index, address):
+                    self._driver.write(place, value, stream)
                 self._at[index] = address
         variant = self._variants.get(frozenset(placement.staged))
         if variant is None:
@@ -291,8 +329,8 @@ class Executor:
             self._driver.make_current()
             self._settle()
             self._synchronize()
-            for variant in self._variants.values():
-                variant.runner.close()
+            self._close_variants()
+            self._calls.close()
             for event in (*self._events, self._fence):
                 self._driver.destroy_event(event)
             self._driver.destroy_stream(self._stream)

@@ -6,6 +6,7 @@ from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.generic import schedule_generic
+from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
@@ -16,7 +17,10 @@ from compiler.schedule import KernelSpec
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
-    return compile_kernel(group, generate(group, target), target)
+    kernel = generate(group, target)
+    if group.boundary:
+        kernel = with_indirect_entries(kernel)
+    return compile_kernel(group, kernel, target)
 
 
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:

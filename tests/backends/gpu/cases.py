@@ -56,7 +56,7 @@ class Mix:
         return (-(-max(self.writes) // THREADS), 1, 1)
 
     def cuda(self) -> str:
-        """The same function in CUDA C++, after waiting `DELAY` clock ticks if that is defined."""
+        """The same function in CUDA C++ after doing `WAIT`, and its indirect entry point."""
         reads = [f"const unsigned *r{i}" for i in range(len(self.reads))]
         writes = [f"unsigned *w{i}" for i in range(len(self.writes))]
         steps = "".join(
@@ -68,16 +68,24 @@ class Mix:
             f"{steps}w{i}[p] = m; }}"
             for i, n in enumerate(self.writes)
         )
-        head = f'extern "C" __global__ void {self.symbol}({", ".join(reads + writes)})'
         place = f"unsigned p = blockIdx.x * {THREADS}u + threadIdx.x;"
         begin = BEGIN if self.programmatic else ""
-        return f"{head} {{\n{begin}  WAIT;\n  {place}\n{stores}\n}}\n"
+        body = f"{begin}  WAIT;\n  {place}\n{stores}\n}}\n"
+        own = [each.rpartition("*")[2] for each in reads + writes]
+        loads = [f"{x} = *{n}_at; " for x, n in zip(reads + writes, own, strict=True)]
+        places = [f"{x.replace('*', '*const *')}_at" for x in reads + writes]
+        head = f'extern "C" __global__ void {self.symbol}'
+        return (
+            f"{head}({', '.join(reads + writes)}) {{\n{body}"
+            f"{head}_indirect({', '.join(places)}) {{\n  {''.join(loads)}\n{body}"
+        )
 
 
 def launch_of(mix: Mix, args: tuple[int, ...], shared_bytes: int = 0) -> Launch:
     """The launch of a function."""
     block = (THREADS, 1, 1)
-    return Launch(mix.symbol, args, mix.grid, block, shared_bytes, mix.programmatic)
+    second = f"{mix.symbol}_indirect"
+    return Launch(mix.symbol, args, mix.grid, block, shared_bytes, mix.programmatic, second)
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,10 @@ def check_random_delays() -> str:
 
 
 def check_replays(runs: int = 1000) -> str:
-    """Many runs with changing inputs, in memory that moves, bound in both ways."""
+    """Many runs with changing inputs, in memory that moves, bound in every way."""
     found = case(7, tasks=30, streams=4, words=200)
     updates = 0
-    for binding in ("update", "copy"):
+    for binding in ("update", "copy", "indirection"):
         names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
         executor = load(found, bindings=dict.fromkeys(names, binding), updates=10**6).executor()
         places = [{n: OnDevice(a) for n, a in found.inputs(0).items()} for _ in range(3)]

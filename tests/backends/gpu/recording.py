@@ -22,6 +22,8 @@ from compiler.errors import DeviceError
 Bytes = NDArray[np.uint8]
 BASE = 1 << 56
 POISON = 0xA5
+INDIRECT = "_indirect"
+"""How symbols end whose functions take pointers to pointers."""
 
 
 @dataclass
@@ -139,9 +141,10 @@ class RecordingDriver:
         self.log.append("unload_module")
 
     def function(self, module: Handle, symbol: str) -> Handle:
-        if symbol not in self._kernels:
+        own = symbol.removesuffix(INDIRECT)
+        if own not in self._kernels:
             raise DeviceError(f"the image has no kernel {symbol!r}")
-        return symbol, self._kernels[symbol]
+        return symbol, self._kernels[own]
 
     def function_info(self, function: Handle) -> FunctionInfo:
         return FunctionInfo(32, 0, 0, 1024)
@@ -222,6 +225,13 @@ class RecordingDriver:
         def action() -> None:
             self._bytes(destination, nbytes)[:] = value
 
+        self._queue(stream, action)
+
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        def action() -> None:
+            self._bytes(destination, 8).view(np.uint64)[:] = value
+
+        self.log.append("write")
         self._queue(stream, action)
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
@@ -312,6 +322,8 @@ class RecordingDriver:
         self._pending.remove(chosen)
 
     def _execute(self, call: RecordedCall, arguments: Sequence[int]) -> None:
+        if call.symbol.endswith(INDIRECT):
+            arguments = [int(self._bytes(at, 8).view(np.uint64)[0]) for at in arguments]
         call.action(*(self.bytes_from(address) for address in arguments))
 
     def launch(self, call: Call, stream: Handle) -> None:
