@@ -10,6 +10,26 @@ from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
 from compiler.errors import DeviceError
 
+SPIN = b"""
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry flowloom_spin(.param .u64 nanoseconds)
+{
+  .reg .u64 %r<4>;
+  .reg .pred %p;
+  ld.param.u64 %r0, [nanoseconds];
+  mov.u64 %r1, %globaltimer;
+again:
+  mov.u64 %r2, %globaltimer;
+  sub.u64 %r3, %r2, %r1;
+  setp.lt.u64 %p, %r3, %r0;
+  @%p bra again;
+  ret;
+}
+\0"""
+"""A kernel in PTX, which the driver compiles for any device."""
+
 
 @cache
 def bindings() -> Any:
@@ -203,6 +223,14 @@ class CudaDriver:
     ) -> CudaCall:
         """Prepare a launch whose parameters are device addresses."""
         return CudaCall(function, grid, block, shared_bytes, arguments)
+
+    def spin(self, nanoseconds: int) -> CudaCall:
+        """A launch of one thread that reads the device's clock until the time is over."""
+        return self.call(self._spin, (1, 1, 1), (1, 1, 1), 0, [nanoseconds])
+
+    @cached_property
+    def _spin(self) -> Handle:
+        return self.function(self.load_module(SPIN), "flowloom_spin")
 
     def free_memory(self) -> int:
         """Bytes of device memory that can still be allocated."""

@@ -116,6 +116,10 @@ class Driver(Protocol):
         """Prepare a launch whose parameters are device addresses."""
         ...
 
+    def spin(self, nanoseconds: int) -> Call:
+        """A launch of one thread that touches no memory and takes some time."""
+        ...
+
     def free_memory(self) -> int:
         """Bytes of device memory that can still be allocated."""
         ...

@@ -10,7 +10,9 @@ from typing import Any, Literal, Protocol
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
 from compiler.backends.gpu.buffers import POISON, Buffers
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.plan import Plan
@@ -52,7 +54,8 @@ class Settings:
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
     `poison` fills arena and outputs with NaN before each run. `pdl` (programmatic dependent launch)
-    lets kernels that wait themselves start while those before them in a graph still run.
+    lets kernels that wait themselves start while those before them in a graph still run. `delays`
+    is a seed of random delays before random tasks, for tests: they must change no result.
     """
 
     mode: Mode = "graph"
@@ -61,6 +64,7 @@ class Settings:
     updates: int = 16
     poison: bool = False
     pdl: bool = True
+    delays: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,13 +305,11 @@ class Executor:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
-        common = self._driver, self._plan, self._calls, stream, inputs, outputs
+        options = GraphOptions(Delays(self._driver, self.settings.delays), self.settings.pdl)
+        common = self._driver, self._plan, self._calls, options, stream, inputs, outputs
         if self.settings.mode == "graph":
-            children, pdl = self.settings.children, self.settings.pdl
-            return GraphRunner(*common, children=children, pdl=pdl)
-        return StreamRunner(
-            *common, graphs=self.settings.mode == "subgraphs", pdl=self.settings.pdl
-        )
+            return GraphRunner(*common, children=self.settings.children)
+        return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
 
     def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
         """Take a run's results out of page-locked memory, unless the next run has had it done."""

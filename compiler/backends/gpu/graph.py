@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
@@ -19,16 +20,28 @@ class Transfer:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What a graph has besides its tasks.
+
+    With `pdl` (programmatic dependent launch), a kernel that waits itself may start before the
+    kernels that it follows have ended. `delays` are added before tasks.
+    """
+
+    delays: Delays
+    pdl: bool = True
+
+
 class GraphBuilder:
     """Adds tasks, copies and child graphs to a new graph, and remembers their nodes.
 
-    `nodes` maps each call to its kernel node; calls inside child graphs have none. With `pdl`,
-    edges between kernel nodes let the later one start early if it waits itself. Implied edges stay
-    left out: a kernel ends after its own wait, so its end implies the end of all that it follows.
+    `nodes` maps each call to its kernel node; calls inside child graphs have none. Implied edges
+    are left out, also where kernels start early: a kernel ends after its own wait, so its end
+    implies the end of all that it follows.
     """
 
-    def __init__(self, driver: Driver, plan: Plan, calls: Calls, *, pdl: bool = True) -> None:
-        self._driver, self._plan, self._calls, self._pdl = driver, plan, calls, pdl
+    def __init__(self, driver: Driver, plan: Plan, calls: Calls, options: GraphOptions) -> None:
+        self._driver, self._plan, self._calls, self._options = driver, plan, calls, options
         self.graph = driver.create_graph()
         self.nodes: dict[int, Handle] = {}
         self._last: dict[int, Handle] = {}
@@ -58,6 +71,10 @@ class GraphBuilder:
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""
         others, kernels = self._before(task)
+        delay = self._options.delays.before(task)
+        if delay is not None:
+            late = self._driver.add_call(self.graph, (*others, *kernels), delay)
+            others = (*others, late)
         for index in self._calls.of_task[task]:
             self.nodes[index] = self._add_call(task, index, others, kernels)
             others, kernels = (), (self.nodes[index],)
@@ -71,7 +88,7 @@ class GraphBuilder:
         self, task: int, index: int, others: Sequence[Handle], kernels: Sequence[Handle]
     ) -> Handle:
         """A kernel node after kernel nodes and others, of which only kernels may still run."""
-        early = kernels if self._pdl and self._calls.programmatic[index] else ()
+        early = kernels if self._options.pdl and self._calls.programmatic[index] else ()
         after = others if early else (*others, *kernels)
         call, priority = self._calls.calls[index], self._plan.priorities[task]
         return self._driver.add_call(self.graph, after, call, priority, early)
@@ -81,7 +98,7 @@ class GraphBuilder:
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
             return
-        child = GraphBuilder(self._driver, self._plan, self._calls, pdl=self._pdl)
+        child = GraphBuilder(self._driver, self._plan, self._calls, self._options)
         for task in unit.tasks:
             child.add_task(task)
         inside = set(unit.tasks)
@@ -142,17 +159,17 @@ def whole_graph(
     driver: Driver,
     plan: Plan,
     calls: Calls,
+    options: GraphOptions,
     *,
     copies_in: Iterable[Transfer] = (),
     copies_out: Iterable[Transfer] = (),
     children: bool = False,
-    pdl: bool = True,
 ) -> GraphBuilder:
     """The graph of a whole schedule, critical branch first, with its copies from and to the host.
 
-    With `children`, each sub-flow is a child graph; `pdl` is that of `GraphBuilder`.
+    With `children`, each sub-flow is a child graph.
     """
-    builder = GraphBuilder(driver, plan, calls, pdl=pdl)
+    builder = GraphBuilder(driver, plan, calls, options)
     builder.add_copies_in(copies_in)
     if children:
         for unit in subflows(plan.schedule):
@@ -165,10 +182,10 @@ def whole_graph(
 
 
 def unit_graph(
-    driver: Driver, plan: Plan, calls: Calls, unit: Unit, *, pdl: bool = True
+    driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Unit
 ) -> GraphBuilder:
     """The graph of one unit: what it waits for outside is left to its stream and events."""
-    builder = GraphBuilder(driver, plan, calls, pdl=pdl)
+    builder = GraphBuilder(driver, plan, calls, options)
     for task in unit.tasks:
         builder.add_task(task)
     return builder

@@ -166,6 +166,10 @@ class RecordingDriver:
         symbol, action = function
         return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))
 
+    def spin(self, nanoseconds: int) -> RecordedCall:
+        shape = (1, 1, 1)
+        return RecordedCall("spin", lambda: None, shape, shape, 0, [])
+
     def free_memory(self) -> int:
         return self._total - sum(block.size for block in self._blocks.values())
 

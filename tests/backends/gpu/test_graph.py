@@ -69,6 +69,29 @@ def test_only_kernels_that_wait_themselves_start_early(seed: int, pdl: bool):
 
 @given(SEEDS)
 @settings(max_examples=10)
+def test_delays_come_before_random_tasks_and_leave_all_other_edges(seed: int):
+    found = case(seed, tasks=20, streams=3)
+    plain, _ = built(found)
+    late, _ = built(found, delays=seed)
+    spins = {
+        id(node) for node in late.nodes if node.call is not None and node.call.symbol == "spin"
+    }
+
+    def edges(graph: Graph) -> list[tuple[str, list[str]]]:
+        names = {id(n): n.call.symbol for n in graph.nodes if n.call is not None}
+        return [
+            (names[id(n)], [names[id(o)] for o in n.after + n.early if id(o) not in spins])
+            for n in graph.nodes
+            if id(n) not in spins
+        ]
+
+    assert edges(late) == edges(plain)
+    delayed = [node for node in late.nodes if any(id(other) in spins for other in node.after)]
+    assert len(delayed) == len(spins)
+
+
+@given(SEEDS)
+@settings(max_examples=10)
 def test_kernels_wait_for_the_end_of_copies_and_child_graphs(seed: int):
     found = case(seed, tasks=10)
     driver = RecordingDriver({})
