@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from compiler.backends.cuda.target import device
+from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.build import annotate, full_target, packed_weights
 from compiler.choice.candidates import scheduled
 from compiler.frontend import import_model
@@ -98,7 +100,7 @@ def expected_of(name: str, seed: int) -> Arrays:
     return run_onnxruntime(model, zoo.random_inputs(model, seed))
 
 
-def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[str, Schedule]]:
+def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[int, Schedule]]:
     """A model's kernels, weights and schedules by number of streams."""
     imported = import_model(model_of(name))
     pipelines = {streams: default_pipeline("policy=none", streams) for streams in STREAMS}
@@ -165,6 +167,37 @@ def check_replays(case: Case, replays: int) -> int:
     return replays
 
 
+def check_bindings(case: Case, first: Arrays) -> int:
+    """Device arrays that move between runs, bound in every way; the number of runs."""
+    runs = 0
+    for way in ("copy", "update", "indirection"):
+        executor = case.executables[STREAMS[-1]].executor(updates=10**6)
+        for name in executor.bindings:
+            if way in executor.ways(name):
+                executor.bind_by(name, way)
+        for _ in range(3):
+            inputs, outputs = moved(executor, "input"), moved(executor, "output")
+            for name, array in inputs.items():
+                upload(device(), [(array.address, as_bytes(case.inputs[name]))])
+            executor.run(inputs, outputs=outputs)
+            found = {name: array.numpy() for name, array in outputs.items()}
+            same(found, first, f"device arrays bound by {way}")
+            runs += 1
+            executor.run(case.inputs)
+            for array in (*inputs.values(), *outputs.values()):
+                device().free(array.address)
+        executor.close()
+    return runs
+
+
+def moved(executor: Executor, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
+    """Device arrays like an executor's own, in memory of their own."""
+    return {
+        name: DeviceArray(device(), own.allocation, reserve(device(), own.nbytes, name), None)
+        for name, own in executor.in_place(kind).items()
+    }
+
+
 def check_threads(case: Case, first: Arrays, runs: int = 50) -> int:
     """Two threads, each with an executor of its own and other inputs; the number of runs."""
     other = zoo.random_inputs(model_of(case.name), 1)
@@ -202,7 +235,8 @@ def check(name: str, precision: str, options: argparse.Namespace) -> dict[str, A
     row: dict[str, Any] = {"model": name, "precision": precision}
     row["error"] = check_values(case, precision, first)
     row["tasks"] = len(case.executables[1].plan.schedule.tasks)
-    row["runs"] = check_ways(case, first) + check_threads(case, first)
+    row["runs"] = check_ways(case, first) + check_bindings(case, first)
+    row["runs"] += check_threads(case, first)
     if name in options.replayed:
         row["runs"] += check_replays(case, options.replays)
     for executable in case.executables.values():
