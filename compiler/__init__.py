@@ -65,13 +65,15 @@ def compile(
     `precision` is how products are computed (cpu: fp32; cuda: tf32 by default, fp32, fp16 or
     bf16). `threads` is how many cores a run may use on the CPU (default: all available).
     No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
-    one IR file a pass.
+    one IR file a pass, and the CUDA text of every kernel.
 
     On a GPU the schedule and the execution mode are chosen by measuring for `budget` seconds
     (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
     An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
     the options and the file alone.
+
+    The CPU has one mode, so there is nothing to measure: a budget or profile is refused there.
 
     Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
@@ -80,8 +82,13 @@ def compile(
     from compiler.choice import DEFAULT_BUDGET
     from compiler.kernels import KernelCache
 
+    chosen = full_target(target, arch, precision)
+    if chosen.partition(":")[0] == "cpu" and (budget or profile is not None):
+        raise DeviceError(
+            "the target cpu runs in one way, so nothing is measured: leave out budget and profile"
+        )
     settings = Settings(
-        full_target(target, arch, precision),
+        chosen,
         pipeline,
         dump_ir,
         cache=KernelCache(),

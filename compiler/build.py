@@ -15,11 +15,12 @@ from compiler.analysis.packing import apply_packing
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
@@ -114,6 +115,8 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels)
+    if settings.dump_ir is not None:
+        dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
     clock.lap("kernels")
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
@@ -175,6 +178,16 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     named, _, exact = rest.partition(":")
     chosen = arch or named or architecture(name)
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+
+
+def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
+    """Write the CUDA text of each kernel to `NAME.cu`; raises PipelineError if that fails."""
+    try:
+        for name, text in kernel_texts(module, target):
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"{name}.cu").write_text(text)
+    except OSError as error:
+        raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error
 
 
 def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:

@@ -17,10 +17,13 @@ from compiler.schedule import KernelSpec
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
+    return compile_kernel(group, generate_entries(group, target), target)
+
+
+def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
+    """The CUDA text and the launches of a group, with second entry points where they are used."""
     kernel = generate(group, target)
-    if group.boundary:
-        kernel = with_indirect_entries(kernel)
-    return compile_kernel(group, kernel, target)
+    return with_indirect_entries(kernel) if group.boundary else kernel
 
 
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:

@@ -13,11 +13,12 @@ typedef unsigned long long uint64_t;
 #include <cstdint>
 #endif
 
-// Lets launches that follow start, and waits until those before have ended and their writes are
-// seen. Without programmatic dependent launch (before sm_90, or by plain edges) it does nothing.
+// Waits until the launches before have ended and their writes are seen. Those that follow may start
+// when all blocks are about to end: to let them start at once cost one-stream graphs 3 to 11 %.
+// Without programmatic dependent launch (before sm_90, or by plain edges) it does nothing.
 __device__ __forceinline__ void begin_launch() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
