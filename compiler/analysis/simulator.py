@@ -5,44 +5,18 @@ timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.occupancy import Multiprocessor, resident_blocks
+from compiler.analysis.devices import H200, Device, Latencies
 from compiler.schedule import Schedule
 
 Mode = Literal["graph", "subgraphs", "streams"]
 Numbers = Sequence[int] | NDArray[Any]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Latencies:
-    """Nanoseconds that a run spends besides its kernels; the defaults are an H200's.
-
-    On the device: `graph` before a graph's first kernel, `crossing` from the end of a task to the
-    start of one on another stream, `gap` between the starts of two kernels. On the host: `launch`
-    for a plain launch or a graph, `event` for one record or wait.
-    """
-
-    graph: float = 2700.0
-    crossing: float = 700.0
-    gap: float = 200.0
-    launch: float = 2800.0
-    event: float = 700.0
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What tasks share: multiprocessors, and bytes of memory traffic in a nanosecond."""
-
-    multiprocessors: int = 132
-    bandwidth: float = 4300.0
-    multiprocessor: Multiprocessor = field(default_factory=Multiprocessor)
-    latencies: Latencies = field(default_factory=Latencies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +62,8 @@ class Simulator:
         time = simulator.makespan(stream_of, order, edges)      # ns, about 0.2 us a task
     """
 
-    def __init__(self, works: Sequence[Work], device: Device | None = None):
-        self.device = device or Device()
+    def __init__(self, works: Sequence[Work], device: Device = H200):
+        self.device = device
         self._costs = np.array([work.time for work in works], np.float64)
         self._demands = np.array([demand(w, self.device) for w in works]).reshape(-1, 3).T.copy()
 
@@ -132,7 +106,7 @@ class Simulator:
 
 def demand(work: Work, device: Device) -> tuple[float, float, float]:
     """The shares of the device that a task takes alone: of block slots, arithmetic, bandwidth."""
-    fit = resident_blocks(work.threads, work.registers, work.shared_bytes, device.multiprocessor)
+    fit = device.resident_blocks(work.threads, work.registers, work.shared_bytes)
     slots = work.blocks / (fit * device.multiprocessors)
     busy = work.blocks / device.multiprocessors
     traffic = work.nbytes / (device.bandwidth * max(1.0, work.time))
@@ -140,7 +114,7 @@ def demand(work: Work, device: Device) -> tuple[float, float, float]:
 
 
 def predict(
-    schedule: Schedule, works: Sequence[Work], mode: Mode, device: Device | None = None
+    schedule: Schedule, works: Sequence[Work], mode: Mode, device: Device = H200
 ) -> Timeline:
     """The timeline of one run in an execution mode; one work a task."""
     simulator = Simulator(works, device)

@@ -42,7 +42,8 @@ class Record:
 
 def kernel_hash(kernel: KernelSpec) -> str:
     """What identifies a kernel's code and launches, whatever its name."""
-    parts = repr((kernel.language, kernel.launches, kernel.workspaces)).encode() + kernel.code
+    launches = [(x.symbol, x.args, x.grid, x.block, x.shared_bytes) for x in kernel.launches]
+    parts = repr((kernel.language, launches, kernel.workspaces)).encode() + kernel.code
     return hashlib.sha256(parts).hexdigest()[:24]
 
 

@@ -1,12 +1,207 @@
-"""The simulator's timelines respect every dependency and the bounds of the work they are made of."""
+"""Simulated runs against a slow reference, and against what every run must satisfy."""
 
-from compiler.analysis.simulator import Device, Latencies, Simulator, Work
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+from time import perf_counter
 
-FREE = Device(latencies=Latencies(0, 0, 0, 0, 0))
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.analysis.bounds import lower_bound
+from compiler.analysis.devices import H200, Device, Latencies
+from compiler.analysis.simulator import Simulator, Work, demand
+
+FREE = replace(H200, latencies=Latencies(0, 0, 0, 0, 0))
+Edges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tasks and one schedule of them."""
+
+    works: list[Work]
+    streams: list[int]
+    edges: Edges
+    order: list[int]
+
+    @property
+    def count(self) -> int:
+        return len(self.works)
+
+    def waits(self) -> Edges:
+        """Every edge, those between neighbours on a stream too."""
+        following: Edges = []
+        for stream in set(self.streams):
+            tasks = [task for task in self.order if self.streams[task] == stream]
+            following += pairwise(tasks)
+        return self.edges + following
+
+    def times(self, device: Device = H200) -> tuple[list[float], list[float]]:
+        """Simulated starts and ends."""
+        found = Simulator(self.works, device).times(self.streams, self.order, self.edges)
+        return found[0].tolist(), found[1].tolist()
+
+    def makespan(self, device: Device = H200) -> float:
+        return Simulator(self.works, device).makespan(self.streams, self.order, self.edges)
+
+
+@st.composite
+def plans(draw: st.DrawFn, largest: int = 600, tasks: int = 12) -> Plan:
+    """A random schedule; blocks of up to `largest` decide how much the tasks are in each
+    other's way."""
+    chance = Random(draw(st.integers(0, 10**6)))
+    count, streams = draw(st.integers(1, tasks)), draw(st.integers(1, 5))
+    works = [
+        Work(
+            float(chance.randint(100, 9000)),
+            chance.randint(1, largest),
+            chance.choice([64, 128, 256, 1024]),
+            chance.choice([0, 32, 128]),
+            chance.choice([0, 8 << 10, 100 << 10]),
+            float(chance.choice([0, 10**4, 10**7])),
+        )
+        for _ in range(count)
+    ]
+    edges = [(u, v) for v in range(count) for u in range(v) if chance.random() < 0.2]
+    order = list(range(count))
+    return Plan(works, [chance.randrange(streams) for _ in range(count)], edges, order)
+
+
+def shares(running: Sequence[int], demands: Sequence[tuple[float, ...]]) -> dict[int, float]:
+    """The speed of each running task, oldest first: the definition, spelled out."""
+    speeds, free = dict[int, float](), 1.0
+    for task in running:
+        granted = min(demands[task][0], max(0.0, free))
+        speeds[task] = granted / demands[task][0]
+        free -= granted
+    for resource in range(1, len(demands[0])):
+        asked = sum(speeds[task] * demands[task][resource] for task in running)
+        speeds = {task: speed / max(1.0, asked) for task, speed in speeds.items()}
+    return speeds
+
+
+def reference(plan: Plan, device: Device) -> tuple[list[float], list[float]]:
+    """The same run, slowly: at each moment everything is worked out anew from starts and ends."""
+    known = device.latencies
+    demands = [demand(work, device) for work in plan.works]
+    start, end, left = dict[int, float](), dict[int, float](), dict[int, float]()
+    now = -1.0
+    while len(end) < plan.count:
+        arrivals = dict[int, float]()
+        for task in set(range(plan.count)) - start.keys():
+            waits = [u for u, v in plan.waits() if v == task]
+            if all(u in end for u in waits):
+                cross = [known.crossing * (plan.streams[u] != plan.streams[task]) for u in waits]
+                ends = [end[u] + extra for u, extra in zip(waits, cross, strict=True)]
+                arrivals[task] = max([known.graph, *ends])
+        speeds = shares(list(left), demands)
+        finish = {t: now + left[t] / s if s else np.inf for t, s in speeds.items()}
+        issue = max(start.values(), default=-np.inf) + known.gap
+        moments = {t: max(now, issue, a) for t, a in arrivals.items()}
+        first = min(finish, key=lambda t: finish[t], default=None)
+        following = min(moments, key=lambda t: (arrivals[t], plan.order.index(t)), default=None)
+        ends_first = first is not None and (
+            following is None or finish[first] <= moments[following] + 1e-9
+        )
+        task = first if ends_first else following
+        assert task is not None
+        then = finish[task] if ends_first else moments[task]
+        left = {t: rest - (then - now) * speeds[t] for t, rest in left.items()}
+        now = then
+        if ends_first:
+            end[task] = now
+            del left[task]
+        else:
+            start[task], left[task] = now, plan.works[task].time
+    return [start[t] for t in range(plan.count)], [end[t] for t in range(plan.count)]
+
+
+@given(plans(tasks=9))
+@settings(max_examples=60, deadline=None)
+def test_it_agrees_with_the_reference(plan: Plan):
+    for device in (H200, FREE):
+        start, end = plan.times(device)
+        slow_start, slow_end = reference(plan, device)
+        assert start == pytest.approx(slow_start, abs=1e-3)
+        assert end == pytest.approx(slow_end, abs=1e-3)
+
+
+@given(plans())
+@settings(max_examples=60, deadline=None)
+def test_edges_and_streams_are_respected_and_no_task_is_faster_than_alone(plan: Plan):
+    start, end = plan.times()
+    crossing = H200.latencies.crossing
+    for u, v in plan.waits():
+        assert start[v] >= end[u] + crossing * (plan.streams[u] != plan.streams[v]) - 1e-6
+    for task, work in enumerate(plan.works):
+        assert end[task] - start[task] >= work.time - 1e-6
+    starts = sorted(start)
+    assert all(b - a >= H200.latencies.gap - 1e-6 for a, b in pairwise(starts))
+
+
+@given(plans())
+@settings(max_examples=60, deadline=None)
+def test_no_run_is_below_the_bound(plan: Plan):
+    bound = lower_bound(plan.works, plan.edges, H200)
+    assert plan.makespan() >= bound.time - 1e-3
+    work = sum(w.time * max(demand(w, H200)) for w in plan.works)
+    assert plan.makespan() >= work / len(demand(plan.works[0], H200)) - 1e-3
+
+
+@given(plans())
+@settings(max_examples=30, deadline=None)
+def test_one_stream_takes_the_sum_of_times_and_the_graphs_latency(plan: Plan):
+    alone = replace(plan, streams=[0] * plan.count)
+    total = sum(max(work.time, H200.latencies.gap) for work in plan.works[:-1])
+    total += plan.works[-1].time
+    assert alone.makespan() == pytest.approx(H200.latencies.graph + total)
+
+
+@given(plans(largest=4), st.integers(0, 11), st.floats(1, 1e4))
+@settings(max_examples=60, deadline=None)
+def test_a_longer_task_never_helps_where_tasks_do_not_contend(plan: Plan, index: int, more: float):
+    works = [replace(w, nbytes=0.0, shared_bytes=0, threads=64) for w in plan.works]
+    plan, task = replace(plan, works=works), index % plan.count
+    longer = [*works]
+    longer[task] = replace(works[task], time=works[task].time + more)
+    free = replace(H200, latencies=replace(H200.latencies, gap=0.0))
+    assert replace(plan, works=longer).makespan(free) >= plan.makespan(free) - 1e-6
+
+
+@given(plans())
+@settings(max_examples=20, deadline=None)
+def test_it_is_deterministic_and_implied_edges_change_nothing(plan: Plan):
+    ahead = {v: {u for u, w in plan.waits() if w == v} for v in range(plan.count)}
+    implied = [(a, v) for v in ahead for u in ahead[v] for a in ahead[u]]
+    slow = [replace(work, time=work.time + H200.latencies.crossing) for work in plan.works]
+    plan = replace(plan, works=slow)
+    assert plan.times() == plan.times()
+    more = replace(plan, edges=plan.edges + implied)
+    assert more.makespan() == pytest.approx(plan.makespan())
 
 
 def test_small_kernels_overlap_and_large_ones_share_the_device():
     small, large = [Work(1000.0, 8)] * 8, [Work(1000.0, 5000)] * 8
     assert Simulator(small, FREE).makespan([0] * 8, range(8), []) == 8000
     assert Simulator(small, FREE).makespan(range(8), range(8), []) == 1000
-    assert Simulator(large, FREE).makespan(range(8), range(8), []) == 8000
+    assert Simulator(large, FREE).makespan(range(8), range(8), []) == pytest.approx(8000)
+
+
+def test_tasks_that_wait_in_a_circle_are_an_error():
+    with pytest.raises(ValueError, match="circle"):
+        Simulator([Work(1.0)] * 2).makespan([0, 0], [0, 1], [(1, 0)])
+
+
+def test_a_hundred_thousand_tasks_take_less_than_a_second():
+    chance, count = np.random.default_rng(0), 100_000
+    works = [Work(float(t), int(b)) for t, b in chance.integers(1, 5000, (count, 2))]
+    edges = np.array([(max(0, v - int(chance.integers(1, 50))), v) for v in range(1, count)])
+    simulator, streams = Simulator(works), np.arange(count) % 32
+    simulator.makespan(streams, range(count), edges)
+    begin = perf_counter()
+    simulator.makespan(streams, range(count), edges)
+    assert perf_counter() - begin < 1.0
