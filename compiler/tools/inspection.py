@@ -4,9 +4,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.analysis.bounds import lower_bound, needs
 from compiler.analysis.cost import Work as Counted
 from compiler.analysis.cost import estimate
-from compiler.analysis.devices import CORES
+from compiler.analysis.devices import CORES, Device
 from compiler.analysis.simulator import Mode, Timeline, Work, predict
 from compiler.backends.cuda.target import architecture
 from compiler.choice.costs import Costs
@@ -35,6 +36,17 @@ class Prediction:
     timeline: Timeline
     works: list[Work]
     measured: frozenset[str]
+    device: Device
+
+
+def gap(module: Module, found: Prediction) -> str:
+    """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
+    choice = module.choice or {}
+    timing = choice.get("timings", {}).get(choice.get("chosen"))
+    time = found.timeline.makespan if timing is None else timing["median"]
+    how = "predicted" if timing is None else "measured"
+    bound = lower_bound(found.works, needs(module.schedule), found.device)
+    return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
 def prediction(module: Module) -> Prediction:
@@ -44,9 +56,10 @@ def prediction(module: Module) -> Prediction:
     if module.target.partition(":")[0] == "cpu":
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
         works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
-        return Prediction("streams", predict(schedule, works, "graph", CORES), works, frozenset())
+        line = predict(schedule, works, "graph", CORES)
+        return Prediction("streams", line, works, frozenset(), CORES)
     known = Costs.make(module.kernels, costs, architecture(module.target))
     works = known.works(schedule, module.kernels)
     mode: Mode = choice["mode"]
     timeline = predict(schedule, works, mode, known.device)
-    return Prediction(mode, timeline, works, frozenset(known.measured))
+    return Prediction(mode, timeline, works, frozenset(known.measured), known.device)

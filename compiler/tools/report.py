@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from compiler.module import Module
-from compiler.tools.inspection import Prediction, prediction
+from compiler.tools.inspection import Prediction, gap, prediction
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""
@@ -58,6 +58,7 @@ def _streams(module: Module, found: Prediction) -> list[str]:
     waits = sum(len(task.after) for task in module.schedule.tasks)
     span = found.timeline.makespan
     lines = [f"streams  {len(tasks)} with {waits} waits, predicted run {span / 1e3:.1f} us"]
+    lines.append(f"         {gap(module, found)}")
     for stream in sorted(tasks):
         lines.append(
             f"         stream {stream}: {tasks[stream]} tasks, {busy[stream] / 1e3:.1f} us"
