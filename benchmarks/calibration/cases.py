@@ -139,6 +139,16 @@ def _crossed(name: str, width: int, count: int) -> Schedule:
     return _schedule(tasks)
 
 
+def every(models: Iterable[str] | None, target: str) -> Iterator[Case]:
+    """The synthetic case and those of some models, or of all but the largest."""
+    from examples import zoo
+
+    yield synthetic(target)
+    for name in models or [name for name in zoo.names() if name != "gpt2large"]:
+        print(name, flush=True)
+        yield prepare(name, target)
+
+
 def save(cases: Iterable[Case], path: Path) -> None:
     """Write cases as one compressed file."""
     path.write_bytes(lzma.compress(pickle.dumps(list(cases))))

@@ -1,11 +1,9 @@
 """Measures cases on a GPU: each kernel alone, kernels side by side, and replays of schedules.
 
-    python -m benchmarks.calibration.measure CASES --output DATA.json [--seconds 60]
-
 Needs neither TVM nor onnx. Times in nanoseconds.
 """
 
-import argparse
+import gzip
 import json
 import random
 import traceback
@@ -174,26 +172,17 @@ def measure(driver: Driver, case: Case, seconds: float, samples: int) -> dict[st
     return found
 
 
-def main() -> None:
-    """Measure every case that can be measured, and write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each case")
-    parser.add_argument("--samples", type=int, default=9)
-    options = parser.parse_args()
+def measure_all(cases: Path, output: Path, seconds: float = 5.0, samples: int = 9) -> None:
+    """Measure every case that can be measured, for about so long each, and write the figures."""
     driver = device()
     head = {"device": asdict(driver.device), "date": date.today().isoformat()}
     models: dict[str, Any] = {}
-    for case in load(options.cases):
+    for case in load(cases):
         start = perf_counter()
         try:
-            models[case.model] = measure(driver, case, options.seconds, options.samples)
+            models[case.model] = measure(driver, case, seconds, samples)
         except Exception:
             traceback.print_exc()
         print(f"{case.model:14} {perf_counter() - start:5.1f} s", flush=True)
-        options.output.write_text(json.dumps(head | {"models": models}, separators=(",", ":")))
-
-
-if __name__ == "__main__":
-    main()
+        text = json.dumps(head | {"models": models}, separators=(",", ":"))
+        output.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.analysis.conflicts import UNWRITTEN, conflicts
 from compiler.analysis.devices import Device
-from compiler.analysis.simulator import Work, demand
+from compiler.analysis.simulator import Work, demand, execution
 from compiler.schedule import Schedule
 
 
@@ -31,13 +31,14 @@ def lower_bound(works: Sequence[Work], edges: Iterable[tuple[int, int]], device:
     if not works:
         return Bound(0.0, 0.0)
     known = device.latencies
-    finish = [max(work.time, known.gap) for work in works]
+    busy = [execution(work, device) for work in works]
+    alone = [b + w.launches * known.dependency for b, w in zip(busy, works, strict=True)]
+    finish = list(alone)
     for earlier, later in sorted(edges, key=lambda edge: edge[1]):
-        floor = max(works[later].time, known.gap)
-        finish[later] = max(finish[later], finish[earlier] + floor)
+        finish[later] = max(finish[later], finish[earlier] + alone[later])
     shares = zip(*(demand(work, device) for work in works), strict=True)
-    taken = [sum(w.time * part for w, part in zip(works, each, strict=True)) for each in shares]
-    issued = (len(works) - 1) * known.gap + min(work.time for work in works)
+    taken = [sum(b * part for b, part in zip(busy, each, strict=True)) for each in shares]
+    issued = (len(works) - 1) * known.gap + min(alone)
     return Bound(known.graph + max(finish), known.graph + max(issued, *taken))
 
 

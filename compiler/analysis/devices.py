@@ -5,25 +5,34 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Nanoseconds that a run spends besides its kernels; the defaults are an H200's.
+    """Nanoseconds that a run spends besides its kernels' work; the defaults are an H200's.
 
-    On the device: `graph` before a graph's first kernel, `crossing` from the end of a task to the
-    start of one on another stream, `gap` between the starts of two kernels. On the host: `launch`
-    for a plain launch or a graph, `event` for one record or wait.
+    On the device: `graph` before a graph's first kernel; `dependency` from the end of a task to
+    the first block of one that waits for it, and `plain` besides where that one is launched
+    plainly or begins a graph; `gap` between the starts of two kernels, and `join` more for each
+    task on another stream that the second waits for. On the host: `launch` for a plain launch or
+    a graph, `event` for one record or wait.
     """
 
-    graph: float = 2700.0
-    crossing: float = 700.0
-    gap: float = 200.0
+    graph: float = 2600.0
+    dependency: float = 490.0
+    plain: float = 1200.0
+    gap: float = 170.0
+    join: float = 90.0
     launch: float = 2800.0
     event: float = 700.0
+
+
+NONE = Latencies(*[0.0] * len(Latencies.__dataclass_fields__))
+"""Nothing but the kernels takes time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
     """A GPU: FLOPs and bytes of memory traffic in a ns, and the limits of one multiprocessor.
 
-    Every block takes `reserved_bytes` of shared memory besides its own.
+    Every block takes `reserved_bytes` of shared memory besides its own. A kernel with a block on
+    every multiprocessor lengthens what runs beside it by the part `interference`.
     """
 
     multiprocessors: int
@@ -34,6 +43,7 @@ class Device:
     registers: int = 65536
     shared_bytes: int = 228 << 10
     reserved_bytes: int = 1 << 10
+    interference: float = 0.4
     latencies: Latencies = field(default_factory=Latencies)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
@@ -53,7 +63,7 @@ class Device:
 
 H200 = Device(132, 66_900.0, 4_300.0)
 
-CORES = Device(1 << 20, 40.0, 10.0, latencies=Latencies(0, 0, 0, 0, 0))
+CORES = Device(1 << 20, 40.0, 10.0, interference=0.0, latencies=NONE)
 """A CPU whose streams have a core each: tasks start at no cost and do not slow each other."""
 
 DEVICES = {

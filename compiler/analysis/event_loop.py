@@ -53,23 +53,32 @@ def stream_edges(streams: Integers, order: Integers) -> Integers:
 
 
 @compiled
-def set_speeds(running: Integers, count: int, demands: Floats, speed: Floats) -> None:
-    """How fast each running task goes, 1 being its speed alone; in order of their starts.
+def foreign(first: Integers, targets: Integers, streams: Integers) -> Integers:
+    """For how many tasks on other streams each task waits."""
+    found = np.zeros(len(streams), np.int64)
+    for task in range(len(streams)):
+        for edge in range(first[task], first[task + 1]):
+            found[targets[edge]] += streams[targets[edge]] != streams[task]
+    return found
 
-    `demands[0]` are shares of the block slots, granted first come, first served; the other rows
-    are shares of throughputs, which all that run lose alike when they are overdrawn.
+
+@compiled
+def set_speeds(running: Integers, count: int, demands: Floats, speed: Floats) -> None:
+    """How fast each running task goes, 1 being its speed alone; oldest first.
+
+    `demands` has three rows. Block slots are granted first come, first served. Then each task
+    suffers from the others' interference, or all alike from overdrawn bandwidth if that is worse.
     """
-    left = 1.0
+    left, interference, traffic = 1.0, 0.0, 0.0
     for i in range(count):
-        need = demands[0, running[i]]
-        speed[i] = 1.0 if need <= left else left / need
-        left -= need * speed[i]
-    for resource in range(1, len(demands)):
-        total = 0.0
-        for i in range(count):
-            total += speed[i] * demands[resource, running[i]]
-        for i in range(count):
-            speed[i] /= max(1.0, total)
+        task = running[i]
+        speed[i] = min(1.0, left / demands[0, task])
+        left = max(0.0, left - demands[0, task])
+        interference += speed[i] * demands[1, task]
+        traffic += speed[i] * demands[2, task]
+    for i in range(count):
+        others = interference - speed[i] * demands[1, running[i]]
+        speed[i] /= max(1.0 + others, traffic)
 
 
 @compiled
@@ -101,13 +110,14 @@ def simulate(
     rank: Integers,
     release: Floats,
     delay: Floats,
-    crossing: float,
     gap: float,
+    join: float,
 ) -> tuple[Floats, Floats]:
     """Start and end of every task; infinite for tasks that wait for each other in a circle."""
     count = len(costs)
     start, end = np.full(count, np.inf), np.full(count, np.inf)
     waiting, ready = np.bincount(targets, minlength=count), release.copy()
+    issue = gap + join * foreign(first, targets, streams)
     starts = [(ready[task] + delay[task], rank[task], task) for task in range(0)]
     for task in range(count):
         if waiting[task] == 0:
@@ -117,7 +127,9 @@ def simulate(
     while len(starts) or alive:
         set_speeds(running, alive, demands, speed)
         until_end, place = next_end(left, speed, alive)
-        until_start = max(now, starts[0][0], issued + gap) - now if len(starts) else np.inf
+        until_start = (
+            max(now, starts[0][0], issued + issue[starts[0][2]]) - now if len(starts) else np.inf
+        )
         passed = min(until_end, until_start)
         for i in range(alive):
             left[i] -= passed * speed[i]
@@ -132,7 +144,7 @@ def simulate(
         end[task], alive = now, alive - 1
         for edge in range(first[task], first[task + 1]):
             other = targets[edge]
-            ready[other] = max(ready[other], now + crossing * (streams[other] != streams[task]))
+            ready[other] = max(ready[other], now)
             waiting[other] -= 1
             if waiting[other] == 0:
                 heappush(starts, (ready[other] + delay[other], rank[other], other))

@@ -16,6 +16,7 @@ from compiler.schedule import Schedule
 
 Mode = Literal["graph", "subgraphs", "streams"]
 Numbers = Sequence[int] | NDArray[Any]
+Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]
 
 
@@ -55,17 +56,22 @@ class Simulator:
 
     A schedule gives each task a stream (`stream_of`, any numbers from 0), the tasks in launch
     order (`order`), and `edges`, an array of pairs (earlier, later): the tasks' dependencies.
-    Edges that others imply change nothing, so a search can pass the same edges always. Tasks on
-    one stream follow each other in launch order.
+    An edge that others imply costs no more than `Latencies.join`, so a search can pass the same
+    edges always. Tasks on one stream follow each other in launch order.
 
         simulator = Simulator(works)
         time = simulator.makespan(stream_of, order, edges)      # ns, about 0.2 us a task
+
+    Where tasks contend, a task that takes longer can make a run shorter, as in every list schedule
+    (Graham, 1969); otherwise it cannot.
     """
 
     def __init__(self, works: Sequence[Work], device: Device = H200):
         self.device = device
-        self._costs = np.array([work.time for work in works], np.float64)
-        self._demands = np.array([demand(w, self.device) for w in works]).reshape(-1, 3).T.copy()
+        self._costs = np.array([execution(work, device) for work in works], np.float64)
+        self._demands = np.array([demand(w, device) for w in works]).reshape(-1, 3).T.copy()
+        launches = np.array([work.launches for work in works], np.float64)
+        self._delays = launches * device.latencies.dependency
 
     def makespan(self, stream_of: Numbers, order: Numbers, edges: Pairs) -> float:
         """Nanoseconds of one run as one graph; ValueError for tasks that wait in a circle."""
@@ -77,13 +83,13 @@ class Simulator:
         stream_of: Numbers,
         order: Numbers,
         edges: Pairs,
-        release: NDArray[np.float64] | None = None,
-        delay: NDArray[np.float64] | None = None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Start and end of each task.
+        release: Floats | None = None,
+        delay: Floats | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Start and end of each task's work.
 
-        No task starts before the host has queued it (`release`), nor earlier than `delay` after
-        all that it waits for; without them the run is one graph.
+        Outside one graph, the host has queued a task at its `release`, and it starts by `delay`
+        later than in a graph.
         """
         from compiler.analysis.event_loop import simulate, stream_edges, successors
 
@@ -92,25 +98,30 @@ class Simulator:
         rank = np.empty(count, np.int64)
         rank[turn] = np.arange(count)
         given = np.asarray(edges, np.int64).reshape(-1, 2)
-        first, targets = successors(np.concatenate([given, stream_edges(streams, turn)]), count)
+        arrows = successors(np.concatenate([given, stream_edges(streams, turn)]), count)
         queued = np.full(count, known.graph) if release is None else release
-        later = np.zeros(count) if delay is None else delay
-        bounds = known.crossing, known.gap
-        start, end = simulate(
-            self._costs, self._demands, first, targets, streams, rank, queued, later, *bounds
-        )
+        later = self._delays if delay is None else self._delays + delay
+        schedule, host = (*arrows, streams, rank), (queued, later)
+        tasks, rates = (self._costs, self._demands), (known.gap, known.join)
+        start, end = simulate(*tasks, *schedule, *host, *rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a circle")
         return start, end
 
 
+def execution(work: Work, device: Device) -> float:
+    """Nanoseconds alone during which a task's blocks run: its time without the launches' part."""
+    return max(0.0, work.time - work.launches * device.latencies.dependency)
+
+
 def demand(work: Work, device: Device) -> tuple[float, float, float]:
-    """The shares of the device that a task takes alone: of block slots, arithmetic, bandwidth."""
+    """The shares of the device that a task takes alone: block slots, interference, bandwidth."""
     fit = device.resident_blocks(work.threads, work.registers, work.shared_bytes)
-    slots = work.blocks / (fit * device.multiprocessors)
-    busy = work.blocks / device.multiprocessors
-    traffic = work.nbytes / (device.bandwidth * max(1.0, work.time))
-    return min(1.0, slots), min(1.0, busy), min(1.0, traffic)
+    blocks = max(1, work.blocks)
+    slots = min(1.0, blocks / (fit * device.multiprocessors))
+    busy = min(1.0, blocks / device.multiprocessors)
+    traffic = work.nbytes / (device.bandwidth * max(1.0, execution(work, device)))
+    return slots, device.interference * busy, min(1.0, traffic)
 
 
 def predict(
@@ -120,7 +131,7 @@ def predict(
     simulator = Simulator(works, device)
     release, delay = None, None
     if mode != "graph":
-        release, delay = dispatch(schedule, works, mode, simulator.device.latencies)
+        release, delay = dispatch(schedule, works, mode, device.latencies)
     streams = [task.stream for task in schedule.tasks]
     edges = [(u, v) for v, task in enumerate(schedule.tasks) for u in task.after]
     start, end = simulator.times(streams, range(len(streams)), edges, release, delay)
@@ -129,17 +140,17 @@ def predict(
 
 def dispatch(
     schedule: Schedule, works: Sequence[Work], mode: Mode, latencies: Latencies
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each task outside one graph: when the host has queued it, and its graph's own delay."""
+) -> tuple[Floats, Floats]:
+    """For each task outside one graph: when the host has queued it, and its launch's delay."""
     together, tasks = _together(schedule, mode), schedule.tasks
     host, delay = np.zeros(len(tasks)), np.zeros(len(tasks))
     for index, (work, task) in enumerate(zip(works, tasks, strict=True)):
         foreign = sum(tasks[u].stream != task.stream for u in task.after)
         grouped = mode == "subgraphs" and (together[index] > 1 or work.launches > 1)
-        grouped = grouped and together[index] > 0
         launches = 1 if grouped else work.launches * together[index]
+        launches *= together[index] > 0
         host[index] = launches * latencies.launch + 2 * foreign * latencies.event
-        delay[index] = latencies.graph if grouped else 0.0
+        delay[index] = launches * latencies.plain
     return host.cumsum(), delay
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from compiler.analysis.bounds import Bound, lower_bound, needs
-from compiler.analysis.devices import H200, Latencies
+from compiler.analysis.devices import H200, NONE, Latencies
 from compiler.analysis.simulator import Work
 from compiler.schedule import Allocation, Schedule, Task, View
 
-FREE = replace(H200, latencies=Latencies(0, 0, 0, 0, 0))
+FREE = replace(H200, latencies=NONE)
 
 
 def test_the_longest_path_counts_where_work_is_small():
@@ -22,9 +22,9 @@ def test_all_work_counts_where_every_task_fills_the_device():
 
 
 def test_starting_kernels_takes_time_too():
-    device = replace(H200, latencies=Latencies(graph=1000, gap=50, crossing=0))
+    device = replace(H200, latencies=Latencies(graph=1000, gap=50, dependency=0))
     bound = lower_bound([Work(10.0)] * 11, [(0, 1)], device)
-    assert bound == Bound(1000 + 100, 1000 + 10 * 50 + 10)
+    assert bound == Bound(1000 + 20, 1000 + 10 * 50 + 10)
 
 
 def test_no_tasks_take_no_time():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.devices import H200, Device, Latencies
-from compiler.analysis.simulator import Mode, Work, predict
+from compiler.analysis.devices import H200, NONE, Device
+from compiler.analysis.simulator import Mode, Work, execution, predict
 from compiler.schedule import Schedule, Task
 from tests.backends.gpu.cases import case
 
@@ -18,8 +18,7 @@ SMALL = [Work(100.0)] * 12
 
 def device(**latencies: float) -> Device:
     """A device where nothing but the kernels takes time, except as said."""
-    none = dict.fromkeys(Latencies.__dataclass_fields__, 0.0)
-    return replace(H200, latencies=Latencies(**{**none, **latencies}))
+    return replace(H200, latencies=replace(NONE, **latencies))
 
 
 def schedule(*tasks: tuple[int, tuple[int, ...]], subflow: int = -1) -> Schedule:
@@ -42,7 +41,7 @@ def test_every_token_and_every_stream_is_respected(seed: int, streams: int, mode
     for index, task in enumerate(found.tasks):
         before = {*task.after, *([last[task.stream]] if task.stream in last else [])}
         assert all(line.end[other] <= line.start[index] + 1e-6 for other in before)
-        assert line.end[index] - line.start[index] >= works[index].time - 1e-6
+        assert line.end[index] - line.start[index] >= execution(works[index], H200) - 1e-6
         last[task.stream] = index
     assert line.makespan == max(line.end)
 
@@ -63,11 +62,11 @@ def test_waits_for_other_streams_take_the_host_two_events():
 
 
 def test_a_partition_is_one_launch_among_subgraphs():
-    known = device(graph=1000, launch=300)
+    known = device(plain=1000, launch=300)
     tasks = schedule(*[(0, ())] * 6, subflow=0)
     assert predict(tasks, SMALL[:6], "subgraphs", known).makespan == 300 + 1000 + 600
     alone = predict(schedule(*[(0, ())] * 6), SMALL[:6], "subgraphs", known)
-    assert alone.makespan == 6 * 300 + 100
+    assert alone.makespan == 300 + 6 * (1000 + 100)
 
 
 @pytest.mark.parametrize("mode", MODES)
