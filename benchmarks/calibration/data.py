@@ -25,12 +25,16 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Measured:
-    """A model's kernels without their code, nanoseconds of each alone, and its runs by name."""
+    """A model's kernels without their code, nanoseconds of each alone, and its runs by name.
+
+    `fitting` says how many blocks of each launch one multiprocessor holds, as the driver tells.
+    """
 
     name: str
     kernels: dict[str, KernelSpec]
     warm: dict[str, float]
     cold: dict[str, float]
+    fitting: dict[str, list[int]]
     replays: dict[str, Replayed]
     side_by_side: list[Replayed]
 
@@ -54,6 +58,7 @@ def _model(name: str, figures: dict[str, Any]) -> Measured:
         {kernel.name: kernel for kernel in kernels},
         {row["name"]: row["warm"] for row in figures["kernels"]},
         {row["name"]: row["cold"] for row in figures["kernels"]},
+        {row["name"]: [x["fit"] for x in row["launches"]] for row in figures["kernels"]},
         {
             key: Replayed(_schedule(key, each["tasks"], names), each["replays"])
             for key, each in figures["schedules"].items()

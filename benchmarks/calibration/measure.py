@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.calibration.cases import Case, load
+from compiler.analysis.devices import device_of
 from compiler.backends.cuda.target import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
@@ -79,8 +80,8 @@ class Bench:
     def replays(self, schedule: Schedule, modes: Sequence[str]) -> dict[str, Any]:
         """Median times of a schedule's runs, on the device and for the host, by mode."""
         driver = self.driver
-        rates = driver.device.flops, driver.device.bandwidth
-        planned = plan(schedule, self.case.kernels, self.times, rates, driver.priorities)
+        typical = device_of(driver.device.architecture)
+        planned = plan(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)
         if buffers.nbytes:

@@ -1,13 +1,15 @@
 """The simulator's inner loop, compiled by numba: import it only where a simulation is run.
 
-Plain arrays of numbers in and out; `compiler.analysis.simulator` says what they mean.
+Plain arrays of numbers in and out; `compiler.analysis.simulator` says what they mean. Where numba
+cannot be imported, Python runs the same functions, after a warning.
 """
 
+import warnings
 from collections.abc import Callable
 from heapq import heappop, heappush
+from importlib import import_module
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,10 +18,21 @@ Integers = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
+def _compiler() -> Callable[[Any], Any] | None:
+    try:
+        return import_module("numba").njit(cache=True)
+    except ImportError as error:
+        message = f"numba cannot be imported ({error}): simulations take about 100 times as long"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None
+
+
+COMPILER = _compiler()
+
+
 def compiled(function: Function) -> Function:
     """Compile a function to machine code at its first call; later processes find it on disk."""
-    decorate: Any = numba.njit(cache=True)  # pyright: ignore[reportUnknownMemberType]
-    return decorate(function)
+    return function if COMPILER is None else COMPILER(function)
 
 
 @compiled
