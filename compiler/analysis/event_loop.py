@@ -7,7 +7,6 @@ cannot be imported, Python runs the same functions, after a warning.
 import warnings
 from collections.abc import Callable
 from heapq import heappop, heappush
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def _compiler() -> Callable[[Any], Any] | None:
     try:
-        return import_module("numba").njit(cache=True)
+        import numba
+
+        return numba.njit(cache=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except ImportError as error:
         message = f"numba cannot be imported ({error}): simulations take about 100 times as long"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
