@@ -106,10 +106,12 @@ class Launch:
     """One launch of a compiled function.
 
     `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
-    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks. One that
-    is `programmatic` waits, before it touches memory, for the end of the launches that it follows
-    in a graph, so that it may be started before they have ended. `indirect` names a second entry
-    point, if there is one, whose parameters are the addresses of pointers to the same buffers.
+    `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    `shared_bytes` are asked for by the launch; what the code itself takes are `registers` a thread
+    and `static_shared_bytes` a block, both 0 where they are unknown.
+    One that is `programmatic` waits, before it touches memory, for the end of the launches that it
+    follows in a graph, so that it may be started before they have ended. `indirect` names a second
+    entry point, if there is one, whose parameters are the addresses of pointers to the buffers.
     """
 
     symbol: str
@@ -117,6 +119,8 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    registers: int = 0
+    static_shared_bytes: int = 0
     programmatic: bool = False
     indirect: str = ""
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
-from compiler.kernels.cuda.cubin import check_resources
+from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.lower import split_device
@@ -12,7 +12,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule import KernelSpec, Launch
 
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
@@ -29,18 +29,24 @@ def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     cubin = compile_cubin(complete_text(kernel.text), target)
-    check_resources(cubin, kernel.launches, target)
-    launches = tuple(replace(x, programmatic=target.programmatic) for x in kernel.launches)
+    used = check_resources(cubin, kernel.launches, target)
+    launches = (with_resources(x, used[x.symbol]) for x in kernel.launches)
+    programmatic = target.programmatic
     return KernelSpec(
         group.name,
         "cuda",
         cubin,
-        launches,
+        tuple(replace(launch, programmatic=programmatic) for launch in launches),
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,
         kernel.flops,
         group.traffic_bytes,
     )
+
+
+def with_resources(launch: Launch, used: Resources) -> Launch:
+    """A launch that tells what its code takes of a multiprocessor."""
+    return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
 def generate(group: Group, target: CudaTarget) -> CudaKernel:

@@ -83,9 +83,15 @@ class Mix:
 
 def launch_of(mix: Mix, args: tuple[int, ...], shared_bytes: int = 0) -> Launch:
     """The launch of a function."""
-    block = (THREADS, 1, 1)
-    second = f"{mix.symbol}_indirect"
-    return Launch(mix.symbol, args, mix.grid, block, shared_bytes, mix.programmatic, second)
+    return Launch(
+        mix.symbol,
+        args,
+        mix.grid,
+        (THREADS, 1, 1),
+        shared_bytes,
+        programmatic=mix.programmatic,
+        indirect=f"{mix.symbol}_indirect",
+    )
 
 
 @dataclass(frozen=True)
