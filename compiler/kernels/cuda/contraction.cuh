@@ -7,6 +7,12 @@
 // FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
 // lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
 
+// Elements of consecutive rows, which lie beside each other in a result in channel blocks.
+template <class T, int COUNT>
+struct alignas(COUNT * sizeof(T)) Block {
+  T at[COUNT];
+};
+
 template <class P>
 using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
@@ -298,6 +304,7 @@ __device__ __forceinline__ void store_rows(const float* tile, const Store& store
 template <class P, int PARTS, class Store>
 __device__ __forceinline__ void store_blocks(const float* tile, const Store& store) {
   using T = Tiles<P>;
+  static_assert(P::M % P::OUT_BLOCK == 0);
   constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN, STEP = PARTS * LINES * BLOCK;
   const int row = threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
   const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
@@ -310,9 +317,7 @@ __device__ __forceinline__ void store_blocks(const float* tile, const Store& sto
       const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + i + r);
       values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
     }
-#pragma unroll
-    for (int r = 0; r < BLOCK; r++)
-      if (P::M % BLOCK == 0 || m + i + r < P::M) store(blockIdx.z, m + i + r, n, values[r]);
+    store(blockIdx.z, m + i, n, values);
   }
 }
 
@@ -337,7 +342,7 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
     store_blocks<P, PARTS>(shared, store);
   else
     store_rows<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_wait();
+  if (PARTS > 1) cluster_leave();
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

@@ -1,6 +1,7 @@
 """Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
@@ -16,6 +17,8 @@ CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
+
+_PROBLEM = "    const int z = share / Problem::SPLITS;\n"
 
 TILE_HEADERS = ("operands", "contraction")
 
@@ -36,14 +39,17 @@ def contraction_kernel(
     problem = read_problem(group, anchors[0])
     if problem is None:
         return None
-    store = store_function(group, anchors[0], target)
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES and tile is None
+    if few and anchors[0].type in ("MatMul", "Gemm"):
+        store = store_function(group, anchors[0], target)
+        return store and _Emitter(group, anchors[0], problem, store, target).rows()
+    tile = tile or choose_tile(problem, target)
+    block = problem.block if tile.launches(target) == 1 else 0
+    store = store_function(group, anchors[0], target, block)
     if store is None:
         return None
-    emitter = _Emitter(group, anchors[0], problem, store, target)
-    if tile is None and problem.m <= FEW_ROWS and anchors[0].type in ("MatMul", "Gemm"):
-        if problem.form is Form.LINES:
-            return emitter.rows()
-    return emitter.tiles(tile or choose_tile(problem, target))
+    problem = replace(problem, block=block if any(store.single) else 0)
+    return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class _Emitter:
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
-        if tile.shares == 1 or cluster:
+        if tile.launches(self.target) == 1:
             call = f"contract<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
             kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
@@ -165,22 +171,41 @@ class _Emitter:
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
     def _store_struct(self) -> str:
-        fields = [f"  {kind}* buffer{i};" for i, kind in enumerate(self.store.types)]
-        passed = [f"buffer{i}, " for i in range(len(self.store.types))]
+        """What hands results to the store function: single ones, and blocks of consecutive rows."""
+        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
         outer, row, column = self.problem.place
-        return "\n".join(
-            [
-                "struct Store {",
-                *fields,
-                "  __device__ __forceinline__ void operator()(int share, int m, int n,"
-                " float value) const {",
-                "    const int z = share / Problem::SPLITS;",
-                f"    {self.store.name}({''.join(passed)}{outer}, {row}, {column}, value);",
-                "  }",
-                "};",
-                "",
-            ]
-        )
+        head = "  __device__ __forceinline__ void operator()(int share, int m, int n,"
+        if not any(self.store.single):
+            passed = ", ".join(f"buffer{i}" for i in range(len(fields)))
+            call = f"{self.store.name}({passed}, {outer}, {row}, {column}, value);"
+            body = [f"{head} float value) const {{", f"{_PROBLEM}    {call}", "  }"]
+        else:
+            body = [f"{head} const float (&values)[Problem::OUT_BLOCK]) const {{", *self._block_body(), "  }"]
+        return "\n".join(["struct Store {", *fields, *body, "};", ""])
+
+    def _block_body(self) -> list[str]:
+        """Load the blocks that are read, compute each element, store the blocks that are written."""
+        store, group, block = self.store, self.group, self.problem.block
+        outer, row, column = self.problem.place
+        shape = group.writes[0].shape
+        pixels = prod(shape[2:])
+        lines = [
+            f"{_PROBLEM}    const int64_t place = ((int64_t)({outer}) * {shape[1] // block}"
+            f" + ({row}) / {block}) * {pixels} + {column};"
+        ]
+        passed: list[str] = []
+        for i, (kind, single) in enumerate(zip(store.types, store.single, strict=True)):
+            passed.append(f"block{i}.at + r" if single else f"buffer{i}")
+            if single:
+                blocks = f"((Block<{kind}, {block}>*)buffer{i})[place]"
+                read = store.arguments[i] < group.inputs
+                lines.append(f"    Block<{kind}, {block}> block{i}{f' = {blocks}' if read else ''};")
+        call = f"{store.name}({', '.join(passed)}, {outer}, {row} + r, {column}, values[r]);"
+        lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
+        for i, (kind, single) in enumerate(zip(store.types, store.single, strict=True)):
+            if single and store.arguments[i] >= group.inputs:
+                lines.append(f"    ((Block<{kind}, {block}>*)buffer{i})[place] = block{i};")
+        return lines
 
     def _constants(self, tile: Tile) -> str:
         problem, gather = self.problem, self.problem.gather

@@ -72,6 +72,10 @@ class Tile:
         """Whether the blocks that share k are one cluster, which adds their sums."""
         return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
+    def launches(self, target: CudaTarget) -> int:
+        """One, and one more where shares are added by a launch of their own."""
+        return 1 if self.shares == 1 or self.in_cluster(target) else 2
+
     @property
     def threads(self) -> int:
         """Threads of a block."""
