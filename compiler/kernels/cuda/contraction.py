@@ -1,13 +1,13 @@
 """Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
+from compiler.kernels.cuda.blocks import DEVICE, PROBLEM_NUMBER, block_methods
 from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import StoreFunction, c_type, store_function
+from compiler.kernels.cuda.store import Part, StoreFunction, c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import Tile, ceil_div, choose_tile, shared_bytes
 from compiler.kernels.group import Group, Operator
@@ -17,8 +17,6 @@ CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
-
-_PROBLEM = "    const int z = share / Problem::SPLITS;\n"
 
 TILE_HEADERS = ("operands", "contraction")
 
@@ -48,8 +46,19 @@ def contraction_kernel(
     store = store_function(group, anchors[0], target, block)
     if store is None:
         return None
-    problem = replace(problem, block=block if any(store.single) else 0)
+    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
+    if shared_bytes(problem, tile, target) > target.shared_bytes:
+        problem = replace(problem, fetches=(0, 0))
     return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+
+
+def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
+    """The problem with what its store function reads by place and by row."""
+    reads = [
+        part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs
+    ]
+    fetches = (reads.count(Part.PLACE), reads.count(Part.ROW)) if problem.block else (0, 0)
+    return replace(problem, fetches=fetches)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ class _Emitter:
             ceil_div(problem.m, tile.rows),
             problem.count * tile.shares,
         )
-        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile)
+        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
         if tile.launches(self.target) == 1:
@@ -171,41 +180,17 @@ class _Emitter:
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
     def _store_struct(self) -> str:
-        """What hands results to the store function: single ones, and blocks of consecutive rows."""
+        """What hands results to the store function: single ones, or blocks of consecutive rows."""
         fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
-        outer, row, column = self.problem.place
-        head = "  __device__ __forceinline__ void operator()(int share, int m, int n,"
-        if not any(self.store.single):
+        if self.problem.block:
+            body = block_methods(self.store, self.problem, self.group)
+        else:
+            outer, row, column = self.problem.place
             passed = ", ".join(f"buffer{i}" for i in range(len(fields)))
             call = f"{self.store.name}({passed}, {outer}, {row}, {column}, value);"
-            body = [f"{head} float value) const {{", f"{_PROBLEM}    {call}", "  }"]
-        else:
-            body = [f"{head} const float (&values)[Problem::OUT_BLOCK]) const {{", *self._block_body(), "  }"]
+            head = f"{DEVICE} void operator()(int share, int m, int n, float value) const {{"
+            body = [head, PROBLEM_NUMBER, f"    {call}", "  }"]
         return "\n".join(["struct Store {", *fields, *body, "};", ""])
-
-    def _block_body(self) -> list[str]:
-        """Load the blocks that are read, compute each element, store the blocks that are written."""
-        store, group, block = self.store, self.group, self.problem.block
-        outer, row, column = self.problem.place
-        shape = group.writes[0].shape
-        pixels = prod(shape[2:])
-        lines = [
-            f"{_PROBLEM}    const int64_t place = ((int64_t)({outer}) * {shape[1] // block}"
-            f" + ({row}) / {block}) * {pixels} + {column};"
-        ]
-        passed: list[str] = []
-        for i, (kind, single) in enumerate(zip(store.types, store.single, strict=True)):
-            passed.append(f"block{i}.at + r" if single else f"buffer{i}")
-            if single:
-                blocks = f"((Block<{kind}, {block}>*)buffer{i})[place]"
-                read = store.arguments[i] < group.inputs
-                lines.append(f"    Block<{kind}, {block}> block{i}{f' = {blocks}' if read else ''};")
-        call = f"{store.name}({', '.join(passed)}, {outer}, {row} + r, {column}, values[r]);"
-        lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
-        for i, (kind, single) in enumerate(zip(store.types, store.single, strict=True)):
-            if single and store.arguments[i] >= group.inputs:
-                lines.append(f"    ((Block<{kind}, {block}>*)buffer{i})[place] = block{i};")
-        return lines
 
     def _constants(self, tile: Tile) -> str:
         problem, gather = self.problem, self.problem.gather
@@ -223,6 +208,8 @@ class _Emitter:
             "B_ROUNDED": int(problem.right in packed),
             "ALIGNED": int(sure),
             "OUT_BLOCK": problem.block,
+            "PLACES": problem.fetches[0],
+            "ROW_READS": problem.fetches[1],
             "CHANNELS": gather.channels,
             "ROW": gather.row,
             "TAPS": gather.taps,

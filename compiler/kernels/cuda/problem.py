@@ -72,8 +72,8 @@ class Problem:
 
     A's rows begin `a_row` elements apart, B's `b_row` where it has the form ROWS. The offsets are C
     expressions of the problem's number z, the place (outer, row, column) of an element C
-    expressions of z, m and n. `packed` are the reads that are laid out beforehand. `block` is how
-    many rows lie together in the result.
+    expressions of z, m and n. `block` is how many rows lie together in the result. `fetches` counts
+    what the results depend on and is copied beforehand: blocks of their place, and of their row.
     """
 
     m: int
@@ -92,6 +92,7 @@ class Problem:
     place: tuple[str, str, str]
     packings: tuple[tuple[int, str], ...] = ()
     block: int = 0
+    fetches: tuple[int, int] = (0, 0)
 
     @property
     def element_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """What follows a contraction in its group, as a CUDA function that stores one element's results."""
 
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
 from typing import Any
 
@@ -30,19 +31,32 @@ _PASSES = [
 _QUALIFIERS = 'extern "C" __global__ void'
 
 
+class Part(Enum):
+    """What a store function reads or writes of a buffer: any of it, its place, its row."""
+
+    ANY = 0
+    PLACE = 1
+    ROW = 2
+
+
 @dataclass(frozen=True)
 class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
-    `arguments` index the task's buffers; `types` are their C types. Of the buffers that are
-    `single` it wants the address of the one element that belongs to the place.
+    `arguments` index the task's buffers; `types` are their C types. `parts` says which part of a
+    buffer belongs to the place: of a PLACE or ROW it wants the address of the one element.
     """
 
     name: str
     text: str
     arguments: tuple[int, ...]
     types: tuple[str, ...]
-    single: tuple[bool, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def by_block(self) -> bool:
+        """Whether it can be given consecutive rows that are loaded and stored together."""
+        return Part.PLACE in self.parts
 
 
 def store_function(
@@ -62,9 +76,9 @@ def store_function(
         statement = _store_product(around, product, place, value)
     else:
         statement = _store_image(around, place, value)
-    single = _singles(around, group, statement, place, block) if block else []
-    statement = _by_element(statement, single) if single else statement
-    return _function(f"{group.name}_store", around, statement, [*place, value], single, target)
+    parts = _parts(around, group, statement, place, block) if block else {}
+    statement = _by_element(statement, list(parts)) if parts else statement
+    return _function(f"{group.name}_store", around, statement, [*place, value], parts, target)
 
 
 def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
@@ -102,22 +116,31 @@ def _addend(around: Surroundings, at: list[Any]) -> Any:
     return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
-def _singles(
+def _parts(
     around: Surroundings, group: Group, statement: Stmt, place: list[Var], block: int
-) -> list[Var]:
-    """The buffers that are accessed nowhere but at the place of the sum, in channel blocks."""
+) -> dict[Var, Part]:
+    """The buffers that are accessed nowhere but at the place of the sum, or in its row.
+
+    The former have their channels in blocks; the latter are weights, which begin at multiples of
+    16 bytes.
+    """
     (outer, channel, pixel), shape = place, around.shape
     pixels, analyzer = prod(shape[2:]), Analyzer()
     analyzer.bind(outer, Range(0, shape[0]))
     at = ((outer * (shape[1] // block) + channel // block) * pixels + pixel) * block + channel % block
+    found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
-    pairs = zip(around.buffers, infos, strict=True)
-    found = [b for b, t in pairs if t.block == block and t.shape == shape]
+    for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):
+        if info.block == block and info.shape == shape:
+            found[buffer] = Part.PLACE
+        elif i < group.inputs and group.weights[i] and info.nbytes == shape[1] * 4:
+            found[buffer] = Part.ROW
 
     def visit(access: Any) -> None:
         buffer = _buffer_of(access)
-        if not analyzer.can_prove_equal(access.indices[0], at):
-            found[:] = [b for b in found if not b.same_as(buffer)]
+        index = {Part.PLACE: at, Part.ROW: channel}.get(found.get(buffer, Part.ANY))
+        if index is None or not analyzer.can_prove_equal(access.indices[0], index):
+            found.pop(buffer, None)
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
     return found
@@ -146,7 +169,7 @@ def _function(
     around: Surroundings,
     statement: Stmt,
     scalars: list[Var],
-    single: list[Var],
+    parts: dict[Var, Part],
     target: CudaTarget,
 ) -> StoreFunction:
     used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
@@ -160,8 +183,8 @@ def _function(
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
     numbers = [around.buffers.index(buffer) for buffer in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
-    alone = tuple(any(b.same_as(s) for s in single) for b in used)
-    return StoreFunction(name, text, tuple(numbers), types, alone)
+    own = tuple(parts.get(b, Part.ANY) for b in used)
+    return StoreFunction(name, text, tuple(numbers), types, own)
 
 
 def c_type(dtype: str) -> str:
