@@ -127,6 +127,7 @@ def _parts(
     (outer, channel, pixel), shape = place, around.shape
     pixels, analyzer = prod(shape[2:]), Analyzer()
     analyzer.bind(outer, Range(0, shape[0]))
+    analyzer.bind(pixel, Range(0, pixels))
     at = ((outer * (shape[1] // block) + channel // block) * pixels + pixel) * block + channel % block
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
@@ -143,7 +144,7 @@ def _parts(
             found.pop(buffer, None)
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
-    return found
+    return found if Part.PLACE in found.values() else {}
 
 
 def _buffer_of(access: Any) -> Var:
