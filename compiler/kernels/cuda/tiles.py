@@ -93,12 +93,14 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
-    """Dynamic shared memory of a block: its stages, then its results in their place, and fetches."""
+    """Dynamic shared memory of a block: stages, whose place results take, and fetches."""
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(problem, tile, target)
+    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(
+        problem, tile, target
+    )
 
 
 def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
