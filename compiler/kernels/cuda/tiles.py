@@ -22,7 +22,6 @@ SHAPES = (
     (64, 128, 32, 64),
     (128, 64, 32, 32),
     (128, 64, 64, 32),
-    (128, 128, 64, 64),
     (128, 128, 64, 32),
     (128, 128, 32, 64),
 )
@@ -38,33 +37,36 @@ CLUSTER, CLUSTER_CAPABILITY = 8, 90
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
 
+TABLE_DEPTH = 1024
+"""Up to this many k, a table of taps is kept in shared memory; see LineCopies."""
+
 WARPS, REGISTERS = 64, 65536
 """Warps and registers of a processor."""
 
-START_US, WAVE_US, SHARE_US = 0.84, 0.65, 2.8
+START_US, WAVE_US, SHARE_US = 0.95, 0.39, 0.42
 """Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
 
-CLUSTER_US, MEMBER_US = 0.75, 0.32
+CLUSTER_US, MEMBER_US = 0.77, 0.35
 """Adding shares within a cluster, and for each of its blocks."""
 
-STEP_US, WARP_US = 0.086, 0.0055
+STEP_US, WARP_US = 0.093, 0.0085
 """What a step takes at least, and for each warp that waits at its barrier."""
 
-RATES = {"fp32": 0.1e6, "tf32": 0.645e6, "fp16": 1.2e6, "bf16": 1.2e6}
+RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.3e6, "bf16": 1.3e6}
 """Multiply-adds a microsecond of one processor when operands are in shared memory."""
 
-FRAGMENT_BYTES, LINE_ELEMENTS = 0.41e6, 0.35e6
+FRAGMENT_BYTES, LINE_ELEMENTS = 1.3e6, 0.2e6
 """Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
 that it copies there one by one."""
 
-CACHE_BYTES, REUSE = 4.2e6, 0.76
+CACHE_BYTES, REUSE = 4.2e6, 0.72
 """Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
 they do, since taps overlap in the first level."""
 
-RESULT_BYTES = 11.4e3
+RESULT_BYTES = 9.9e3
 """Bytes of results a microsecond that one processor stores."""
 
-SHARES_BYTES = 3e6
+SHARES_BYTES = 7.6e6
 """Bytes a microsecond that shares of a second launch take."""
 
 
@@ -114,6 +116,12 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     )
 
 
+def shared_room(problem: Problem, target: CudaTarget) -> int:
+    """Most dynamic shared memory of one block, beside a table of taps."""
+    table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
+    return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
+
+
 def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """Shared memory of what the results depend on."""
     places, rows = problem.fetches
@@ -141,14 +149,15 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
         for shares in SHARES:
             tile = Tile(*shape, shares)
             whole = ceil_div(steps, shares) * (shares - 1) < steps
-            if whole and shared_bytes(problem, tile, target) <= target.shared_bytes:
+            if whole and shared_bytes(problem, tile, target) <= shared_room(problem, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
 
 
 def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """As many stages as steps can use without keeping blocks from running at once."""
     fewest, most = STAGES
-    room = target.shared_bytes // resident_blocks(problem, tile, target) - RESERVED
+    taken = target.shared_bytes - shared_room(problem, target)
+    room = target.shared_bytes // resident_blocks(problem, tile, target) - taken
     room -= fetch_bytes(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
@@ -164,7 +173,10 @@ def resident_blocks(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
     room = min(
-        target.shared_bytes // (shared_bytes(problem, tile, target) + RESERVED),
+        target.shared_bytes
+        // (
+            shared_bytes(problem, tile, target) + target.shared_bytes - shared_room(problem, target)
+        ),
         WARPS // warps,
         REGISTERS // (tile.threads * registers),
     )
