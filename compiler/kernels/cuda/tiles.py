@@ -59,6 +59,9 @@ FRAGMENT_BYTES, LINE_ELEMENTS = 1.3e6, 0.2e6
 """Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
 that it copies there one by one."""
 
+SCATTERED_CHUNKS = 1.1e3
+"""Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
+
 CACHE_BYTES, REUSE = 4.2e6, 0.72
 """Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
 they do, since taps overlap in the first level."""
@@ -197,6 +200,10 @@ def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
     if problem.form is Form.LINES and not problem.contiguous:
         return max(products, loaded, problem.step * tile.columns / LINE_ELEMENTS)
+    gather = problem.gather
+    if problem.form is Form.BLOCKS and gather.taps > 1 and gather.channels % problem.step:
+        chunks = tile.columns * STEP_BYTES / 16
+        return max(products, loaded, chunks / SCATTERED_CHUNKS)
     return max(products, loaded)
 
 
