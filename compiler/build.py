@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.units import graphs_of
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
@@ -109,6 +110,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
     graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
+    set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
     runner.run(module, graph_passes)
@@ -188,6 +190,12 @@ def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
             (directory / f"{name}.cu").write_text(text)
     except OSError as error:
         raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error
+
+
+def set_target(module: ModuleOp, target: str) -> None:
+    """Record on each graph what it is compiled for: one pipeline's passes act by it."""
+    for graph in graphs_of(module):
+        graph.target = StringAttr(target)
 
 
 def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
