@@ -6,6 +6,7 @@ from compiler.passes.assign_streams import AssignStreams
 from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.fuse import Fuse
+from compiler.passes.fuse_attention import FuseAttention
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.order_launches import OrderLaunches
@@ -14,6 +15,7 @@ from compiler.passes.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
+    FuseAttention,
     Fuse,
     Partition,
     AssignStreams,

@@ -1,5 +1,6 @@
 """Building one CUDA kernel, from group to KernelSpec."""
 
+from compiler.kernels.cuda.attention import attention_kernel
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import check_resources
@@ -37,7 +38,7 @@ def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    kernel = contraction_kernel(group, target)
+    kernel = attention_kernel(group, target) or contraction_kernel(group, target)
     if kernel is not None:
         return kernel
     device = split_device(schedule_generic(group), group.name, target)

@@ -52,7 +52,7 @@ def store_function(group: Group, anchor: Operator, target: CudaTarget) -> StoreF
         statement = _store_product(around, product, place, value)
     else:
         statement = _store_image(around, place, value)
-    return _function(f"{group.name}_store", around, statement, [*place, value], target)
+    return device_function(f"{group.name}_store", around, statement, [*place, value], target)
 
 
 def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
@@ -90,9 +90,10 @@ def _addend(around: Surroundings, at: list[Any]) -> Any:
     return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
-def _function(
+def device_function(
     name: str, around: Surroundings, statement: Stmt, scalars: list[Var], target: CudaTarget
 ) -> StoreFunction:
+    """A statement on buffers of a group and some scalars as a device function."""
     used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
     pointers = [Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
     declared = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
@@ -114,5 +115,5 @@ def c_type(dtype: str) -> str:
         "float16": "half",
         "bfloat16": "nv_bfloat16",
     }
-    special |= {"bool": "signed char", "int32": "int", "int64": "int64_t", "int8": "signed char"}
+    special |= {"bool": "bool", "int32": "int", "int64": "int64_t", "int8": "signed char"}
     return special.get(dtype, f"{dtype}_t")

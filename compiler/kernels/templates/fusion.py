@@ -85,6 +85,10 @@ class Surroundings:
         present = len(self.operands) > 2 and self.operands[2] is not None
         return self.operand(2, indices) if present else None
 
+    def result(self, value: Any, indices: Sequence[Any]) -> Any:
+        """The element of the first result that follows from an element of the anchor's."""
+        return self._value(self.results[0], indices, value, None)
+
     def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
         """Store the element of every result that follows from an element of the anchor's."""
         return self._store(value, list(indices), None)
