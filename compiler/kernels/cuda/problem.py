@@ -90,6 +90,8 @@ def read_problem(group: Group, anchor: Operator) -> Problem | None:
         return None
     if any(i is None or i >= group.inputs for i in anchor.inputs[:2]):
         return None
+    if any(group.values[i].block for i in anchor.inputs[:2] if i is not None):
+        return None
     if anchor.type in ("MatMul", "Gemm"):
         return product_problem(group, anchor)
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
