@@ -3,6 +3,7 @@
 from xdsl.passes import ModulePass
 
 from compiler.passes.assign_streams import AssignStreams
+from compiler.passes.batch_products import BatchProducts
 from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.fuse import Fuse
@@ -15,6 +16,7 @@ from compiler.passes.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
+    BatchProducts,
     FuseAttention,
     Fuse,
     Partition,

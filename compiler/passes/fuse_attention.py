@@ -10,9 +10,13 @@ from xdsl.passes import ModulePass
 
 from compiler.analysis.attention import find_attentions
 from compiler.analysis.network import read_network
+from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.passes.group_maker import make_group
+
+TARGETS = ("cuda",)
+"""Kinds of targets whose kernels can be a whole attention."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,9 @@ class FuseAttention(ModulePass):
     """Group softmax(Q K^T) V into one kernel, with scales and masks in between and the transposes
     and slices that lay out its operands and its result.
 
-    Requires: nothing; best before `fuse`, after `canonicalize`. Ensures: every attention that
-    `compiler.analysis.attention` finds is a group of its own.
+    Requires: nothing; best before `fuse`, after `canonicalize`. Ensures: in a graph for a target
+    with such kernels (cuda), every attention that `compiler.analysis.attention` finds is a group
+    of its own; other graphs stay as they are.
 
         %4 = dataflow.op "Transpose" (%k) ...
         %5 = dataflow.op "MatMul" (%q, %4) ...
@@ -36,7 +41,8 @@ class FuseAttention(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            _fuse(graph)
+            if target_kind(graph) in TARGETS:
+                _fuse(graph)
 
 
 def _fuse(graph: GraphOp) -> None:

@@ -26,6 +26,9 @@ PIECE = 16
 WARPS = 8
 """Most warps of a block of one tile of rows; blocks of two tiles have half as many."""
 
+ROOM = 64
+"""Columns of the largest head of which registers hold two tiles."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -44,17 +47,20 @@ def attention_kernel(
         return None
     attention = found[0]
     sources = (attention.query, attention.key, attention.value)
-    whole = group.outputs == (attention.result.source,)
-    if not whole or any(operand.source >= group.inputs for operand in sources):
+    places = [*(operand.source for operand in sources), attention.result.source]
+    inside = group.outputs != (places[-1],) or max(places[:-1]) >= group.inputs
+    if inside or any(group.values[place].block for place in places):
         return None
     return _Emitter(group, attention, target, block or choose_block(attention, target)).kernel()
 
 
 def choose_block(attention: Attention, target: CudaTarget) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks."""
-    rows, columns = attention.query.window.shape[-2], attention.key.window.shape[-1]
+    rows, depth = attention.query.window.shape[-2:]
+    columns, width = attention.value.window.shape[-2:]
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
-    tiles = 2 if problems * ceil_div(rows, PIECE) > 2 * processors else 1
+    fits = target.precision != "fp32" and max(depth, width) <= ROOM
+    tiles = 2 if fits and problems * ceil_div(rows, PIECE) > 2 * processors else 1
     return Block(tiles, min(ceil_div(columns, PIECE), WARPS // tiles))
 
 
