@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
-from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 
@@ -78,6 +78,7 @@ class GraphNetwork:
     constants: Mapping[int, NDArray[Any]]
     outputs: Sequence[int]
     operations: Sequence[OperatorOp]
+    weights: frozenset[int]
 
 
 def read_network(graph: GraphOp) -> GraphNetwork:
@@ -86,6 +87,7 @@ def read_network(graph: GraphOp) -> GraphNetwork:
     values: list[GraphValue] = []
     constants: dict[int, NDArray[Any]] = {}
     operations: list[OperatorOp] = []
+    weights: set[int] = set()
     outputs: list[int] = []
     for value in graph.body.block.args:
         _number(value, numbers, values)
@@ -98,8 +100,10 @@ def read_network(graph: GraphOp) -> GraphNetwork:
             _number(value, numbers, values)
         if isinstance(op, ConstantOp):
             constants[numbers[op.output]] = attribute_to_array(op.value)
+        elif isinstance(op, WeightOp):
+            weights.add(numbers[op.output])
     nodes = [_node(op, numbers) for op in operations]
-    return GraphNetwork(nodes, values, constants, outputs, operations)
+    return GraphNetwork(nodes, values, constants, outputs, operations, frozenset(weights))
 
 
 def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:

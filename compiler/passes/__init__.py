@@ -10,6 +10,7 @@ from compiler.passes.fuse import Fuse
 from compiler.passes.fuse_attention import FuseAttention
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
+from compiler.passes.merge_branches import MergeBranches
 from compiler.passes.order_launches import OrderLaunches
 from compiler.passes.partition import Partition
 from compiler.passes.plan_memory import PlanMemory
@@ -17,6 +18,7 @@ from compiler.passes.plan_memory import PlanMemory
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
     BatchProducts,
+    MergeBranches,
     FuseAttention,
     Fuse,
     Partition,
