@@ -79,13 +79,15 @@ class _Finder:
         return 1 if node.type == "Conv" else len(self.shape(node.outputs[0])) - 1
 
     def family(self, anchors: Sequence[int]) -> Family | None:
-        """The family of some anchors with what follows each alike, if it has two branches."""
+        """The largest family of some anchors with what follows each, if it has two branches."""
         axis = self.axis(self.network.operators[anchors[0]])
-        chains = [[anchor, *self.followers(anchor, axis)] for anchor in anchors]
-        usable = [chain for chain in chains if self.is_free(chain[-1], axis)]
-        kinds = [[self.follower_key(i) for i in chain[1:]] for chain in usable]
-        same = [chain for chain, kind in zip(usable, kinds, strict=True) if kind == kinds[0]]
-        return Family(tuple(map(tuple, same)), axis) if len(same) > 1 else None
+        alike: dict[Hashable, list[tuple[int, ...]]] = {}
+        for anchor in anchors:
+            chain = (anchor, *self.followers(anchor, axis))
+            if self.is_free(chain[-1], axis):
+                alike.setdefault(tuple(map(self.follower_key, chain[1:])), []).append(chain)
+        most = max(alike.values(), key=len, default=[])
+        return Family(tuple(most), axis) if len(most) > 1 else None
 
     def followers(self, anchor: int, axis: int) -> Iterator[int]:
         """The elementwise operators behind an anchor that need nothing but weights and scalars."""
