@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tvm import tirx
 from tvm.ir import PrimType, Var
 
 from compiler.analysis.attention import Attention, find_attentions
 from compiler.analysis.strides import Strided
+from compiler.analysis.windows import Operand
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import StoreFunction, c_type, device_function
+from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div
 from compiler.kernels.group import Group
@@ -76,27 +76,25 @@ class _Emitter:
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
         score, name = self._score(), f"{self.group.name}_0"
-        operands = [self.attention.query, self.attention.key, self.attention.value]
-        numbers = [operand.source for operand in operands]
-        result = len(self.group.reads)
+        sources = tuple(operand.source for operand in self._operands()[:3])
         text = "\n".join(
             [
                 header("instructions"),
                 header("attention"),
                 score.text,
                 self._constants(),
-                self._score_struct(score),
-                self._function(name, score, result),
+                value_struct("Score", score, "int outer, int row, int column, float product"),
+                self._function(name, score),
             ]
         )
-        arguments = (*numbers, result, *(i for i in score.arguments if i != result))
+        arguments = (*sources, len(self.group.reads), *score.arguments)
         rows = self.attention.query.window.shape[-2]
         grid = (ceil_div(rows, PIECE * self.block.tiles), prod(self.attention.batch), 1)
         launch = Launch(name, arguments, grid, (self.block.warps * 32, 1, 1), self._shared_bytes())
         return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
 
     def _score(self) -> StoreFunction:
-        """What the softmax sees of one product, written to the place of the first result."""
+        """What the softmax sees of one product."""
         attention, operators = self.attention, self.group.operators
         first = operators[attention.first]
         seen = operators[attention.softmax].inputs[0]
@@ -107,47 +105,23 @@ class _Emitter:
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         at = [*unflatten_index(z, self.attention.batch), row, column]
-        statement: Any = tirx.BufferStore(around.writes[0], around.result(value, at), [0])
+        score = around.result(value, at)
         name = f"{self.group.name}_score"
-        return device_function(name, around, statement, [*place, value], self.target)
+        return value_function(name, around, score, [*place, value], self.target)
 
-    def _score_struct(self, score: StoreFunction) -> str:
-        result = len(self.group.reads)
-        own = [(i, n, k) for i, (n, k) in enumerate(zip(score.arguments, score.types, strict=True))]
-        fields = [f"  {kind}* buffer{i};" for i, n, kind in own if n != result]
-        passed = "".join(f"&result, " if n == result else f"buffer{i}, " for i, n, _ in own)
-        return "\n".join(
-            [
-                "struct Score {",
-                *fields,
-                "  __device__ __forceinline__ float operator()(int z, int row, int column,"
-                " float product) const {",
-                "    float result;",
-                f"    {score.name}({passed}z, row, column, product);",
-                "    return result;",
-                "  }",
-                "};",
-                "",
-            ]
-        )
-
-    def _function(self, name: str, score: StoreFunction, result: int) -> str:
+    def _function(self, name: str, score: StoreFunction) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
-        buffers = [
-            (f"{kind}* buffer{i}", f"buffer{i}")
-            for i, (number, kind) in enumerate(zip(score.arguments, score.types, strict=True))
-            if number != result
-        ]
+        names = [f"buffer{i}" for i in range(len(score.types))]
         given = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
-        given += [f"{types[3]}* o", *(declared for declared, _ in buffers)]
-        passed = ", ".join(own for _, own in buffers)
+        given += [f"{types[3]}* o"]
+        given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
         return (
             f'extern "C" __global__ void __launch_bounds__({self.block.warps * 32})'
             f" {name}({', '.join(given)}) {{\n"
-            f"  attend<Problem>(q, k, v, o, Score{{{passed}}});\n}}\n"
+            f"  attend<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
 
-    def _operands(self) -> tuple[Any, ...]:
+    def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
         attention = self.attention
         return attention.query, attention.key, attention.value, attention.result
 

@@ -1,12 +1,13 @@
 """What follows a contraction in its group, as a CUDA function that stores one element's results."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import IRModule, s_tir, tirx
 from tvm.ir import PointerType, PrimType, Var
 from tvm.ir.transform import Sequential
-from tvm.tirx import PrimFunc, SeqStmt, Stmt
+from tvm.tirx import BufferStore, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
 from compiler.kernels.cuda.lower import DEVICE_CALL, device_target
@@ -16,7 +17,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.launches import buffers_of
 from compiler.kernels.lowering import unflatten_index
 from compiler.kernels.templates.fusion import Surroundings
-from compiler.kernels.templates.loops import variable
+from compiler.kernels.templates.loops import buffer, variable
 from compiler.kernels.templates.matmul import Product, read_product
 
 _PASSES = [
@@ -90,21 +91,60 @@ def _addend(around: Surroundings, at: list[Any]) -> Any:
     return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
-def device_function(
-    name: str, around: Surroundings, statement: Stmt, scalars: list[Var], target: CudaTarget
+def value_function(
+    name: str, around: Surroundings, value: Any, scalars: list[Var], target: CudaTarget
 ) -> StoreFunction:
-    """A statement on buffers of a group and some scalars as a device function."""
-    used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
-    pointers = [Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
-    declared = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
+    """A float that depends on a group's buffers and some scalars as a device function.
+
+    Its first argument is where the float goes; `arguments` leave that out.
+    """
+    result = buffer("result", 1, "float32")
+    statement = BufferStore(result, value, [0])
+    return device_function(name, around, statement, scalars, target, [result])
+
+
+def device_function(
+    name: str,
+    around: Surroundings,
+    statement: Stmt,
+    scalars: list[Var],
+    target: CudaTarget,
+    results: Sequence[Var] = (),
+) -> StoreFunction:
+    """A statement on buffers of a group and some scalars; its `results` come first."""
+    used = [found for found in buffers_of(statement) if found in around.buffers]
+    passed = [*results, *used]
+    pointers = [
+        Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
+    ]
+    declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
     function = PrimFunc([*pointers, *scalars], SeqStmt([*declared, statement]))
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
-    numbers = [around.buffers.index(buffer) for buffer in used]
+    numbers = [around.buffers.index(found) for found in used]
     return StoreFunction(name, text, tuple(numbers), tuple(c_type(str(b.dtype)) for b in used))
+
+
+def value_struct(name: str, function: StoreFunction, scalars: str) -> str:
+    """A struct of a value function's buffers that gives its value; `scalars` are C parameters."""
+    names = [f"buffer{i}" for i in range(len(function.types))]
+    passed = ", ".join(["&result", *names, *(part.split()[-1] for part in scalars.split(","))])
+    return "\n".join(
+        [
+            f"struct {name} {{",
+            *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
+            f"  __device__ __forceinline__ float operator()({scalars}) const {{",
+            "    float result;",
+            f"    {function.name}({passed});",
+            "    return result;",
+            "  }",
+            "};",
+            "",
+        ]
+    )
 
 
 def c_type(dtype: str) -> str:
