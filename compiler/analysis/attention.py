@@ -11,6 +11,7 @@ from compiler.analysis.windows import FLOATS, Operand, trace_operand
 MOST_COLUMNS = 128
 """The largest head: columns of Q and K, and of V, that kernels keep in registers."""
 
+
 @dataclass(frozen=True)
 class Attention:
     """Values and operators are numbers of the network's.
@@ -121,7 +122,7 @@ class _Finder:
         return replace(found, window=window)
 
     def result(self, value: int) -> Operand:
-        """The product's result as a window of what comes of it by renaming, transposing, rounding."""
+        """The product's result as a window of what it becomes by renaming, moving and rounding."""
         last, path, moved = value, list[int](), list[int]()
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]

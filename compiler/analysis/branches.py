@@ -35,13 +35,9 @@ def find_families(network: GraphNetwork, products: bool, convolutions: bool) -> 
 
 
 def weight_axis(node: GraphNode, operand: int) -> int:
-    """The axis of an anchor's weight, or of a bias or addend, that counts results."""
-    if operand != 1:
-        return 0
-    along_columns = node.type == "MatMul" or (
-        node.type == "Gemm" and not node.attributes.get("transB", 0)
-    )
-    return 1 if along_columns else 0
+    """The axis of a weight that counts results, of an anchor or of an operator behind it."""
+    columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes.get("transB"))
+    return 1 if operand == 1 and columns else 0
 
 
 class _Finder:
@@ -61,7 +57,7 @@ class _Finder:
         shapes = [self.shape(v) for v in weights]
         if None in weights or not self.network.weights.issuperset(weights):
             return None
-        if node.type != "Conv" and len(shapes[0]) != 2 or any(len(s) != 1 for s in shapes[1:]):
+        if (node.type != "Conv" and len(shapes[0]) != 2) or any(len(s) != 1 for s in shapes[1:]):
             return None
         if self.shape(node.outputs[0])[self.axis(node)] < 2 or node.inputs[0] in weights:
             return None
@@ -86,7 +82,7 @@ class _Finder:
             chain = (anchor, *self.followers(anchor, axis))
             if self.is_free(chain[-1], axis):
                 alike.setdefault(tuple(map(self.follower_key, chain[1:])), []).append(chain)
-        most = max(alike.values(), key=len, default=[])
+        most = max(alike.values(), key=len, default=list[tuple[int, ...]]())
         return Family(tuple(most), axis) if len(most) > 1 else None
 
     def followers(self, anchor: int, axis: int) -> Iterator[int]:

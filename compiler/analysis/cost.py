@@ -31,7 +31,13 @@ CPU = Device(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=
 """One core of a current server CPU with 256-bit vectors, and its share of the last-level cache."""
 
 
-GPU = Device(flops_per_ns=60_000.0, bytes_per_ns=4_000.0, launch_ns=2_000, cache_bytes=50 << 20, operators=128)
+GPU = Device(
+    flops_per_ns=60_000.0,
+    bytes_per_ns=4_000.0,
+    launch_ns=2_000,
+    cache_bytes=50 << 20,
+    operators=128,
+)
 """A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
 
 DEVICES = {"cuda": GPU}

@@ -2,9 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
-from operator import or_
 
 from compiler.analysis.network import Network, Node, producers_of
 
@@ -93,4 +91,7 @@ class _Order:
 
 
 def _union(sets: Iterable[int]) -> int:
-    return reduce(or_, sets, 0)
+    total = 0
+    for each in sets:
+        total |= each
+    return total

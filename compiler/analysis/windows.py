@@ -36,7 +36,7 @@ def _expand(network: Network, node: Node, window: Strided, output: int) -> Strid
 
 
 def _split(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
-    axis = node.attributes.get("axis", 0) % len(window.shape)
+    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     extents = [network.values[value].shape[axis] for value in node.outputs]
     place = node.outputs.index(output)
     return window.sliced(axis, sum(extents[:place]), extents[place])
@@ -47,7 +47,7 @@ def _gather(network: Network, node: Node, window: Strided, output: int) -> Strid
     index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
     if index is None or index.size != 1:
         return None
-    axis = node.attributes.get("axis", 0) % len(window.shape)
+    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     picked = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
     return picked.reshaped(network.values[output].shape)
 

@@ -13,7 +13,7 @@ from compiler.analysis.network import read_network
 from compiler.analysis.shared_matrices import find_stacks
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
-from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
 from compiler.passes.reorder import restore_order

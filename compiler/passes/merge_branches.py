@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.analysis.branches import Family, find_families, weight_axis
@@ -62,26 +62,32 @@ class MergeBranches(ModulePass):
 
 def _join(network: GraphNetwork, family: Family) -> None:
     """Replace branches by one, and their results by parts of its result."""
-    places = [[network.operations[i] for i in place] for place in zip(*family.branches, strict=True)]
-    whole = places[0][0].inputs[0]
+    places = [
+        [network.operations[branch[place]] for branch in family.branches]
+        for place in range(len(family.branches[0]))
+    ]
+    before, whole = [op.inputs[0] for op in places[0]], places[0][0].inputs[0]
     for place, branches in enumerate(places):
-        before = None if place == 0 else places[place - 1][0].outputs[0]
         node = network.operators[family.branches[0][place]]
-        axes = [weight_axis(node, i) if place == 0 else 0 for i in range(len(node.inputs))]
         operands = [
-            whole if (i == 0 if before is None else value is before) else _operand(branches, i, axis)
-            for i, (value, axis) in enumerate(zip(branches[0].inputs, axes, strict=True))
+            whole if value is before[0] else _operand(branches, i, weight_axis(node, i))
+            for i, value in enumerate(branches[0].inputs)
         ]
+        before = [op.outputs[0] for op in branches]
         whole = _insert(branches[0], operands, _joined_type(branches, family.axis))
+    _hand_out(places[-1], whole, family.axis)
+    for op in (op for operations in reversed(places) for op in operations):
+        op.detach()
+        op.erase()
+
+
+def _hand_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
+    """Put parts of the joined result in the place of the branches' results."""
     first = 0
-    for last in places[-1]:
-        extent = shape_of(last.outputs[0].type)[family.axis]
-        _replace(last, whole, family.axis, first, first + extent)
+    for op in branches:
+        extent = shape_of(op.outputs[0].type)[axis]
+        _replace(op, whole, axis, first, first + extent)
         first += extent
-    for operations in reversed(places):
-        for op in operations:
-            op.detach()
-            op.erase()
 
 
 def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAValue:
@@ -98,13 +104,13 @@ def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAVal
     return joined.output
 
 
-def _joined_type(branches: Sequence[OperatorOp], axis: int):
+def _joined_type(branches: Sequence[OperatorOp], axis: int) -> Attribute:
     shape = list(shape_of(branches[0].outputs[0].type))
     shape[axis] = sum(shape_of(op.outputs[0].type)[axis] for op in branches)
     return tensor_type(dtype_of(branches[0].outputs[0].type), tuple(shape))
 
 
-def _insert(like: OperatorOp, operands: Sequence[SSAValue], type) -> SSAValue:
+def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> SSAValue:
     op = OperatorOp(like.type_name, operands, [type], like.attributes, like.node_name)
     _before(like, op)
     return op.outputs[0]

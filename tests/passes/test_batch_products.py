@@ -1,5 +1,6 @@
 """Which products are stacked, and that nothing else changes."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,13 @@ def test_all_steps_of_a_layer_are_one():
     for layer in range(3):
         matrix, bias = build.weight(whole((SIZE, SIZE), layer)), build.weight(whole((SIZE,), 7))
         values = [build.op("Gemm", v, matrix, bias, shape=(1, SIZE), transB=1) for v in values]
-        values = [values[0], *(build.op("Add", a, b, shape=(1, SIZE)) for a, b in zip(values, values[1:], strict=False))]
+        values = [
+            values[0],
+            *(
+                build.op("Add", a, b, shape=(1, SIZE))
+                for a, b in pairwise(values)
+            ),
+        ]
     inputs = {f"x{i}": whole((1, SIZE), i) for i in range(5)}
     graph = run(Model(build.finish(*values), build.weights, inputs), "batch-products")
     assert [shape_of(op.outputs[0].type) for op in products(graph)] == [(5, SIZE)] * 3

@@ -1,16 +1,18 @@
 """Attention becomes one group in every form, and nothing that only looks like it does."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.analysis.attention import find_attentions
 from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import extract_group
-from compiler.analysis.attention import find_attentions
-from tests.attention_models import FORMS, MASKS, Attention
+from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
 from tests.support import nodes_of, run
@@ -68,6 +70,8 @@ def test_what_others_look_at(kept: str):
     other = {"scores": scores, "weights": weights, "keys": keys}.get(kept, v)
     module = build.finish(result, build.op("Relu", other, shape=(2, 4, 4)))
     set_target(module, "cuda")
-    inputs = {n: np.random.default_rng(i).random((2, 4, 4), np.float32) for i, n in enumerate("qkv")}
+    inputs: dict[str, Any] = {
+        n: np.random.default_rng(i).random((2, 4, 4), np.float32) for i, n in enumerate("qkv")
+    }
     groups = nodes_of(run(Model(module, {}, inputs), PIPELINE))
     assert groups == ([["Transpose", "MatMul", "Softmax", "MatMul"]] if kept == "keys" else [])

@@ -11,9 +11,9 @@ from compiler.frontend.export import export_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from tests.graphs import GraphBuilder
+from tests.passes.test_batch_products import whole
 from tests.strategies import Model
 from tests.support import run
-from tests.passes.test_batch_products import whole
 
 HEADS, SIZE, ROWS = 2, 4, 3
 WIDE = HEADS * SIZE
@@ -36,7 +36,10 @@ def attention(bias: bool = True, looked_at: bool = False, target: str = "cuda") 
         if bias:
             part = build.op("Add", build.weight(whole((WIDE,), 9 + i)), part, shape=(1, ROWS, WIDE))
         parts.append(part)
-    q, k, v = (heads(build, p, perm) for p, perm in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True))
+    q, k, v = (
+        heads(build, p, perm)
+        for p, perm in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
+    )
     scores = build.op("MatMul", q, k, shape=(1, HEADS, ROWS, ROWS))
     weights = build.op("Softmax", scores, shape=(1, HEADS, ROWS, ROWS), axis=3)
     result = build.op("MatMul", weights, v, shape=(1, HEADS, ROWS, SIZE))
@@ -103,7 +106,9 @@ def test_convolutions_when_asked():
 def test_joined_weights():
     store = {"a": whole((2, 3), 1), "b": whole((1, 3), 2)}
     key = joined_key(["a", joined_key(["b", "b"], 0)], 0)
-    np.testing.assert_array_equal(weight_array(store, key), np.concatenate([store[n] for n in "abb"]))
+    np.testing.assert_array_equal(
+        weight_array(store, key), np.concatenate([store[n] for n in "abb"])
+    )
     for missing in ("c", joined_key(["c"], 0), "[1]", "1"):
         with pytest.raises(ModelError, match="is not in the store"):
             weight_array(store, missing)

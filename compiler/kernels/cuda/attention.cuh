@@ -58,6 +58,11 @@ __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&
 __device__ __forceinline__ float leading(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 __device__ __forceinline__ float trailing(float x) { return leading(x) == x ? 0.0f : x - leading(x); }
 
+template <int PRECISION>
+__device__ __forceinline__ uint32_t rounded_pair(const float* pair) {
+  return round_pair<PRECISION>(__float_as_uint(pair[0]), __float_as_uint(pair[1]));
+}
+
 // c += left * right over 16 products; `upper` and `lower` are a thread's rows of `left`. In FP32
 // both operands are sums of two TF32 numbers, of whose four products the smallest is left out.
 template <int PRECISION>
@@ -67,9 +72,9 @@ __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&up
     uint32_t a[4], b[2];
 #pragma unroll
     for (int s = 0; s < 2; s++) {
-      a[s * 2] = round_pair<PRECISION>(upper[s * 2], upper[s * 2 + 1]);
-      a[s * 2 + 1] = round_pair<PRECISION>(lower[s * 2], lower[s * 2 + 1]);
-      b[s] = round_pair<PRECISION>(right[s * 2], right[s * 2 + 1]);
+      a[s * 2] = rounded_pair<PRECISION>(upper + s * 2);
+      a[s * 2 + 1] = rounded_pair<PRECISION>(lower + s * 2);
+      b[s] = rounded_pair<PRECISION>(right + s * 2);
     }
     multiply_add<PRECISION>(c, a, b);
   } else {
@@ -88,9 +93,9 @@ __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&up
         multiply_add<TF32>(c, a, other);
       } else {
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = round_tf32(left[i]);
+        for (int i = 0; i < 4; i++) a[i] = round_tf32(__float_as_uint(left[i]));
 #pragma unroll
-        for (int i = 0; i < 2; i++) b[i] = round_tf32(right[s + i]);
+        for (int i = 0; i < 2; i++) b[i] = round_tf32(__float_as_uint(right[s + i]));
       }
       multiply_add<TF32>(c, a, b);
     }

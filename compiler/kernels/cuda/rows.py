@@ -110,7 +110,8 @@ def _store_struct(store: StoreFunction) -> str:
         [
             "struct Store {",
             *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
-            "  __device__ __forceinline__ void operator()(int row, int column, float value) const {",
+            "  __device__ __forceinline__ void operator()"
+            "(int row, int column, float value) const {",
             f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
             "  }",
             "};",

@@ -16,7 +16,7 @@ from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
-from tests.attention_models import FORMS, MASKS, Attention
+from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.cuda.emulator import COMPILER, run
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
@@ -99,7 +99,9 @@ def test_masked_rows():
 
 
 @pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
-@pytest.mark.parametrize(("depth", "precision"), [(64, "tf32"), (64, "fp32"), (80, "fp16"), (128, "tf32")])
+@pytest.mark.parametrize(
+    ("depth", "precision"), [(64, "tf32"), (64, "fp32"), (80, "fp16"), (128, "tf32")]
+)
 def test_nothing_spills(depth: int, precision: str):
     for rows in (197, 1000):
         group, _ = attention_group(Attention("heads", "added", 1, 12, rows, 197, depth, depth))

@@ -48,7 +48,9 @@ def test_residual(shape: tuple[int, ...], axis: int, odd: bool):
     group = residual_group(shape, axis)
     kernel = rows_kernel(group, TARGET)
     assert kernel is not None
-    a, b, scale, bias = (draw(*s, seed=i) for i, s in enumerate((shape, shape, shape[axis:], shape[axis:])))
+    a, b, scale, bias = (
+        draw(*s, seed=i) for i, s in enumerate((shape, shape, shape[axis:], shape[axis:]))
+    )
     total, found = run(kernel, group, [a, b, scale, bias], 4 * odd)
     numpy.testing.assert_array_equal(total, a + b)
     axes = tuple(range(axis, 3))
@@ -56,12 +58,20 @@ def test_residual(shape: tuple[int, ...], axis: int, odd: bool):
     numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize(("type", "columns"), [("LayerNormalization", 5000), ("RMSNormalization", 70)])
+@pytest.mark.parametrize(
+    ("type", "columns"), [("LayerNormalization", 5000), ("RMSNormalization", 70)]
+)
 def test_far_from_zero(type: str, columns: int):
     """Rows whose mean is a thousand times their deviation, without a bias."""
     x, scale = draw(3, columns) + 1000 * (type == "LayerNormalization"), draw(1)
-    infos = (TensorInfo("float32", x.shape), TensorInfo("float32", (1,)), TensorInfo("float32", x.shape))
-    group = Group("one", infos, 2, (False, True), {}, (Operator(type, {"axis": -1}, (0, 1), (2,)),), (2,))
+    infos = (
+        TensorInfo("float32", x.shape),
+        TensorInfo("float32", (1,)),
+        TensorInfo("float32", x.shape),
+    )
+    group = Group(
+        "one", infos, 2, (False, True), {}, (Operator(type, {"axis": -1}, (0, 1), (2,)),), (2,)
+    )
     kernel = generate(group, TARGET)
     assert "standardise" in kernel.text, "the generic schedule took it"
     (found,) = run(kernel, group, [x, scale])

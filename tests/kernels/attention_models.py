@@ -106,7 +106,9 @@ class _Writer:
         if self.case.form == "packed":
             shape = self.constant(numpy.array([b, s, 3, h, d]))
             moved = self.op("Transpose", self.op("Reshape", "qkv", shape), perm=[2, 0, 3, 1, 4])
-            q, k, v = (self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3))
+            q, k, v = (
+                self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3)
+            )
             root = self.constant(numpy.array(2.0, "float32"))
             return self.op("Div", q, root), self.op("Transpose", k, perm=[0, 1, 3, 2]), v
         k = "k" if self.case.form == "columns" else self.op("Transpose", "k", perm=[0, 1, 3, 2])
@@ -116,7 +118,9 @@ class _Writer:
         case = self.case
         q, k, v = self.operands()
         factor = 0.5 if case.form == "packed" else 0.25
-        scores = self.op("Mul", self.op("MatMul", q, k), self.constant(numpy.array(factor, "float32")))
+        scores = self.op(
+            "Mul", self.op("MatMul", q, k), self.constant(numpy.array(factor, "float32"))
+        )
         if case.mask == "where":
             scores = self.op("Where", "m", scores, self.constant(numpy.array(-1e9, "float32")))
         elif case.mask != "none":
