@@ -6,6 +6,7 @@ from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.lower import split_device
+from compiler.kernels.cuda.pointwise import pointwise_kernel
 from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
@@ -39,7 +40,7 @@ def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    for template in (attention_kernel, contraction_kernel, rows_kernel):
+    for template in (attention_kernel, contraction_kernel, rows_kernel, pointwise_kernel):
         kernel = template(group, target)
         if kernel is not None:
             return kernel
