@@ -87,10 +87,7 @@ def test_all_steps_of_a_layer_are_one():
         values = [build.op("Gemm", v, matrix, bias, shape=(1, SIZE), transB=1) for v in values]
         values = [
             values[0],
-            *(
-                build.op("Add", a, b, shape=(1, SIZE))
-                for a, b in pairwise(values)
-            ),
+            *(build.op("Add", a, b, shape=(1, SIZE)) for a, b in pairwise(values)),
         ]
     inputs = {f"x{i}": whole((1, SIZE), i) for i in range(5)}
     graph = run(Model(build.finish(*values), build.weights, inputs), "batch-products")

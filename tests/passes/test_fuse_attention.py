@@ -12,8 +12,8 @@ from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import extract_group
-from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.graphs import GraphBuilder
+from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.strategies import Model, dataflow_graphs
 from tests.support import nodes_of, run
 

@@ -21,7 +21,6 @@ from compiler.kernels.templates.fusion import Surroundings
 from compiler.kernels.templates.loops import variable
 from compiler.schedule import Launch
 
-
 MANY = 32
 """From here on even operators with one result are better not put into one expression."""
 
