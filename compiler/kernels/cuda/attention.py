@@ -26,6 +26,9 @@ PIECE = 16
 WARPS = 8
 """Most warps of a block of one tile of rows; blocks of two tiles have half as many."""
 
+FEWEST = 4
+"""Fewest warps, even for fewer pieces of keys: all of them bring the shares together."""
+
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
 
@@ -61,7 +64,7 @@ def choose_block(attention: Attention, target: CudaTarget) -> Block:
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
     fits = target.precision != "fp32" and max(depth, width) <= ROOM
     tiles = 2 if fits and problems * ceil_div(rows, PIECE) > 2 * processors else 1
-    return Block(tiles, min(ceil_div(columns, PIECE), WARPS // tiles))
+    return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.launches import buffers_of
 from compiler.kernels.lowering import unflatten_index
 from compiler.kernels.templates.fusion import Surroundings
-from compiler.kernels.templates.loops import buffer, variable
+from compiler.kernels.templates.loops import variable
 from compiler.kernels.templates.matmul import Product, read_product
 
 _PASSES = [
@@ -177,7 +177,7 @@ def value_function(
 
     Its first argument is where the float goes; `arguments` leave that out.
     """
-    result = buffer("result", 1, "float32")
+    result = tirx.decl_buffer((1,), "float32", name="result")
     statement = BufferStore(result, value, [0])
     return device_function(name, around, statement, scalars, target, [result])
 
