@@ -94,6 +94,18 @@ def test_all_steps_of_a_layer_are_one():
     assert [shape_of(op.outputs[0].type) for op in products(graph)] == [(5, SIZE)] * 3
 
 
+def test_sets_that_would_wait_for_each_other():
+    """Of two matrices, each first used where the other's product is needed: one set only."""
+    build = GraphBuilder()
+    x, y = (build.input(name, (1, SIZE)) for name in "xy")
+    a, b = (build.weight(whole((SIZE, SIZE), i)) for i in range(2))
+    through_a, through_b = (build.op("MatMul", v, w, shape=(1, SIZE)) for v, w in ((x, a), (y, b)))
+    last = [build.op("MatMul", v, w, shape=(1, SIZE)) for v, w in ((through_a, b), (through_b, a))]
+    inputs = {name: whole((1, SIZE), i) for i, name in enumerate("xy")}
+    graph = run(Model(build.finish(*last), build.weights, inputs), "batch-products")
+    assert len(products(graph)) == 3
+
+
 def test_large_products_stay():
     build = GraphBuilder()
     values = [build.input(f"x{i}", (4, SIZE)) for i in range(2)]
