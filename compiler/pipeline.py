@@ -25,6 +25,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     canonicalize,
     batch-products,
+    merge-branches,
     fuse-attention,
     fuse,
     partition{{{partition}}},

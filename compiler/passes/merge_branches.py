@@ -26,10 +26,10 @@ class MergeBranches(ModulePass):
     """Join products or convolutions of one tensor into one of all their results.
 
     Requires: nothing; best before `fuse-attention`, as that reads the parts of a joined product
-    where they lie. Ensures: in a graph for a target with such kernels (cuda), products of one
-    tensor with constant matrices whose results only attention looks at are one; and, if asked,
-    convolutions of one image and shape whose results can be views of one. Joined weights have a
-    key that says of what.
+    where they lie. Ensures, if asked, in a graph for a target with such kernels (cuda): products of
+    one tensor with constant matrices whose results only attention looks at are one; convolutions of
+    one image and shape whose results can be views of one are one. Joined weights have a key that
+    says of what.
 
         %2 = dataflow.op "MatMul" (%0, %a) ...
         %3 = dataflow.op "MatMul" (%0, %b) ...
@@ -42,10 +42,10 @@ class MergeBranches(ModulePass):
 
     name = "merge-branches"
 
-    products: bool = True
-    """Join the products that attention reads."""
+    products: bool = False
+    """Join the products that attention reads; on one H200, streams ran them faster apart."""
     convolutions: bool = False
-    """Join convolutions."""
+    """Join convolutions; on one H200, streams ran them faster apart."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Merge the branches of every `dataflow.graph` of the module."""

@@ -49,7 +49,7 @@ def attention(bias: bool = True, looked_at: bool = False, target: str = "cuda") 
     return Model(module, build.weights, {"x": whole((1, ROWS, WIDE), 5)})
 
 
-def count(model: Model, type: str, pipeline: str = "merge-branches") -> int:
+def count(model: Model, type: str, pipeline: str = "merge-branches{products=true}") -> int:
     """Operators of a type after the pass."""
     graph = run(model, pipeline)
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
