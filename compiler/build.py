@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 
 from compiler.analysis.packing import apply_packing
 from compiler.analysis.units import graphs_of
+from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
@@ -211,9 +212,9 @@ def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dic
     """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
     return {
         op.allocation_name: np.asarray(
-            apply_packing(weights[op.key.data], op.packing.data)
+            apply_packing(weight_array(weights, op.key.data), op.packing.data)
             if op.packing is not None
-            else weights[op.key.data],
+            else weight_array(weights, op.key.data),
             order="C",
         )
         for op in graph.walk()

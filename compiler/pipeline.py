@@ -24,6 +24,9 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     """The default passes, with other options of `partition` and another number of streams."""
     return f"""
     canonicalize,
+    batch-products,
+    merge-branches,
+    fuse-attention,
     fuse,
     partition{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
@@ -38,7 +41,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
 DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
-GRAPH_PASSES = ("canonicalize", "fuse")
+GRAPH_PASSES = ("canonicalize", "batch-products", "merge-branches", "fuse-attention", "fuse")
 """Passes that decide what the kernels are; all others schedule them."""
 
 

@@ -42,7 +42,7 @@ def test_a_spec_round_trips():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("fues", "unknown pass 'fues'; the passes are canonicalize, fuse"),
+        ("fues", "unknown pass 'fues'; the passes are canonicalize, batch-products"),
         ("fuse{depth=3}", "the options of fuse are"),
         ("partition{max-nodes=x}", "max-nodes"),
         ("fuse{", "cannot be parsed"),

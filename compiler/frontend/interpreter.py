@@ -10,6 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import SSAValue
 
+from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.ir import dataflow
@@ -65,7 +66,7 @@ def interpret(
             case dataflow.ConstantOp():
                 values[op.output] = attribute_to_array(op.value)
             case dataflow.WeightOp():
-                values[op.output] = weights[op.key.data]
+                values[op.output] = weight_array(weights, op.key.data)
             case dataflow.NoneOp():
                 values[op.output] = None
             case _:

@@ -3,17 +3,23 @@
 from xdsl.passes import ModulePass
 
 from compiler.passes.assign_streams import AssignStreams
+from compiler.passes.batch_products import BatchProducts
 from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.fuse import Fuse
+from compiler.passes.fuse_attention import FuseAttention
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
+from compiler.passes.merge_branches import MergeBranches
 from compiler.passes.order_launches import OrderLaunches
 from compiler.passes.partition import Partition
 from compiler.passes.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
+    BatchProducts,
+    MergeBranches,
+    FuseAttention,
     Fuse,
     Partition,
     AssignStreams,

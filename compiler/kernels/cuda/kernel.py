@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+from compiler.kernels.cuda.attention import attention_kernel
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.lower import split_device
+from compiler.kernels.cuda.pointwise import pointwise_kernel
+from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
@@ -53,8 +56,9 @@ def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    kernel = contraction_kernel(group, target)
-    if kernel is not None:
-        return kernel
+    for template in (attention_kernel, contraction_kernel, rows_kernel, pointwise_kernel):
+        kernel = template(group, target)
+        if kernel is not None:
+            return kernel
     device = split_device(schedule_generic(group), group.name, target)
     return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)
