@@ -2,6 +2,7 @@
 
 from xdsl.passes import ModulePass
 
+from compiler.passes.assign_layouts import AssignLayouts
 from compiler.passes.assign_streams import AssignStreams
 from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
@@ -15,6 +16,7 @@ from compiler.passes.plan_memory import PlanMemory
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
     Fuse,
+    AssignLayouts,
     Partition,
     AssignStreams,
     OrderLaunches,
