@@ -25,6 +25,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     canonicalize,
     fuse,
+    reduce-precision{{storage=float32}},
     assign-layouts{{policy=never}},
     partition{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
@@ -39,7 +40,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
 DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
-GRAPH_PASSES = ("canonicalize", "fuse", "assign-layouts")
+GRAPH_PASSES = ("canonicalize", "fuse", "reduce-precision", "assign-layouts")
 """Passes that decide what the kernels are; all others schedule them."""
 
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.operators import KINDS, Kind
+from compiler.analysis.sharing import shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
@@ -101,8 +102,7 @@ def _tensors(graph: GraphOp) -> Iterator[SSAValue]:
 
 def _lie_alike(op: OperatorOp) -> bool:
     """Whether a view's tensors have one layout, which a reshape must not have to know."""
-    data = op.inputs if op.type_name == "Concat" else op.inputs[:1]
-    tensors = [value.type for value in (*data, *op.outputs) if nbytes_of(value.type)]
+    tensors = [value.type for value in shared_values(op)]
     blocks = {stored_block(type) for type in tensors}
     reshapes = KINDS.get(op.type_name) is Kind.VIEW and len(set(map(shape_of, tensors))) > 1
     return len(blocks) <= 1 and not (reshapes and any(blocks))

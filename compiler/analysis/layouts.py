@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from compiler.analysis.aliases import slice_starts
 from compiler.analysis.attributes import integer
 from compiler.analysis.operators import KINDS, Kind
+from compiler.analysis.sharing import Sharing, shared_values
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
@@ -97,28 +98,17 @@ def read_storages(graph: GraphOp, block_bytes: int) -> Storages:
 class _Reader:
     def __init__(self, graph: GraphOp, block_bytes: int):
         self.graph, self.block_bytes = graph, block_bytes
-        self.parents: dict[SSAValue, SSAValue] = {}
+        self.sharing = Sharing()
         self.plain: list[SSAValue] = [*graph.body.block.args, *graph.results_yielded]
         self.gains: list[tuple[SSAValue, float]] = []
         self.mixtures: list[tuple[SSAValue, SSAValue, float]] = []
 
-    def root(self, value: SSAValue) -> SSAValue:
-        while value in self.parents:
-            value = self.parents[value]
-        return value
-
-    def join(self, first: SSAValue, second: SSAValue) -> None:
-        first, second = self.root(first), self.root(second)
-        if first is not second:
-            self.parents[second] = first
-
     def view(self, op: OperatorOp) -> None:
         """Tie the tensors of a view, or keep them row-major where blocks would not fit it."""
-        data = list(op.inputs) if op.type_name == "Concat" else [op.inputs[0]]
-        values = [value for value in (*data, *op.outputs) if nbytes_of(value.type)]
+        values = shared_values(op)
         if op.type_name in _JOINING or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
-                self.join(values[0], value)
+                self.sharing.join(values[0], value)
             self.plain += values[:1] if _cuts_blocks(op, self.block_bytes) else []
         elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
             self.plain += values
@@ -159,7 +149,7 @@ class _Reader:
         for value in (*self.graph.body.block.args, *values):
             if isinstance(value.type, NoneType):
                 continue
-            root = self.root(value)
+            root = self.sharing.root(value)
             if root not in found.numbers:
                 found.numbers[root] = len(found.storages)
                 found.storages.append(Storage())

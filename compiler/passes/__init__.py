@@ -12,10 +12,12 @@ from compiler.passes.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.order_launches import OrderLaunches
 from compiler.passes.partition import Partition
 from compiler.passes.plan_memory import PlanMemory
+from compiler.passes.reduce_precision import ReducePrecision
 
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
     Fuse,
+    ReducePrecision,
     AssignLayouts,
     Partition,
     AssignStreams,
