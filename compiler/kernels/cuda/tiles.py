@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.kernels.cuda.problem import STEP, Problem
+from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
 
 PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170}
@@ -25,7 +25,6 @@ SHAPES = (
 SHARES = (1, 2, 3, 4, 6, 8, 12, 16)
 STAGES = (3, 6)
 """Fewest and most stages: enough to hide memory's latency behind steps of 0.2 microseconds."""
-THREADS = 128
 RESIDENT = 4
 """Most blocks of one processor that are counted on to run at once."""
 
@@ -39,7 +38,7 @@ START_US, SHARE_US, CLUSTER_US, BARRIER_US, BATCH_US = 1.8, 1.8, 0.6, 0.1, 0.25
 """Starting a block, adding shares by a second launch or a cluster, what a step costs at least, and
 storing one batch of results, which may wait for a residual."""
 
-BATCH = THREADS * 8
+BATCH = 128 * 8
 """Results that a block stores at once."""
 
 CLUSTER_BYTES = 32 * 1750
@@ -74,9 +73,28 @@ class Tile:
         return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
     @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block, rows padded as in contraction.cuh."""
-        return 4 * self.stages * (self.rows * (STEP + 4) + STEP * (self.columns + 8))
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+
+
+def stage_bytes(problem: Problem, tile: Tile) -> int:
+    """Shared memory of one stage, padded as in operands.cuh."""
+    row, column = STEP_BYTES + 16, STEP_BYTES
+    if problem.form is Form.LINES:
+        right = problem.step * (tile.columns + 8) * problem.element_bytes
+    else:
+        right = tile.columns * (row if problem.form is Form.ROWS else column)
+    return tile.rows * row + right
+
+
+def shared_bytes(problem: Problem, tile: Tile) -> int:
+    """Dynamic shared memory of a block: its stages, and then its results in their place."""
+    if problem.block:
+        result = 4 * tile.columns * (tile.rows + 4)
+    else:
+        result = 4 * tile.rows * (tile.columns + 8)
+    return max(tile.stages * stage_bytes(problem, tile), result)
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -91,12 +109,12 @@ def choose_tile(problem: Problem, target: CudaTarget) -> Tile:
 
 def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
     """The tiles that fit the device and leave each share at least one step."""
-    steps = ceil_div(problem.k, STEP)
+    steps = ceil_div(problem.k, problem.step)
     for shape in SHAPES:
         for shares in SHARES:
             tile = Tile(*shape, shares)
             whole = ceil_div(steps, shares) * (shares - 1) < steps
-            if whole and tile.shared_bytes <= target.shared_bytes:
+            if whole and shared_bytes(problem, tile) <= target.shared_bytes:
                 yield replace(tile, stages=_stages(problem, tile, target))
 
 
@@ -104,8 +122,8 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """As many stages as steps can use without keeping blocks from running at once."""
     fewest, most = STAGES
     room = target.shared_bytes // _resident(problem, tile, target) - RESERVED
-    steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
-    return max(fewest, min(most, steps + 1, room * fewest // tile.shared_bytes))
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
 
 
 def _blocks(problem: Problem, tile: Tile) -> int:
@@ -116,27 +134,27 @@ def _blocks(problem: Problem, tile: Tile) -> int:
 def _resident(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """The blocks that one processor has at once, with the fewest stages."""
     smallest = replace(tile, stages=STAGES[0])
-    room = max(1, min(target.shared_bytes // smallest.shared_bytes, RESIDENT))
+    room = max(1, min(target.shared_bytes // shared_bytes(problem, smallest), RESIDENT))
     processors = PROCESSORS.get(target.capability, 132)
     return min(room, ceil_div(_blocks(problem, tile), processors))
 
 
 def step_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     """Microseconds of one processor for one step: tensor cores or shared memory, the slower."""
-    wide = problem.gather.contiguous
+    wide = problem.form is not Form.LINES or problem.contiguous
     moved = 4 * (tile.warp_rows + tile.warp_columns) + tile.rows
     moved += tile.columns * (1 if wide else NARROW)
-    return max(tile.rows * tile.columns * STEP / RATES[target.precision], moved / CYCLES)
+    return max(tile.rows * tile.columns * problem.step / RATES[target.precision], moved / CYCLES)
 
 
 def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     """Microseconds that a kernel should take: waves of blocks, or the cache's rate if slower."""
     blocks, resident = _blocks(problem, tile), _resident(problem, tile, target)
     waves = ceil_div(blocks, PROCESSORS.get(target.capability, 132) * resident)
-    steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     work = step_us(problem, tile, target)
     loop = waves * steps * max(BARRIER_US + work, resident * work)
-    cached = 4 * blocks * steps * STEP * (tile.rows + tile.columns) / CACHE_BYTES
+    cached = blocks * steps * STEP_BYTES * (tile.rows + tile.columns) / CACHE_BYTES
     added = 8 * problem.count * problem.m * problem.n * tile.shares / SHARE_BYTES + SHARE_US
     area, parts = tile.rows * tile.columns, 1
     if tile.in_cluster(target):

@@ -1,0 +1,266 @@
+// How a block copies its tiles of A and B to shared memory, a step of k at a time.
+//
+// A tile is kept in chunks of 16 bytes along k where memory allows it: rows of k (a matrix that is
+// contiguous in k, padded by one chunk a row), or channel blocks (an image that is stored as
+// (batch, channels / block, place, block), for each block the pixels side by side). Both hand
+// `ldmatrix` eight rows of 16 bytes without bank conflicts. Any other B is kept as lines of k.
+//
+// `P` holds the constants of one problem and its index maps; see contraction.py.
+
+enum Form { LINES, ROWS, BLOCKS };
+
+template <bool WIDE>
+struct Mask {
+  typedef uint32_t Type;
+};
+template <>
+struct Mask<true> {
+  typedef uint64_t Type;
+};
+
+template <class P>
+struct Tiles {
+  using Element = typename P::Element;
+  static constexpr int CHUNK = 16 / sizeof(Element), CHUNKS = P::BK / CHUNK;
+  static constexpr int LINE = P::BN + 8;                              // elements, when B is lines of k
+  static constexpr int A_ROW = CHUNKS + 1, B_ROW = P::FORM == ROWS ? CHUNKS + 1 : 1;  // chunks
+  static constexpr int A_NEXT = 1, B_NEXT = P::FORM == ROWS ? 1 : P::BN;
+  static constexpr int A_SIZE = P::BM * A_ROW;
+  static constexpr int B_SIZE = P::FORM == ROWS ? P::BN * B_ROW : P::FORM == BLOCKS ? P::BN * CHUNKS : P::BK * LINE / CHUNK;
+  static constexpr int STAGE = A_SIZE + B_SIZE;
+  static constexpr int MT = P::WM / 16, NT = P::WN / 8, COLUMNS = P::BN / P::WN;
+  static constexpr int THREADS = P::BM / P::WM * COLUMNS * 32;
+  // Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a thread
+  // reads V pieces of a line of floats at once.
+  static constexpr int V = P::FORM != LINES || sizeof(Element) == 2 ? 1 : NT < 4 ? NT : 4;
+  static constexpr bool BY_PIXEL = P::OUT_BLOCK > 0;  // how the result lies in shared memory
+  static constexpr int C_STRIDE = BY_PIXEL ? P::BM + 4 : P::BN + (V == 1 ? 8 : 4);
+};
+
+// What a thread copies of a matrix of rows that are contiguous in k. WIDE when 16 bytes at a time.
+template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
+struct RowCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr bool WIDE = ALIGNED && STRIDE % T::CHUNK == 0 && P::K % T::CHUNK == 0;
+  static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr int ROW = T::A_ROW * T::CHUNK;
+  const Element* from;
+  int place, rows, depth;
+
+  __device__ __forceinline__ RowCopies(const Element* matrix, int first, int k0) {
+    const int row = threadIdx.x / PARTS, k = threadIdx.x % PARTS * WIDTH;
+    from = matrix + (int64_t)(first + row) * STRIDE + k0 + k;
+    place = row * ROW + k, rows = COUNT - first - row, depth = P::K - k0 - k;
+  }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    Element* to = (Element*)tile + place;
+#pragma unroll
+    for (int row = 0; row < HEIGHT; row += PASS) {
+      if (PASS > HEIGHT && threadIdx.x / PARTS >= HEIGHT) break;
+      const bool valid = (COUNT % HEIGHT == 0 || row < rows) && (P::K % P::BK == 0 || depth > 0);
+      if constexpr (WIDE)
+        copy_chunk(to + row * ROW, from + (int64_t)row * STRIDE, valid);
+      else
+        copy_element(to + row * ROW, from + (int64_t)row * STRIDE, valid);
+    }
+    from += P::BK, depth -= P::BK;
+  }
+};
+
+// The place in a plane that a tap reads for an output position; false in the padding.
+template <class P>
+__device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& place) {
+  const int taps[3] = {tap / (P::WINDOW(1) * P::WINDOW(2)), tap / P::WINDOW(2) % P::WINDOW(1), tap % P::WINDOW(2)};
+  bool valid = true;
+  place = 0;
+#pragma unroll
+  for (int axis = 0; axis < 3; axis++) {
+    int position;
+    if constexpr (P::TRANSPOSED) {
+      position = at[axis] + P::PADS(axis) - taps[axis] * P::DILATIONS(axis);
+      valid = valid && position >= 0 && position % P::STRIDES(axis) == 0;
+      position /= P::STRIDES(axis);
+    } else {
+      position = at[axis] * P::STRIDES(axis) - P::PADS(axis) + taps[axis] * P::DILATIONS(axis);
+    }
+    valid = valid && position >= 0 && position < P::SOURCE(axis);
+    place = place * P::SOURCE(axis) + position;
+  }
+  return valid;
+}
+
+// The output position of a pixel.
+template <class P>
+__device__ __forceinline__ void pixel_position(int pixel, int (&at)[3]) {
+  at[0] = pixel / (P::RESULT(1) * P::RESULT(2));
+  at[1] = pixel / P::RESULT(2) % P::RESULT(1);
+  at[2] = pixel % P::RESULT(2);
+}
+
+// Which taps lie inside the image for one pixel, and where they read.
+template <class P>
+struct Taps {
+  using Bits = typename Mask<(P::TAPS > 32)>::Type;
+  Bits mask;
+  int corner, at[3];
+
+  __device__ __forceinline__ Taps(int pixel, bool exists) {
+    pixel_position<P>(pixel, at);
+    tap_place<P>(0, at, corner);
+    mask = 0;
+    if constexpr (P::TAPS <= 64)
+#pragma unroll
+      for (int tap = 0; tap < P::TAPS; tap++) {
+        int place;
+        mask |= (Bits)(tap_place<P>(tap, at, place) && exists) << tap;
+      }
+    else if (!exists)
+      at[0] = -(1 << 20);
+  }
+
+  __device__ __forceinline__ bool locate(int tap, int& place) const {
+    if constexpr (P::TRANSPOSED || P::TAPS > 64) {
+      const bool inside = tap_place<P>(tap, at, place);
+      return P::TAPS > 64 ? inside : (mask >> tap & 1) != 0;
+    }
+    const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
+    place = corner + tap / rest * (P::DILATIONS(0) * plane) +
+            tap / P::WINDOW(2) % P::WINDOW(1) * (P::DILATIONS(1) * P::SOURCE(2)) +
+            tap % P::WINDOW(2) * P::DILATIONS(2);
+    return (mask >> tap & 1) != 0;
+  }
+};
+
+// What a thread copies of an image in channel blocks: all chunks of one pixel that are its own.
+template <class P>
+struct BlockCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr int PASS = T::THREADS / P::BN, BLOCKS = P::CHANNELS / T::CHUNK;
+  static constexpr bool ONE_TAP = P::TAPS == 1 || P::CHANNELS % P::BK == 0;  // in each step
+  static_assert(T::THREADS % P::BN == 0 && T::CHUNKS % PASS == 0 && P::CHANNELS % T::CHUNK == 0);
+  const Element *image, *from;
+  Taps<P> taps;
+  int line, column, next;  // chunk of k, counted over all taps
+  bool inside;
+
+  __device__ __forceinline__ BlockCopies(const Element* b, int n0, int k0)
+      : taps((n0 + threadIdx.x % P::BN) % P::PIXELS, n0 + threadIdx.x % P::BN < P::N) {
+    line = threadIdx.x / P::BN, column = threadIdx.x % P::BN, next = k0 / T::CHUNK;
+    const int n = n0 + column;
+    image = b + (n < P::N ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
+    if (ONE_TAP) seek();
+  }
+
+  // Where this thread's part of a chunk of k is.
+  __device__ __forceinline__ const Element* find(int chunk, bool& valid) const {
+    int place;
+    valid = taps.locate(P::TAPS == 1 ? 0 : chunk / BLOCKS, place);
+    const int block = P::TAPS == 1 ? chunk : chunk % BLOCKS;
+    return image + (valid ? ((int64_t)block * P::PLANE + place) * T::CHUNK : 0);
+  }
+
+  __device__ __forceinline__ void seek() { from = find(next, inside) + (inside ? line * P::PLANE * T::CHUNK : 0); }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    tile += line * P::BN + column;
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += PASS) {
+      if constexpr (ONE_TAP) {
+        const bool valid = inside && (P::CHANNELS % P::BK == 0 || next + line + i < BLOCKS);
+        copy_chunk(tile + i * P::BN, valid ? from + (int64_t)i * P::PLANE * T::CHUNK : image, valid);
+      } else {
+        const int chunk = next + line + i;
+        bool valid;
+        const Element* place = find(chunk, valid);
+        valid = valid && chunk < P::TAPS * BLOCKS;
+        copy_chunk(tile + i * P::BN, valid ? place : image, valid);
+      }
+    }
+    next += T::CHUNKS, from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
+    if (ONE_TAP && P::TAPS > 1 && next % BLOCKS == 0 && next < P::TAPS * BLOCKS) seek();
+  }
+};
+
+// What a thread copies of lines of k: one column (a pixel of a plain image, or a column of a matrix
+// that is contiguous in n), or as many columns side by side as 16 bytes hold.
+template <class P, bool WIDE>
+struct LineCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
+  const Element *image, *from;
+  Taps<P> taps;
+  int place, row, k, channel;
+  bool exists, inside;
+
+  __device__ __forceinline__ LineCopies(const Element* b, int n0, int k0)
+      : taps((n0 + threadIdx.x % PARTS * WIDTH) % P::PIXELS, n0 + threadIdx.x % PARTS * WIDTH < P::N) {
+    const int column = threadIdx.x % PARTS * WIDTH, n = n0 + column;
+    row = threadIdx.x / PARTS, k = k0, place = row * T::LINE + column;
+    exists = n < P::N;
+    image = b + (exists ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
+    if (ONE_TAP) seek(P::TAPS == 1 ? 0 : k / P::ROW, P::TAPS == 1 ? k : k % P::ROW);
+  }
+
+  // Goes to a channel of a tap.
+  __device__ __forceinline__ void seek(int tap, int first) {
+    int offset;
+    inside = taps.locate(tap, offset);
+    channel = first + row;
+    from = image + (inside ? (int64_t)channel * P::PLANE + offset : 0);
+  }
+
+  __device__ __forceinline__ void copy_one(Element* to, const Element* place, bool valid) const {
+    if constexpr (WIDE)
+      copy_chunk(to, valid ? place : image, valid);
+    else
+      copy_element(to, valid ? place : image, valid);
+  }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    if constexpr (ONE_TAP)
+      copy_tap((Element*)tile + place);
+    else
+      copy_taps((Element*)tile + place);
+    k += P::BK;
+  }
+
+  __device__ __forceinline__ void copy_tap(Element* to) {
+#pragma unroll
+    for (int i = 0; i < P::BK; i += PASS) {
+      const bool valid = inside && (P::CHANNELS % P::BK == 0 || channel + i < P::CHANNELS);
+      copy_one(to + i * T::LINE, from + (int64_t)i * P::PLANE, valid);
+    }
+    channel += P::BK, from += (int64_t)P::BK * P::PLANE;
+    if (P::TAPS > 1 && channel - row == P::ROW && k + P::BK < P::K) seek(k / P::ROW + 1, 0);
+  }
+
+  __device__ __forceinline__ void copy_taps(Element* to) {
+#pragma unroll 8
+    for (int i = 0; i < P::BK; i += PASS) {
+      const int own = k + row + i;
+      const int source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
+      const int tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
+      int offset;
+      const bool valid = source < P::CHANNELS && tap < P::TAPS && taps.locate(tap, offset);
+      copy_one(to + i * T::LINE, image + (int64_t)source * P::PLANE + offset, valid);
+    }
+  }
+};
+
+template <class P, bool WIDE, int FORM>
+struct RightCopies {
+  using Type = LineCopies<P, WIDE && P::CONTIGUOUS>;
+};
+template <class P, bool WIDE>
+struct RightCopies<P, WIDE, ROWS> {
+  using Type = RowCopies<P, P::BN, P::N, P::B_ROW, WIDE>;
+};
+template <class P, bool WIDE>
+struct RightCopies<P, WIDE, BLOCKS> {
+  using Type = BlockCopies<P>;
+};
