@@ -25,8 +25,8 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     canonicalize,
     fuse,
-    reduce-precision{{storage=float32}},
-    assign-layouts{{policy=never}},
+    reduce-precision,
+    assign-layouts,
     partition{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},

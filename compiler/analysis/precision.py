@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, shared_values
-from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of
 from compiler.ir.values import attribute_to_array
 
@@ -30,6 +30,9 @@ _ENDING = frozenset(
 _CARRYING = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
 
 
+_MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
 def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     """The float32 tensors between kernels that may be stored as `float16` or `bfloat16`.
 
@@ -47,6 +50,29 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     kept = {reader.sharing.root(value) for value in reader.kept}
     values = (value for op in graph.body.block.ops for value in op.results)
     return [value for value in values if reader.sharing.root(value) not in kept]
+
+
+def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
+    """Which inputs of a group are weights that are multiplied with 16-bit tensors only."""
+    arguments: list[SSAValue] = list(group.body.block.args)
+    found: list[int] = []
+    for op in group.operators:
+        if KINDS[op.type_name] is Kind.CONTRACTION and len(op.inputs) > 1:
+            first, second = (_moved_from(operand) for operand in op.inputs[:2])
+            for one, other in ((first, second), (second, first)):
+                if one in arguments and other in arguments and one.has_one_use():
+                    weight, partner = (group.inputs[arguments.index(v)] for v in (one, other))
+                    wide = isinstance(weight.owner, WeightOp) and dtype_of(weight.type) == "float32"
+                    if wide and dtype_of(partner.type) == dtype:
+                        found.append(arguments.index(one))
+    return found
+
+
+def _moved_from(value: SSAValue) -> SSAValue:
+    """What a tensor's elements come from, only moved."""
+    while isinstance(owner := value.owner, OperatorOp) and owner.type_name in _MOVING:
+        value = owner.inputs[0]
+    return value
 
 
 @dataclass

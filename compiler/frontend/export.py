@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.errors import ModelError
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 
 
 def graph_of(module: ModuleOp) -> dataflow.GraphOp:
@@ -96,7 +96,7 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
             case dataflow.WeightOp():
                 if op.key.data not in weights:
                     raise ModelError(f"the weight {op.key.data!r} is not in the store")
-                array = weights[op.key.data]
+                array = stored_as(weights[op.key.data], op.output.type, op.key.data)
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
             case _:
                 pass

@@ -9,12 +9,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from compiler.analysis.precision import narrow_values
+from compiler.analysis.precision import narrow_values, narrow_weights
 from compiler.analysis.signature import signature
 from compiler.analysis.targets import target_precision
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
-from compiler.ir.dataflow import GroupOp, OperatorOp
+from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.types import shape_of, tensor_type
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
@@ -26,11 +26,12 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 
 @dataclass(frozen=True)
 class ReducePrecision(ModulePass):
-    """Store the tensors between kernels in 16 bits where their values are in range.
+    """Store the tensors between kernels in 16 bits where their values are in range, and the weights
+    that they are multiplied with.
 
     Requires: `fuse` ran. Ensures: kernels compute as before and convert where they load and store,
-    so that each dump still is a model; inputs, outputs, weights and what may be out of range keep
-    their type (see `compiler.analysis.precision`); each group's `kernel` is its signature again.
+    so that each dump still is a model; inputs, outputs and what may be out of range keep their
+    type (see `compiler.analysis.precision`); each group's `kernel` is its signature again.
 
         %1 = dataflow.group "Relu_a" (%0) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%2 : tensor<4xf32>):
@@ -68,16 +69,35 @@ def _narrow(groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str) -
     for value in values:
         type = tensor_type(dtype, shape_of(value.type))
         Rewriter.replace_value_with_new_type(value, type)
+    weights: dict[SSAValue, WeightOp] = {}
     for group in groups:
+        for i in narrow_weights(group, dtype):
+            group.operands[i] = _narrow_weight(group.inputs[i], dtype, weights)
         _widen_reads(group)
         _narrow_results(group, dtype)
         if group.kernel is not None:
             group.kernel = StringAttr(signature(group))
+    for value in weights:
+        if value.first_use is None and isinstance(value.owner, WeightOp):
+            value.owner.detach()
+            value.owner.erase()
 
 
 def _cast(value: SSAValue, dtype: str) -> OperatorOp:
     to = {"to": IntegerAttr(ONNX_TYPES[dtype], i64)}
     return OperatorOp("Cast", [value], [tensor_type(dtype, shape_of(value.type))], to)
+
+
+def _narrow_weight(value: SSAValue, dtype: str, made: dict[SSAValue, WeightOp]) -> SSAValue:
+    """The same weight in 16 bits, made once."""
+    weight = value.owner
+    assert isinstance(weight, WeightOp)
+    if value not in made:
+        made[value] = WeightOp(weight.key.data, tensor_type(dtype, shape_of(value.type)))
+        block = weight.parent_block()
+        assert block is not None
+        block.insert_op_before(made[value], weight)
+    return made[value].output
 
 
 def _widen_reads(group: GroupOp) -> None:

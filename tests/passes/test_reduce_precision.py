@@ -78,8 +78,9 @@ def test_a_masked_softmax_keeps_its_scores():
     b = GraphBuilder()
     x = b.input("x", (2, 8))
     mask = b.op("Mul", b.op("Relu", x), b.constant(-1e9))
-    masked = b.op("Add", b.op("MatMul", x, b.weight(np.eye(8, dtype=np.float32))), mask)
-    y = b.op("MatMul", b.op("Softmax", masked, axis=-1), b.weight(np.eye(8, dtype=np.float32)))
+    eye = b.weight(np.eye(8, dtype=np.float32))
+    masked = b.op("Add", b.op("MatMul", x, eye, shape=(2, 8)), mask)
+    y = b.op("MatMul", b.op("Softmax", masked, axis=-1), eye, shape=(2, 8))
     inputs: dict[str, Array] = {"x": np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)}
     inputs["x"][1] = np.abs(inputs["x"][1]) + 1
     model = Model(b.finish(y), b.weights, inputs)

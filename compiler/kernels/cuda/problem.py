@@ -189,9 +189,7 @@ def _matrices(
     return (reshaped(a, (product.rows, product.depth)) if product.shared else a), b
 
 
-def _right_matrix(
-    matrix: numpy.ndarray, right: Operand, few: bool
-) -> tuple[str, Form | None, int]:
+def _right_matrix(matrix: numpy.ndarray, right: Operand, few: bool) -> tuple[str, Form | None, int]:
     """How the right matrix is packed if it is constant, its form, and from line to line."""
     down, along = matrix.strides[-2:]
     depth, columns = matrix.shape[-2:]
@@ -205,7 +203,7 @@ def _right_matrix(
         extra = -depth % right.chunk
         steps += [f"pad:0,{extra}"] if extra else []
         return "|".join(steps), Form.ROWS, depth + extra
-    if along == 1 or columns == 1 and not flipped:
+    if along == 1 or (columns == 1 and not flipped):
         return "", Form.LINES, down
     return ("", Form.ROWS, along) if down == 1 else ("", None, 0)
 
