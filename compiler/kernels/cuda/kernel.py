@@ -3,6 +3,7 @@
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import check_resources
+from compiler.kernels.cuda.depthwise import depthwise_kernel
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.scheduled import CudaKernel
@@ -37,7 +38,7 @@ def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    kernel = contraction_kernel(group, target)
+    kernel = contraction_kernel(group, target) or depthwise_kernel(group, target)
     if kernel is not None:
         return kernel
     device = split_device(schedule_generic(group), group.name, target)
