@@ -7,6 +7,20 @@
 // FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
 // lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
 
+// Elements of consecutive rows, which lie beside each other in a result in channel blocks.
+template <class T, int COUNT>
+struct alignas(COUNT * sizeof(T)) Block {
+  T at[COUNT];
+};
+
+// Copies a block of consecutive elements to shared memory.
+template <class T, int COUNT>
+__device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, COUNT>* from, bool valid) {
+  static_assert(sizeof(Block<T, COUNT>) % 16 == 0);
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
+}
+
 template <class P>
 using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
@@ -205,11 +219,13 @@ struct Pipeline {
 };
 
 // Adds up `steps` steps from `first` on; ALIGNED when both operands start at multiples of 16 bytes.
-template <class P, bool ALIGNED>
+// `fetch` starts further copies once the first steps' are on their way.
+template <class P, bool ALIGNED, class Fetch>
 __device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typename P::Element* a,
-                                           const typename P::Element* b, int first, int steps) {
+                                           const typename P::Element* b, int first, int steps, const Fetch& fetch) {
   using T = Tiles<P>;
   Pipeline<P, ALIGNED> pipeline(tiles, a, b, first, steps);
+  fetch();
   const int warp = threadIdx.x / 32, row = warp / T::COLUMNS * P::WM, column = warp % T::COLUMNS * P::WN;
   pipeline.advance();
   if constexpr (P::PRECISION == FP32) {
@@ -295,26 +311,62 @@ __device__ __forceinline__ void store_rows(const float* tile, const Store& store
 }
 
 // Likewise, each thread OUT_BLOCK consecutive rows, which lie beside each other in the result.
-template <class P, int PARTS, class Store>
-__device__ __forceinline__ void store_blocks(const float* tile, const Store& store) {
+// `fetch` starts copies of what the results depend on besides their sums, so that they are there.
+template <class P, int PARTS>
+struct BlockStore {
   using T = Tiles<P>;
-  constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN, STEP = PARTS * LINES * BLOCK;
-  const int row = threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
-  const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-#pragma unroll 4
-  for (int i = blockIdx.z % PARTS * LINES * BLOCK; i < P::BM - row && n < P::N; i += STEP) {
-    if (P::M % P::BM != 0 && m + i >= P::M) break;
-    float values[BLOCK];
-#pragma unroll
-    for (int r = 0; r < BLOCK; r += 4) {
-      const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + i + r);
-      values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
-    }
-#pragma unroll
-    for (int r = 0; r < BLOCK; r++)
-      if (P::M % BLOCK == 0 || m + i + r < P::M) store(blockIdx.z, m + i + r, n, values[r]);
+  static constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN * BLOCK, STEP = PARTS * LINES;
+  static constexpr int TURNS = (P::BM + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
+  static_assert(P::M % BLOCK == 0);
+  float* tile;
+  char *places, *rows;
+  int first, column;
+
+  __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
+    constexpr int STAGES = P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
+    places = (char*)tile + (STAGES > RESULT ? STAGES : RESULT), rows = places + P::PLACES * PLACE_STRIDE;
+    first = blockIdx.z % PARTS * LINES + threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
   }
-}
+
+  // Whether this thread has rows in a turn, and which.
+  __device__ __forceinline__ bool turn(int number, int& row) const {
+    row = first + number * STEP;
+    return row < P::BM && blockIdx.y * P::BM + row < P::M && blockIdx.x * P::BN + column < P::N;
+  }
+
+  template <class Store>
+  __device__ __forceinline__ void fetch(const Store& store) const {
+    const int n = blockIdx.x * P::BN + column, own = threadIdx.x * BLOCK, m = blockIdx.y * P::BM;
+    if (P::PLACES > 0)
+#pragma unroll
+      for (int i = 0; i < TURNS; i++) {
+        int row;
+        const bool valid = turn(i, row);
+        char* to = places + (i * T::THREADS + threadIdx.x) * 16;
+        store.fetch_places(valid ? store.place_of(blockIdx.z, m + row, n) : 0, to, PLACE_STRIDE, valid);
+      }
+    const bool valid = m + own < P::M;
+    if (P::ROW_READS > 0 && own < P::BM)
+      store.fetch_rows(valid ? store.row_of(blockIdx.z, m + own) : 0, rows + own * 4, P::BM * 4, valid);
+  }
+
+  template <class Store>
+  __device__ __forceinline__ void finish(const Store& store) const {
+#pragma unroll 4
+    for (int i = 0; i < TURNS; i++) {
+      int row;
+      if (!turn(i, row)) break;
+      float values[BLOCK];
+#pragma unroll
+      for (int r = 0; r < BLOCK; r += 4) {
+        const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + r);
+        values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
+      }
+      store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
+            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, rows + row * 4, P::BM * 4);
+    }
+  }
+};
 
 // Computes this block's tile and hands each element to `store(z, m, n, value)`.
 // With CLUSTER the blocks that share k are a cluster, and each stores its part of the total.
@@ -327,17 +379,20 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
+  auto fetch = [&]() {
+    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
+  };
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    accumulate<P, true>(c, (int4*)shared, a, b, first, steps);
+    accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
-    accumulate<P, false>(c, (int4*)shared, a, b, first, steps);
+    accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
   spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();
   if constexpr (P::OUT_BLOCK > 0)
-    store_blocks<P, PARTS>(shared, store);
+    BlockStore<P, PARTS>(shared).finish(store);
   else
     store_rows<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_wait();
+  if (PARTS > 1) cluster_leave();
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

@@ -1,12 +1,13 @@
 """Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from compiler.kernels.cuda.blocks import DEVICE, PROBLEM_NUMBER, block_methods
 from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import StoreFunction, c_type, store_function
+from compiler.kernels.cuda.store import Part, StoreFunction, c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import Tile, ceil_div, choose_tile, shared_bytes
 from compiler.kernels.group import Group, Operator
@@ -36,14 +37,28 @@ def contraction_kernel(
     problem = read_problem(group, anchors[0])
     if problem is None:
         return None
-    store = store_function(group, anchors[0], target)
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES and tile is None
+    if few and anchors[0].type in ("MatMul", "Gemm"):
+        store = store_function(group, anchors[0], target)
+        return store and _Emitter(group, anchors[0], problem, store, target).rows()
+    tile = tile or choose_tile(problem, target)
+    block = problem.block if tile.launches(target) == 1 else 0
+    store = store_function(group, anchors[0], target, block)
     if store is None:
         return None
-    emitter = _Emitter(group, anchors[0], problem, store, target)
-    if tile is None and problem.m <= FEW_ROWS and anchors[0].type in ("MatMul", "Gemm"):
-        if problem.form is Form.LINES:
-            return emitter.rows()
-    return emitter.tiles(tile or choose_tile(problem, target))
+    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
+    if shared_bytes(problem, tile, target) > target.shared_bytes:
+        problem = replace(problem, fetches=(0, 0))
+    return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+
+
+def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
+    """The problem with what its store function reads by place and by row."""
+    reads = [
+        part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs
+    ]
+    fetches = (reads.count(Part.PLACE), reads.count(Part.ROW)) if problem.block else (0, 0)
+    return replace(problem, fetches=fetches)
 
 
 @dataclass(frozen=True)
@@ -75,10 +90,10 @@ class _Emitter:
             ceil_div(problem.m, tile.rows),
             problem.count * tile.shares,
         )
-        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile)
+        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
-        if tile.shares == 1 or cluster:
+        if tile.launches(self.target) == 1:
             call = f"contract<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
             kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
@@ -165,22 +180,17 @@ class _Emitter:
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
     def _store_struct(self) -> str:
-        fields = [f"  {kind}* buffer{i};" for i, kind in enumerate(self.store.types)]
-        passed = [f"buffer{i}, " for i in range(len(self.store.types))]
-        outer, row, column = self.problem.place
-        return "\n".join(
-            [
-                "struct Store {",
-                *fields,
-                "  __device__ __forceinline__ void operator()(int share, int m, int n,"
-                " float value) const {",
-                "    const int z = share / Problem::SPLITS;",
-                f"    {self.store.name}({''.join(passed)}{outer}, {row}, {column}, value);",
-                "  }",
-                "};",
-                "",
-            ]
-        )
+        """What hands results to the store function: single ones, or blocks of consecutive rows."""
+        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
+        if self.problem.block:
+            body = block_methods(self.store, self.problem, self.group)
+        else:
+            outer, row, column = self.problem.place
+            passed = ", ".join(f"buffer{i}" for i in range(len(fields)))
+            call = f"{self.store.name}({passed}, {outer}, {row}, {column}, value);"
+            head = f"{DEVICE} void operator()(int share, int m, int n, float value) const {{"
+            body = [head, PROBLEM_NUMBER, f"    {call}", "  }"]
+        return "\n".join(["struct Store {", *fields, *body, "};", ""])
 
     def _constants(self, tile: Tile) -> str:
         problem, gather = self.problem, self.problem.gather
@@ -198,6 +208,8 @@ class _Emitter:
             "B_ROUNDED": int(problem.right in packed),
             "ALIGNED": int(sure),
             "OUT_BLOCK": problem.block,
+            "PLACES": problem.fetches[0],
+            "ROW_READS": problem.fetches[1],
             "CHANNELS": gather.channels,
             "ROW": gather.row,
             "TAPS": gather.taps,

@@ -9,11 +9,15 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-// Copies 16 bytes between multiples of 16 bytes, or zeros where there are none.
+// Copies 16 bytes between multiples of 16 bytes, or zeros where there are none. With REUSED the
+// first level of cache keeps them.
+template <bool REUSED>
 __device__ __forceinline__ void copy_chunk(void* to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(valid ? 16 : 0)
-               : "memory");
+  const uint32_t place = shared_address(to), size = valid ? 16 : 0;
+  if constexpr (REUSED)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
+  else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
 }
 
 // Copies one element, or zero; elements of two bytes are too small for the asynchronous copy.
@@ -50,9 +54,14 @@ __device__ __forceinline__ void load_transposed(uint32_t (&to)[4], const void* r
                : "memory");
 }
 
-// Waits for all blocks of the cluster.
+// Waits for all blocks of the cluster, and for what they wrote to shared memory.
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// Waits for all blocks of the cluster before this one may end.
+__device__ __forceinline__ void cluster_leave() {
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // What block `rank` of the cluster has in its shared memory where this block has `own`.

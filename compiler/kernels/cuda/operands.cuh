@@ -61,7 +61,7 @@ struct RowCopies {
       if (PASS > HEIGHT && threadIdx.x / PARTS >= HEIGHT) break;
       const bool valid = (COUNT % HEIGHT == 0 || row < rows) && (P::K % P::BK == 0 || depth > 0);
       if constexpr (WIDE)
-        copy_chunk(to + row * ROW, from + (int64_t)row * STRIDE, valid);
+        copy_chunk<false>(to + row * ROW, from + (int64_t)row * STRIDE, valid);
       else
         copy_element(to + row * ROW, from + (int64_t)row * STRIDE, valid);
     }
@@ -120,20 +120,27 @@ struct Taps {
       at[0] = -(1 << 20);
   }
 
+  // How far behind the corner a tap of a convolution reads.
+  static __device__ __forceinline__ int offset(int tap) {
+    const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
+    return tap / rest * (P::DILATIONS(0) * plane) +
+           tap / P::WINDOW(2) % P::WINDOW(1) * (P::DILATIONS(1) * P::SOURCE(2)) + tap % P::WINDOW(2) * P::DILATIONS(2);
+  }
+
+  __device__ __forceinline__ bool inside(int tap) const { return (mask >> tap & 1) != 0; }
+
   __device__ __forceinline__ bool locate(int tap, int& place) const {
     if constexpr (P::TRANSPOSED || P::TAPS > 64) {
-      const bool inside = tap_place<P>(tap, at, place);
-      return P::TAPS > 64 ? inside : (mask >> tap & 1) != 0;
+      const bool valid = tap_place<P>(tap, at, place);
+      return P::TAPS > 64 ? valid : inside(tap);
     }
-    const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
-    place = corner + tap / rest * (P::DILATIONS(0) * plane) +
-            tap / P::WINDOW(2) % P::WINDOW(1) * (P::DILATIONS(1) * P::SOURCE(2)) +
-            tap % P::WINDOW(2) * P::DILATIONS(2);
-    return (mask >> tap & 1) != 0;
+    place = corner + offset(tap);
+    return inside(tap);
   }
 };
 
 // What a thread copies of an image in channel blocks: all chunks of one pixel that are its own.
+// Where a step has one tap, the taps are innermost in k, so that the cache serves most of them.
 template <class P>
 struct BlockCopies {
   using T = Tiles<P>;
@@ -143,7 +150,7 @@ struct BlockCopies {
   static_assert(T::THREADS % P::BN == 0 && T::CHUNKS % PASS == 0 && P::CHANNELS % T::CHUNK == 0);
   const Element *image, *from;
   Taps<P> taps;
-  int line, column, next;  // chunk of k, counted over all taps
+  int line, column, next, tap;  // next chunk of k
   bool inside;
 
   __device__ __forceinline__ BlockCopies(const Element* b, int n0, int k0)
@@ -151,36 +158,51 @@ struct BlockCopies {
     line = threadIdx.x / P::BN, column = threadIdx.x % P::BN, next = k0 / T::CHUNK;
     const int n = n0 + column;
     image = b + (n < P::N ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
-    if (ONE_TAP) seek();
+    if constexpr (ONE_TAP) {
+      tap = k0 / P::BK % P::TAPS, next = k0 / (P::BK * P::TAPS) * T::CHUNKS;
+      seek();
+    }
   }
 
-  // Where this thread's part of a chunk of k is.
-  __device__ __forceinline__ const Element* find(int chunk, bool& valid) const {
+  // Goes to the tap and the chunk that are next.
+  __device__ __forceinline__ void seek() {
     int place;
-    valid = taps.locate(P::TAPS == 1 ? 0 : chunk / BLOCKS, place);
-    const int block = P::TAPS == 1 ? chunk : chunk % BLOCKS;
-    return image + (valid ? ((int64_t)block * P::PLANE + place) * T::CHUNK : 0);
+    inside = taps.locate(tap, place);
+    from = image + (inside ? ((int64_t)(next + line) * P::PLANE + place) * T::CHUNK : 0);
   }
-
-  __device__ __forceinline__ void seek() { from = find(next, inside) + (inside ? line * P::PLANE * T::CHUNK : 0); }
 
   __device__ __forceinline__ void copy(int4* tile) {
     tile += line * P::BN + column;
+    if constexpr (ONE_TAP)
+      copy_tap(tile);
+    else
+      copy_taps(tile);
+  }
+
+  __device__ __forceinline__ void copy_tap(int4* tile) {
 #pragma unroll
     for (int i = 0; i < T::CHUNKS; i += PASS) {
-      if constexpr (ONE_TAP) {
-        const bool valid = inside && (P::CHANNELS % P::BK == 0 || next + line + i < BLOCKS);
-        copy_chunk(tile + i * P::BN, valid ? from + (int64_t)i * P::PLANE * T::CHUNK : image, valid);
-      } else {
-        const int chunk = next + line + i;
-        bool valid;
-        const Element* place = find(chunk, valid);
-        valid = valid && chunk < P::TAPS * BLOCKS;
-        copy_chunk(tile + i * P::BN, valid ? place : image, valid);
-      }
+      const bool valid = inside && (P::CHANNELS % P::BK == 0 || next + line + i < BLOCKS);
+      copy_chunk<(P::TAPS > 1)>(tile + i * P::BN, valid ? from + (int64_t)i * P::PLANE * T::CHUNK : image, valid);
     }
-    next += T::CHUNKS, from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
-    if (ONE_TAP && P::TAPS > 1 && next % BLOCKS == 0 && next < P::TAPS * BLOCKS) seek();
+    if constexpr (P::TAPS == 1) {
+      next += T::CHUNKS, from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
+    } else {
+      if (++tap == P::TAPS) tap = 0, next += T::CHUNKS;
+      seek();
+    }
+  }
+
+  __device__ __forceinline__ void copy_taps(int4* tile) {
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += PASS) {
+      const int chunk = next + line + i;
+      int place;
+      const bool valid = taps.locate(chunk / BLOCKS, place) && chunk < P::TAPS * BLOCKS;
+      const Element* block = image + ((int64_t)(chunk % BLOCKS) * P::PLANE + place) * T::CHUNK;
+      copy_chunk<true>(tile + i * P::BN, valid ? block : image, valid);
+    }
+    next += T::CHUNKS;
   }
 };
 
@@ -192,7 +214,9 @@ struct LineCopies {
   using Element = typename P::Element;
   static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
   static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
+  static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= 1024 && !P::TRANSPOSED;
   const Element *image, *from;
+  const int2* table;  // for each k where it reads, and its tap
   Taps<P> taps;
   int place, row, k, channel;
   bool exists, inside;
@@ -204,6 +228,24 @@ struct LineCopies {
     exists = n < P::N;
     image = b + (exists ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
     if (ONE_TAP) seek(P::TAPS == 1 ? 0 : k / P::ROW, P::TAPS == 1 ? k : k % P::ROW);
+    if constexpr (TABLE) tabulate();
+  }
+
+  static __device__ __forceinline__ bool split(int own, int& source, int& tap) {
+    source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
+    tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
+    return source < P::CHANNELS && tap < P::TAPS;
+  }
+
+  __device__ __forceinline__ void tabulate() {
+    __shared__ int2 entries[P::K];
+    for (int own = threadIdx.x; own < P::K; own += T::THREADS) {
+      int source, tap;
+      const bool valid = split(own, source, tap);
+      entries[own] = int2{source * P::PLANE + Taps<P>::offset(tap), valid ? tap : 64};
+    }
+    __syncthreads();
+    table = entries, image += taps.corner;
   }
 
   // Goes to a channel of a tap.
@@ -216,7 +258,7 @@ struct LineCopies {
 
   __device__ __forceinline__ void copy_one(Element* to, const Element* place, bool valid) const {
     if constexpr (WIDE)
-      copy_chunk(to, valid ? place : image, valid);
+      copy_chunk<false>(to, valid ? place : image, valid);
     else
       copy_element(to, valid ? place : image, valid);
   }
@@ -243,11 +285,16 @@ struct LineCopies {
 #pragma unroll 8
     for (int i = 0; i < P::BK; i += PASS) {
       const int own = k + row + i;
-      const int source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
-      const int tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
-      int offset;
-      const bool valid = source < P::CHANNELS && tap < P::TAPS && taps.locate(tap, offset);
-      copy_one(to + i * T::LINE, image + (int64_t)source * P::PLANE + offset, valid);
+      int source, tap, offset;
+      bool valid;
+      if constexpr (TABLE) {
+        const int2 entry = own < P::K ? table[own] : int2{0, 64};
+        valid = entry.y < 64 && taps.inside(entry.y), offset = entry.x;
+      } else {
+        valid = split(own, source, tap) && taps.locate(tap, offset);
+        offset += source * P::PLANE;
+      }
+      copy_one(to + i * T::LINE, valid ? image + offset : image, valid);
     }
   }
 };

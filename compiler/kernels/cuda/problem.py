@@ -72,8 +72,8 @@ class Problem:
 
     A's rows begin `a_row` elements apart, B's `b_row` where it has the form ROWS. The offsets are C
     expressions of the problem's number z, the place (outer, row, column) of an element C
-    expressions of z, m and n. `packed` are the reads that are laid out beforehand. `block` is how
-    many rows lie together in the result.
+    expressions of z, m and n. `block` is how many rows lie together in the result. `fetches` counts
+    what the results depend on and is copied beforehand: blocks of their place, and of their row.
     """
 
     m: int
@@ -92,6 +92,7 @@ class Problem:
     place: tuple[str, str, str]
     packings: tuple[tuple[int, str], ...] = ()
     block: int = 0
+    fetches: tuple[int, int] = (0, 0)
 
     @property
     def element_bytes(self) -> int:
@@ -239,7 +240,11 @@ def image_problem(
         return _spread_problem(group, anchor, weight, image, gather)
     k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
     a_row = round_up(k, weight.chunk) if weight.constant else k
-    packing = _weight_packing(weight.view.shape, groups, gather, a_row, transposed)
+    step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    if form is Form.BLOCKS and gather.taps > 1 and channels % step == 0:
+        packing = _inner_taps(weight.view.shape, groups, gather, step, transposed)
+    else:
+        packing = _weight_packing(weight.view.shape, groups, gather, a_row, transposed)
     single = output.shape[0] == 1
     return Problem(
         rows,
@@ -261,8 +266,14 @@ def image_problem(
             "n" if single else f"n % {gather.pixels}",
         ),
         ((weight.read, packing),) if weight.constant else (),
-        group.writes[0].block,
+        _result_block(group, rows),
     )
+
+
+def _result_block(group: Group, rows: int) -> int:
+    """How many rows lie together in the first result, where tiles do not cut them apart."""
+    block = group.writes[0].block
+    return block if block and rows % block == 0 else 0
 
 
 def _image_form(image: Operand, channels: int) -> Form | None:
@@ -305,7 +316,7 @@ def _spread_problem(
         f"(int64_t)z * {channels * plane}",
         (f"n / {plane}", f"z * {rows} + m % {rows}", _spread_pixel(gather, f"(m / {rows})")),
         ((weight.read, f"{packing}|reshape:{groups * rows * taps},{k}"),),
-        group.writes[0].block,
+        _result_block(group, rows),
     )
 
 
@@ -389,3 +400,16 @@ def _weight_packing(
         steps = [f"reshape:{rows},{channels * taps}"]
         steps += [f"pad:0,{a_row - channels * taps}"] if a_row > channels * taps else []
     return "|".join([*steps, f"reshape:{rows},{a_row}"])
+
+
+def _inner_taps(
+    weight: Sequence[int], groups: int, gather: Gather, step: int, transposed: bool
+) -> str:
+    """Lay weights out with k contiguous: steps of channels, then taps, then a step's channels."""
+    taps, steps = gather.taps, gather.channels // step
+    if transposed:
+        rows = weight[1] * groups
+        moved = f"reshape:{groups},{steps},{step},{weight[1]},{taps}|transpose:0,3,1,4,2"
+    else:
+        rows, moved = weight[0], f"reshape:{weight[0]},{steps},{step},{taps}|transpose:0,1,3,2"
+    return f"{moved}|reshape:{rows},{taps * gather.channels}"

@@ -72,6 +72,10 @@ class Tile:
         """Whether the blocks that share k are one cluster, which adds their sums."""
         return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
+    def launches(self, target: CudaTarget) -> int:
+        """One, and one more where shares are added by a launch of their own."""
+        return 1 if self.shares == 1 or self.in_cluster(target) else 2
+
     @property
     def threads(self) -> int:
         """Threads of a block."""
@@ -88,13 +92,23 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
     return tile.rows * row + right
 
 
-def shared_bytes(problem: Problem, tile: Tile) -> int:
-    """Dynamic shared memory of a block: its stages, and then its results in their place."""
+def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """Dynamic shared memory of a block: its stages, then its results in their place, and fetches."""
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    return max(tile.stages * stage_bytes(problem, tile), result)
+    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(problem, tile, target)
+
+
+def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """Shared memory of what the results depend on."""
+    places, rows = problem.fetches
+    if not problem.block:
+        return 0
+    parts = tile.shares if tile.in_cluster(target) else 1
+    lines = tile.threads // tile.columns * problem.block * parts
+    return places * ceil_div(tile.rows, lines) * tile.threads * 16 + rows * tile.rows * 4
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -114,7 +128,7 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
         for shares in SHARES:
             tile = Tile(*shape, shares)
             whole = ceil_div(steps, shares) * (shares - 1) < steps
-            if whole and shared_bytes(problem, tile) <= target.shared_bytes:
+            if whole and shared_bytes(problem, tile, target) <= target.shared_bytes:
                 yield replace(tile, stages=_stages(problem, tile, target))
 
 
@@ -134,7 +148,7 @@ def _blocks(problem: Problem, tile: Tile) -> int:
 def _resident(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """The blocks that one processor has at once, with the fewest stages."""
     smallest = replace(tile, stages=STAGES[0])
-    room = max(1, min(target.shared_bytes // shared_bytes(problem, smallest), RESIDENT))
+    room = max(1, min(target.shared_bytes // shared_bytes(problem, smallest, target), RESIDENT))
     processors = PROCESSORS.get(target.capability, 132)
     return min(room, ceil_div(_blocks(problem, tile), processors))
 

@@ -166,6 +166,7 @@ static inline float __half2float(half x) { return (float)x; }
 enum Precision { FP32, TF32, FP16, BF16 };
 #define DYNAMIC_SHARED float* shared = emulator::memories[emulator::current->rank]
 static inline void cluster_wait() { emulator::yield(emulator::CLUSTER); }
+static inline void cluster_leave() { cluster_wait(); }
 static inline float peer_float(const float* own, int rank) {
   return emulator::memories[rank][own - emulator::memories[emulator::current->rank]];
 }
@@ -177,7 +178,7 @@ static inline float4 peer_float4(const float* own, int rank) {
 }
 static inline void copy_element(float* to, const float* from, bool valid) { *to = valid ? *from : 0; }
 static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) { *to = valid ? *from : 0; }
-static inline void copy_chunk(void* to, const void* from, bool valid) {
+template <bool REUSED> static void copy_chunk(void* to, const void* from, bool valid) {
   if (((uint64_t)to | (valid ? (uint64_t)from : 0)) % 16) std::fprintf(stderr, "misaligned copy\n"), std::abort();
   valid ? std::memcpy(to, from, 16) : std::memset(to, 0, 16);
 }
