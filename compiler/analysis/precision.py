@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import numpy
 from xdsl.ir import Operation, SSAValue
 
+from compiler.analysis.attributes import integer
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
-from compiler.ir.types import dtype_of
+from compiler.ir.layouts import BLOCK_BYTES
+from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 
 LARGEST = {"float16": 65504.0, "bfloat16": float("inf")}
@@ -40,7 +42,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     kernel's results: sums and other statistics (small tensors, often squares or differences),
     what operators whose results leave every range give (powers, exponentials, reciprocals),
     quotients by tensors, numbers made of integers, and the operands of a softmax, which masks may
-    have moved anywhere. In float16 also everything that a finite constant beyond its range has
+    have moved anywhere; and images of grouped convolutions whose few channels fill blocks in 32
+    bits only. In float16 also everything that a finite constant beyond its range has
     flown into (infinities are the same in 16 bits).
     Products of tensors in range are taken to be in range, as mixed-precision training does.
     """
@@ -112,6 +115,8 @@ class _Reader:
                 self.kept += [*group.inputs, *group.outputs]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
+            if op.type_name == "Conv" and _fits_only_wide(op):
+                self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
             if self._is_wide(op):
                 self.wide.update(op.outputs)
         for inner, result in zip(group.results_yielded, group.outputs, strict=True):
@@ -132,6 +137,13 @@ class _Reader:
             return False
         sizes = abs(attribute_to_array(value.owner.value).astype(numpy.float64))
         return bool((numpy.isfinite(sizes) & (sizes > self.largest)).any())
+
+
+def _fits_only_wide(op: OperatorOp) -> bool:
+    """Whether each group of a convolution has whole blocks of channels in 32 bits, not in 16."""
+    groups, channels = integer(op, "group", 1), shape_of(op.inputs[0].type)[1]
+    own = channels // groups
+    return 1 < groups < channels and own * 4 % BLOCK_BYTES == 0 and own * 2 % BLOCK_BYTES != 0
 
 
 def _is_kept(op: OperatorOp) -> bool:

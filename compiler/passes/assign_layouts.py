@@ -14,7 +14,7 @@ from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp
-from compiler.ir.layouts import block_of, with_block
+from compiler.ir.layouts import BLOCK_BYTES, block_of, with_block
 
 POLICIES = ("target", "always", "never")
 
@@ -38,7 +38,7 @@ class AssignLayouts(ModulePass):
 
     policy: str = "target"
     """`target` blocks where the graph's target gains by it, `always` for any, `never` for none."""
-    block_bytes: int = 16
+    block_bytes: int = BLOCK_BYTES
     """Bytes of the channels that lie together: what one thread copies at a time."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -47,9 +47,7 @@ def _fetch(
     name: str, parameter: str, reads: list[int], store: StoreFunction, block: int, index: str
 ) -> list[str]:
     """Copy the blocks of some reads to shared memory, `stride` bytes apart."""
-    lines = [
-        f"{DEVICE} void fetch_{name}({parameter}, char* to, int stride, bool valid) const {{"
-    ]
+    lines = [f"{DEVICE} void fetch_{name}({parameter}, char* to, int stride, bool valid) const {{"]
     for slot, i in enumerate(reads):
         kind = _type(store, i, block)
         lines.append(

@@ -54,9 +54,7 @@ def contraction_kernel(
 
 def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
     """The problem with what its store function reads by place and by row."""
-    reads = [
-        part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs
-    ]
+    reads = [part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs]
     fetches = (reads.count(Part.PLACE), reads.count(Part.ROW)) if problem.block else (0, 0)
     return replace(problem, fetches=fetches)
 
