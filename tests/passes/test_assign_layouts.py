@@ -137,6 +137,18 @@ def test_convolutions_read_blocks_and_the_rest_follows():
     assert block_of(by_name["MatMul"].inputs[0].type) == 0
 
 
+def test_what_a_matrix_product_reads_lies_row_major():
+    b = GraphBuilder()
+    x = b.input("x", (1, 4, 4, 4))
+    w = b.weight(np.ones((4, 4, 1, 1), np.float32))
+    first = b.op("Relu", x)
+    y = b.op("Conv", first, w, shape=(1, 4, 4, 4), kernel_shape=[1, 1])
+    z = b.op("MatMul", first, first)
+    model = Model(b.finish(y, z), b.weights, {"x": np.ones((1, 4, 4, 4), np.float32)})
+    graph = run(model, "fuse,assign-layouts{policy=always}")
+    assert all(block_of(v.type) == 0 for group in graph.groups for v in group.inputs)
+
+
 @pytest.mark.parametrize("name", ["resnet50", "googlenet", "inception_v3", "unet"])
 def test_models_need_no_conversion(name: str):
     module = import_model(zoo.load(name)).module
