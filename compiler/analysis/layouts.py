@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from compiler.analysis.aliases import slice_starts
 from compiler.analysis.attributes import integer
 from compiler.analysis.operators import KINDS, Kind
-from compiler.analysis.sharing import Sharing, shared_values
+from compiler.analysis.sharing import Sharing, moved_from, shared_values
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
@@ -141,7 +141,7 @@ class _Reader:
         images = list(_sources(op.inputs[0], inner)) if gain else []
         self.gains += [(value, gain * nbytes_of(value.type)) for value in images]
         others = op.inputs[1:2] if gain else op.inputs[:2]
-        self.plain += [inner[v] for v in others if v in inner]
+        self.plain += [inner[v] for v in map(moved_from, others) if v in inner]
 
     def finish(self) -> Storages:
         found = Storages()
@@ -189,7 +189,12 @@ def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:
         if value in inner:
             yield inner[value]
         elif isinstance(value.owner, OperatorOp):
-            pending += [v for v in value.owner.inputs if v.type == value.type]
+            pending += [v for v in value.owner.inputs if _alike(v, value)]
+
+
+def _alike(operand: SSAValue, value: SSAValue) -> bool:
+    """Whether two tensors have one shape, which a Cast does not change."""
+    return not isinstance(operand.type, NoneType) and shape_of(operand.type) == shape_of(value.type)
 
 
 def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
@@ -199,12 +204,13 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     """
     if op.type_name not in ("Conv", "ConvTranspose"):
         return 0.0
-    weight = inner.get(op.inputs[1])
+    weight = inner.get(moved_from(op.inputs[1]))
     if weight is None or not isinstance(weight.owner, WeightOp):
         return 0.0
     groups = integer(op, "group", 1)
     channels = shape_of(op.inputs[0].type)[1]
-    block = block_for(op.inputs[0], block_bytes)
+    images = _sources(op.inputs[0], inner)
+    block = min((block_for(v, block_bytes) for v in images), default=0)
     if not block:
         return 0.0
     if groups == channels:

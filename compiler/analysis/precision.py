@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.attributes import integer
 from compiler.analysis.operators import KINDS, Kind
-from compiler.analysis.sharing import Sharing, shared_values
+from compiler.analysis.sharing import Sharing, moved_from, shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
@@ -30,9 +30,6 @@ _ENDING = frozenset(
 
 
 _CARRYING = (Kind.ELEMENTWISE, Kind.INJECTIVE, Kind.VIEW)
-
-
-_MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
@@ -61,7 +58,7 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
     found: list[int] = []
     for op in group.operators:
         if KINDS[op.type_name] is Kind.CONTRACTION and len(op.inputs) > 1:
-            first, second = (_moved_from(operand) for operand in op.inputs[:2])
+            first, second = (moved_from(operand) for operand in op.inputs[:2])
             for one, other in ((first, second), (second, first)):
                 if one in arguments and other in arguments and one.has_one_use():
                     weight, partner = (group.inputs[arguments.index(v)] for v in (one, other))
@@ -69,13 +66,6 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
                     if wide and dtype_of(partner.type) == dtype:
                         found.append(arguments.index(one))
     return found
-
-
-def _moved_from(value: SSAValue) -> SSAValue:
-    """What a tensor's elements come from, only moved."""
-    while isinstance(owner := value.owner, OperatorOp) and owner.type_name in _MOVING:
-        value = owner.inputs[0]
-    return value
 
 
 @dataclass

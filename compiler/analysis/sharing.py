@@ -34,3 +34,13 @@ def shared_values(view: OperatorOp) -> list[SSAValue]:
     """The data operands and results of a view, those without elements left out."""
     data = list(view.inputs) if view.type_name == "Concat" else [view.inputs[0]]
     return [value for value in (*data, *view.outputs) if nbytes_of(value.type)]
+
+
+_MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
+def moved_from(value: SSAValue) -> SSAValue:
+    """What a tensor's elements come from, only moved or converted."""
+    while isinstance(owner := value.owner, OperatorOp) and owner.type_name in _MOVING:
+        value = owner.inputs[0]
+    return value

@@ -25,13 +25,14 @@ from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.layouts import block_of, stored_block
+from compiler.ir.types import dtype_of
 from compiler.module import Module
 from compiler.passes.assign_layouts import apply_layouts
 from compiler.pipeline import Runner, parse
 from examples import zoo
 from tests.graphs import GraphBuilder
 from tests.strategies import Model, dataflow_graphs
-from tests.support import run
+from tests.support import graph_of, run
 
 Array = NDArray[Any]
 
@@ -135,6 +136,15 @@ def test_convolutions_read_blocks_and_the_rest_follows():
     by_name = {g.kernel.data.split("_")[0]: g for g in graph.groups if g.kernel is not None}
     assert block_of(by_name["MaxPool"].outputs[0].type) == 4
     assert block_of(by_name["MatMul"].inputs[0].type) == 0
+
+
+def test_sixteen_bits_are_blocked_by_eight():
+    model = network()
+    Runner().run(model.module, parse("fuse,reduce-precision{storage=float16}"))
+    Runner().run(model.module, parse("assign-layouts{policy=always}"))
+    found = [v for group in graph_of(model).groups for v in group.inputs if block_of(v.type)]
+    assert found
+    assert {(dtype_of(v.type), block_of(v.type)) for v in found} == {("float16", 8)}
 
 
 def test_what_a_matrix_product_reads_lies_row_major():

@@ -9,7 +9,14 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import Part, StoreFunction, c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
-from compiler.kernels.cuda.tiles import Tile, ceil_div, choose_tile, shared_bytes
+from compiler.kernels.cuda.tiles import (
+    TABLE_DEPTH,
+    Tile,
+    ceil_div,
+    choose_tile,
+    shared_bytes,
+    shared_room,
+)
 from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
 
@@ -47,7 +54,7 @@ def contraction_kernel(
     if store is None:
         return None
     problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
-    if shared_bytes(problem, tile, target) > target.shared_bytes:
+    if shared_bytes(problem, tile, target) > shared_room(problem, target):
         problem = replace(problem, fetches=(0, 0))
     return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
 
@@ -224,6 +231,7 @@ class _Emitter:
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
+            "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,
             "CLUSTER": int(tile.in_cluster(self.target)),
         }

@@ -214,7 +214,7 @@ struct LineCopies {
   using Element = typename P::Element;
   static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
   static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
-  static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= 1024 && !P::TRANSPOSED;
+  static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= P::TABLE_DEPTH && !P::TRANSPOSED;
   const Element *image, *from;
   const int2* table;  // for each k where it reads, and its tap
   Taps<P> taps;

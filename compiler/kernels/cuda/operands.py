@@ -1,4 +1,4 @@
-"""Where a contraction's operands lie in memory: reads, seen through views and boundary casts."""
+"""Where the operands of a contraction lie in memory: reads, behind views and boundary casts."""
 
 from dataclasses import dataclass
 

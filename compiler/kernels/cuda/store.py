@@ -128,7 +128,9 @@ def _parts(
     pixels, analyzer = prod(shape[2:]), Analyzer()
     analyzer.bind(outer, Range(0, shape[0]))
     analyzer.bind(pixel, Range(0, pixels))
-    at = ((outer * (shape[1] // block) + channel // block) * pixels + pixel) * block + channel % block
+    at = (
+        (outer * (shape[1] // block) + channel // block) * pixels + pixel
+    ) * block + channel % block
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):

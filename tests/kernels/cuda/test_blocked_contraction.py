@@ -137,14 +137,18 @@ def test_elements_of_two_bytes(precision: str, blocks: tuple[int, int]):
 def test_transposed(attributes: dict[str, object], blocks: tuple[int, int]):
     size = 3 if "pads" in attributes else 2
     result = (2, 12, 10, 10)
-    group = group_of("ConvTranspose", (2, 20, 5, 5), (20, 12, size, size), result, attributes, blocks)
+    group = group_of(
+        "ConvTranspose", (2, 20, 5, 5), (20, 12, size, size), result, attributes, blocks
+    )
     assert error_of(group, "cuda:sm_90:fp32") < BOUNDS["fp32"]
 
 
 def test_shares_of_a_second_launch_store_single_elements():
     case = ((1, 64, 5, 5), (16, 64, 3, 3), (1, 16, 5, 5), {"pads": [1] * 4})
     group = group_of("Conv", *case, (4, 4))
-    kernel = contraction_kernel(group, parse_cuda_target("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4))
+    kernel = contraction_kernel(
+        group, parse_cuda_target("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4)
+    )
     assert kernel is not None
     assert len(kernel.launches) == 2
     assert error_of(group, "cuda:sm_80:fp32", Tile(16, 64, 16, 16, 4)) < BOUNDS["fp32"]
