@@ -21,6 +21,7 @@ from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
@@ -211,12 +212,12 @@ def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
     return {
-        op.allocation_name: np.asarray(
-            apply_packing(weight_array(weights, op.key.data), op.packing.data)
-            if op.packing is not None
-            else weight_array(weights, op.key.data),
-            order="C",
-        )
+        op.allocation_name: np.asarray(_packed(op, weight_array(weights, op.key.data)), order="C")
         for op in graph.walk()
         if isinstance(op, taskflow.WeightOp)
     }
+
+
+def _packed(weight: taskflow.WeightOp, array: Array) -> Array:
+    stored = stored_as(array, weight.result.type, weight.key.data)
+    return apply_packing(stored, weight.packing.data) if weight.packing is not None else stored

@@ -28,6 +28,8 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     merge-branches,
     fuse-attention,
     fuse,
+    reduce-precision,
+    assign-layouts,
     partition{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},
@@ -41,7 +43,15 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
 DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
-GRAPH_PASSES = ("canonicalize", "batch-products", "merge-branches", "fuse-attention", "fuse")
+GRAPH_PASSES = (
+    "canonicalize",
+    "batch-products",
+    "merge-branches",
+    "fuse-attention",
+    "fuse",
+    "reduce-precision",
+    "assign-layouts",
+)
 """Passes that decide what the kernels are; all others schedule them."""
 
 

@@ -12,7 +12,7 @@ from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 
 
 def graph_of(module: ModuleOp) -> dataflow.GraphOp:
@@ -96,6 +96,7 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
             case dataflow.WeightOp():
                 array = weight_array(weights, op.key.data)
+                array = stored_as(array, op.output.type, op.key.data)
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
             case _:
                 pass

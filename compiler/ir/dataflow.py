@@ -176,7 +176,7 @@ class OperatorOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A tensor of the store beside the IR, by its key."""
+    """A tensor of the store beside the IR, by its key, converted to the type's elements."""
 
     name = "dataflow.weight"
     key = prop_def(StringAttr)

@@ -2,6 +2,7 @@
 
 from xdsl.passes import ModulePass
 
+from compiler.passes.assign_layouts import AssignLayouts
 from compiler.passes.assign_streams import AssignStreams
 from compiler.passes.batch_products import BatchProducts
 from compiler.passes.canonicalize import Canonicalize
@@ -14,6 +15,7 @@ from compiler.passes.merge_branches import MergeBranches
 from compiler.passes.order_launches import OrderLaunches
 from compiler.passes.partition import Partition
 from compiler.passes.plan_memory import PlanMemory
+from compiler.passes.reduce_precision import ReducePrecision
 
 _ALL: tuple[type[ModulePass], ...] = (
     Canonicalize,
@@ -21,6 +23,8 @@ _ALL: tuple[type[ModulePass], ...] = (
     MergeBranches,
     FuseAttention,
     Fuse,
+    ReducePrecision,
+    AssignLayouts,
     Partition,
     AssignStreams,
     OrderLaunches,

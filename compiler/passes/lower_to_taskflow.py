@@ -139,7 +139,7 @@ class _Memory:
         self._bases: dict[SSAValue, SSAValue] = dict(arguments)
         self._bases |= {root: self.block.args[inputs + i] for root, i in plan.outputs.items()}
         self._layout = lay_out(graph, plan)
-        self._weights: dict[tuple[str, str], SSAValue] = {}
+        self._weights: dict[tuple[str, str, str], SSAValue] = {}
         self._arena: SSAValue | None = None
         if self._layout.size:
             self.block.add_op(arena := taskflow.ArenaOp(memref_type("uint8", (self._layout.size,))))
@@ -184,11 +184,11 @@ class _Memory:
         return self._bases[root] if root in self._bases else self._in_arena()
 
     def _weight(self, weight: dataflow.WeightOp, packing: str) -> SSAValue:
-        key = (weight.key.data, packing)
+        key = (weight.key.data, packing, dtype_of(weight.output.type))
         if key not in self._weights:
             shape = packed_shape(shape_of(weight.output.type), packing)
             type = memref_type(dtype_of(weight.output.type), shape)
-            self.block.add_op(op := taskflow.WeightOp(*key, type))
+            self.block.add_op(op := taskflow.WeightOp(weight.key.data, packing, type))
             self._weights[key] = op.result
         return self._weights[key]
 

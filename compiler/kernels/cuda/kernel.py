@@ -6,6 +6,7 @@ from compiler.kernels.cuda.attention import attention_kernel
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import Resources, check_resources
+from compiler.kernels.cuda.depthwise import depthwise_kernel
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.lower import split_device
@@ -52,11 +53,21 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
+TEMPLATES = (
+    attention_kernel,
+    contraction_kernel,
+    depthwise_kernel,
+    rows_kernel,
+    pointwise_kernel,
+)
+"""What may write a group's kernel before the generic schedule does, in order."""
+
+
 def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    for template in (attention_kernel, contraction_kernel, rows_kernel, pointwise_kernel):
+    for template in TEMPLATES:
         kernel = template(group, target)
         if kernel is not None:
             return kernel

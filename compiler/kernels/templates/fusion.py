@@ -122,8 +122,7 @@ class Surroundings:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
         zero = tirx.const(0, "int32")
-        lead = [zero] * (len(self.shape) - 2)
-        statement = self.store_flat(tirx.const(0.0, "float32"), lead, zero)
+        statement = self.store_flat(tirx.const(0.0, "float32"), [zero, zero], zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
