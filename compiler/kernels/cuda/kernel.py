@@ -19,7 +19,8 @@ def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
 
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
-    cubin = compile_cubin(complete_text(kernel.text), target)
+    source = complete_text(kernel.text)
+    cubin = compile_cubin(source, target)
     check_resources(cubin, kernel.launches, target)
     return KernelSpec(
         group.name,
@@ -30,6 +31,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> Kern
         kernel.scratch,
         kernel.flops,
         group.traffic_bytes,
+        source,
     )
 
 

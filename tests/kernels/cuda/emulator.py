@@ -25,6 +25,7 @@ Array = numpy.ndarray
 COMPILER = shutil.which("g++")
 ENTRY = 'extern "C" __attribute__((visibility("default")))'
 HERE = Path(__file__).parent
+HEADERS = HERE.parents[2] / "compiler" / "kernels" / "cuda"
 
 
 def emulate(
@@ -110,7 +111,8 @@ def library(text: str) -> ctypes.CDLL:
     stem = Path(_folder().name) / hashlib.sha256(text.encode()).hexdigest()[:16]
     source, built = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     source.write_text(text)
-    command = [COMPILER, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", f"-I{HERE}"]
+    command = [COMPILER, "-std=c++20", "-O1", "-w", "-shared", "-fPIC"]
+    command += [f"-I{HERE}", f"-I{HEADERS}"]
     command += ["-fvisibility=hidden", "-fno-gnu-unique"]
     ran = subprocess.run([*command, "-o", built, source], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[:4000]
