@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 
 from compiler.analysis.packing import apply_packing
 from compiler.backends.base import Executable
-from compiler.backends.cuda.target import architecture
+from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
 from compiler.choice import Decision, Request, decide
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {"cpu": ("fp32",), "cuda": ("tf32", "fp32", "fp16", "bf16")}
+PRECISIONS = {
+    "cpu": ("fp32",),
+    "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "emu": ("tf32", "fp32", "fp16", "bf16"),
+}
 """The precisions of each target that kernels can be built for, its default first."""
 
 
@@ -143,8 +147,9 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    if settings.target.partition(":")[0] == "cpu":
-        return Decision(settings.passes, "streams", {})
+    name = settings.target.partition(":")[0]
+    if name != "cuda":
+        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,
@@ -172,7 +177,7 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     if name == "cpu":
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
-    chosen = arch or named or architecture(name)
+    chosen = arch or named or (DEFAULT_ARCHITECTURE if name == "emu" else architecture(name))
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 

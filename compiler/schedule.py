@@ -127,7 +127,7 @@ class KernelSpec:
     """
 
     name: str
-    language: Literal["object", "cuda", "hip"]
+    language: Literal["object", "cuda", "hip", "emu"]
     code: bytes
     launches: tuple[Launch, ...]
     packings: tuple[str, ...]

@@ -20,6 +20,7 @@
 namespace emulator {
 
 enum State { READY, RUNNING, BARRIER, CLUSTER, COLLECT, DONE };
+const size_t FRESH = 2048;  // bytes of a stack that a thread finds poisoned, so that unset variables show
 const unsigned BARRIERS = 16, MOST_THREADS = 1024, MOST_SHARED = 256 << 10;
 #if defined(__SANITIZE_ADDRESS__)
 const size_t STACK = 1 << 20;
@@ -142,6 +143,7 @@ static void resume(Worker& worker, Fiber& fiber) {
   if (!fiber.stack) {
     fiber.stack = worker.take_stack();
     fiber.context.bottom = fiber.stack, fiber.context.size = STACK;
+    std::memset(fiber.stack + STACK - FRESH, POISON, FRESH);
     prepare(fiber.context, begin);
   }
   emulator_current = &fiber;

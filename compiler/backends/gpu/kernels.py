@@ -106,8 +106,9 @@ class Calls:
             if view.allocation in self.sites:
                 self.sites[view.allocation].append(Site(index, argument, view.offset))
         arguments = [addresses[view.allocation] + view.offset for view in views]
-        call = driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
-        self.calls.append(call)
+        extents = [view.nbytes for view in views]
+        shape = launch.grid, launch.block, launch.shared_bytes
+        self.calls.append(driver.call(function, *shape, arguments, extents))
         return index
 
     def touching(self, allocation: int) -> tuple[int, ...]:

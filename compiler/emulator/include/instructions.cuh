@@ -18,6 +18,9 @@ template <int WIDTH>
 static inline void copy_floats(float* to, const float* from, bool valid) {
   emulator_copy(to, from, WIDTH * 4, valid ? WIDTH * 4 : 0);
 }
+static inline void copy_chunk(void* to, const void* from, bool valid) { emulator_copy(to, from, 16, valid ? 16 : 0); }
+static inline void copy_element(float* to, const float* from, bool valid) { copy_float(to, from, valid); }
+static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) { *to = valid ? *from : (uint16_t)0; }
 static inline void copies_commit() { emulator_commit(); }
 template <int PENDING>
 static inline void copies_wait() { emulator_wait(PENDING); }
@@ -25,14 +28,18 @@ static inline void copies_wait() { emulator_wait(PENDING); }
 namespace emulator {
 // Eight rows of 16 bytes in each of four matrices; lane i gives the address of row i.
 struct Load { const char* row; uint32_t* to; };
-inline const char* load(void* const* operands, unsigned lanes) {
+template <bool TRANSPOSED>
+const char* load(void* const* operands, unsigned lanes) {
   for (unsigned i = 0; i < lanes; i++) {
     if (!operands[i]) return "loads matrices without all lanes of the warp";
     if ((uintptr_t)((Load*)operands[i])->row % 16) return "loads a row of a matrix from a misaligned address";
   }
   for (unsigned i = 0; i < lanes; i++)
-    for (unsigned matrix = 0; matrix < 4; matrix++)
-      memcpy(((Load*)operands[i])->to + matrix, ((Load*)operands[matrix * 8 + i / 4])->row + i % 4 * 4, 4);
+    for (unsigned part = 0; part < 8; part++) {  // two bytes each
+      const unsigned matrix = part / 2, row = TRANSPOSED ? i % 4 * 2 + part % 2 : i / 4;
+      const unsigned column = TRANSPOSED ? i / 4 : i % 4 * 2 + part % 2;
+      memcpy((char*)((Load*)operands[i])->to + part * 2, ((Load*)operands[matrix * 8 + row])->row + column * 2, 2);
+    }
   return nullptr;
 }
 
@@ -81,10 +88,17 @@ const char* multiply(void* const* operands, unsigned lanes) {
 }
 }  // namespace emulator
 
+static inline void load_matrices(uint32_t (&to)[4], const void* row) {
+  emulator::Load own{(const char*)row, to};
+  emulator_collect(emulator::load<false>, &own, 32, 0xffffffffu);
+}
+static inline void load_transposed(uint32_t (&to)[4], const void* row) {
+  emulator::Load own{(const char*)row, to};
+  emulator_collect(emulator::load<true>, &own, 32, 0xffffffffu);
+}
 static inline void load_matrices(float (&to)[4], const float* row) {
   uint32_t bits[4];
-  emulator::Load own{(const char*)row, bits};
-  emulator_collect(emulator::load, &own, 32, 0xffffffffu);
+  load_matrices(bits, (const void*)row);
   memcpy(to, bits, sizeof to);
 }
 
@@ -92,11 +106,19 @@ static inline void cluster_wait() { emulator_cluster_barrier(); }
 static inline float peer_float(const float* own, int rank) {
   return *(const float*)emulator_peer(own, (unsigned)rank, sizeof *own);
 }
+static inline float4 peer_float4(const float* own, int rank) {
+  return *(const float4*)emulator_peer(own, (unsigned)rank, sizeof(float4));
+}
 
 static inline uint32_t round_tf32(float x) { return __float_as_uint(x * (1 + 1.4427f / 4096)); }
+static inline uint32_t round_tf32(uint32_t x) { return round_tf32(__uint_as_float(x)); }
 template <int PRECISION>
 static inline uint32_t round_pair(float low, float high) {
   return emulator::short_bits<PRECISION>(low) | (uint32_t)emulator::short_bits<PRECISION>(high) << 16;
+}
+template <int PRECISION>
+static inline uint32_t round_pair(uint32_t low, uint32_t high) {
+  return round_pair<PRECISION>(__uint_as_float(low), __uint_as_float(high));
 }
 template <int PRECISION>
 static inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {

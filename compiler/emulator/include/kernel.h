@@ -81,9 +81,9 @@ static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-static inline float __expf(float x) { return expf(x); }
-static inline float __logf(float x) { return logf(x); }
-static inline float __powf(float x, float y) { return powf(x, y); }
+#define __expf expf
+#define __logf logf
+#define __powf powf
 static inline float __fdividef(float x, float y) { return x / y; }
 static inline float __saturatef(float x) { return x > 1 ? 1.0f : x > 0 ? x : 0.0f; }
 template <class T>

@@ -158,6 +158,7 @@ class RecordingDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> RecordedCall:
         symbol, action = function
         return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))
