@@ -123,7 +123,7 @@ class KernelSpec:
     `packings` has one entry a read: how a weight there is laid out beforehand (see
     `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
     buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
-    C++ text that a GPU's `code` was compiled from, with headers of `compiler/kernels/cuda` included.
+    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/cuda`.
     """
 
     name: str
