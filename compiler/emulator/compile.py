@@ -60,8 +60,8 @@ def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
-        path.write_text(f'#include "kernel.h"\n{source}\n{names}', encoding="utf-8")
-        includes = [f"-I{HERE / 'include'}", f"-I{KERNEL_HEADERS}"]
+        path.write_text(f'#include "emulated.h"\n{source}\n{names}', encoding="utf-8")
+        includes = [f"-I{HERE / 'include'}", f"-I{HERE}", f"-I{KERNEL_HEADERS}"]
         _compile([*includes, "-o", str(built), str(path)])
         return _archive(built.read_bytes(), engine())
 
@@ -98,7 +98,7 @@ def engine() -> bytes:
 def _build_engine(path: Path) -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         built = Path(folder) / ENGINE
-        sources = [str(HERE / "engine.cpp"), str(HERE / "runtime.cpp")]
+        sources = [str(path) for path in sorted(HERE.glob("*.cpp"))]
         _compile(["-fvisibility=default", "-o", str(built), *sources, "-ldl"])
         content = built.read_bytes()
     try:

@@ -8,8 +8,17 @@
 #include <stdint.h>
 
 namespace emulator {
-
 struct Dim { unsigned x, y, z; };
+}  // namespace emulator
+
+// An extent as CUDA writes it: what is left out is 1.
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  operator emulator::Dim() const { return {x, y, z}; }
+};
+
+namespace emulator {
 
 // What all threads of a block see. `rank` counts the blocks of its cluster, `warp` is 32 or 64.
 struct Place {

@@ -94,6 +94,7 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
     tolerance = float(check.tolerance) if check else 0.0
     shutil.copytree(Path(str(resources.files("compiler.export") / "project")), place)
     _write_headers(place / "kernels")
+    _write_emulator(place)
     files = {
         "src/plan.cpp": plan_text(
             planned,
@@ -122,6 +123,14 @@ def _write_headers(place: Path) -> None:
     for name, text in kernel_headers().items():
         where = place / "cuda" if name in PLATFORM_HEADERS else place
         (where / name).write_text(text, encoding="utf-8")
+
+
+def _write_emulator(place: Path) -> None:
+    """The emulator's sources, and the headers that kernels include with it."""
+    sources = Path(str(resources.files("compiler.emulator")))
+    only_cpp = shutil.ignore_patterns("*.py", "__pycache__", "include")
+    shutil.copytree(sources, place / "emulator", ignore=only_cpp)
+    shutil.copytree(sources / "include", place / "kernels" / "emu")
 
 
 def kernel_headers() -> dict[str, str]:

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../engine.h"
+#include "engine.h"
 
 #define __global__ __attribute__((noinline))
 #define __device__
@@ -23,10 +23,6 @@
 #define __shared__ static thread_local
 
 typedef emulator::Dim uint3;
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
 #define threadIdx (emulator_current->index)
 #define blockIdx (emulator_current->place->index)
 #define blockDim (emulator_current->place->block)
