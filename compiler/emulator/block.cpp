@@ -68,8 +68,8 @@ static bool collect(Worker& worker, Fiber* fibers, unsigned number, unsigned fir
     if (other.state != COLLECT || other.work != fiber.work || other.mask != fiber.mask || other.width != fiber.width) continue;
     here |= 1ull << i, operands[i] = other.operand;
   }
-  if (fiber.mask && !(fiber.mask >> (number - base) & 1)) {
-    worker.run->fail(place_of(fiber) + "takes part in a warp's operation without being in its mask");
+  if (fiber.mask && (here & ~fiber.mask)) {
+    worker.run->fail(place_of(fiber) + "lanes take part in a warp's operation that are not in its mask");
     return false;
   }
   if (fiber.mask & alive & ~here) return false;
@@ -95,7 +95,9 @@ static void run_warp(Worker& worker, Block& block, unsigned first, unsigned end)
     }
     again = false;
     for (unsigned i = first; i < end && !worker.run->failed; i++)
-      if (fibers[i].state == COLLECT) again |= collect(worker, fibers, i, first, end);
+      if (fibers[i].state == COLLECT && fibers[i].mask) again |= collect(worker, fibers, i, first, end);
+    for (unsigned i = first; i < end && !again; i++)
+      if (fibers[i].state == COLLECT) again = collect(worker, fibers, i, first, end);
   }
 }
 

@@ -21,8 +21,10 @@ KERNEL_HEADERS = HERE.parent / "kernels" / "cuda"
 FLAGS = (
     *("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
     *("-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing"),
+    "-fstack-clash-protection",
 )
-"""No fused multiply-adds, so that every host computes the same bits; CUDA text breaks aliasing."""
+"""No fused multiply-adds, so that every host computes the same bits; CUDA text breaks aliasing;
+a stack that overflows meets its guard."""
 
 KERNEL, ENGINE = "kernel.so", "engine.so"
 """The members of a compiled kernel's archive: it runs where no compiler is installed."""

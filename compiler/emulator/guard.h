@@ -16,7 +16,9 @@ const size_t ALIGNMENT = 16;  // kernels may use loads of this size where an add
 
 inline size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Poisoned pages between two that cannot be accessed.
+const size_t GUARD = 64 << 10;  // bytes on each side that cannot be accessed
+
+// Poisoned pages between others that cannot be accessed.
 struct Pages {
   char* start = nullptr;
   size_t size = 0;
@@ -24,11 +26,11 @@ struct Pages {
   explicit Pages(size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size = rounded(bytes, page);
-    void* map = mmap(nullptr, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* map = mmap(nullptr, size + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) throw std::bad_alloc();
-    start = (char*)map + page;
+    start = (char*)map + GUARD;
     if (size && mprotect(start, size, PROT_READ | PROT_WRITE)) {
-      munmap(map, size + 2 * page);
+      munmap(map, size + 2 * GUARD);
       throw std::bad_alloc();
     }
   }
@@ -36,13 +38,11 @@ struct Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
   ~Pages() {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (start) munmap(start - page, size + 2 * page);
+    if (start) munmap(start - GUARD, size + 2 * GUARD);
   }
   char* end() const { return start + size; }
   bool holds(const void* address) const {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (const char*)address >= start - page && (const char*)address < end() + page;
+    return (const char*)address >= start - GUARD && (const char*)address < end() + GUARD;
   }
 };
 

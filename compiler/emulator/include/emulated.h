@@ -169,7 +169,7 @@ static inline int __all_sync(unsigned mask, int given) { return __ballot_sync(ma
   template <class T>                                                                             \
   static inline T name(T value, unsigned by, int width = warpSize) {                             \
     const unsigned lanes = (unsigned)warpSize;                                                   \
-    return emulator::take(value, emulator::place(emulator::lane(lanes), by, (unsigned)width), lanes, 0); \
+    return emulator::take(value, emulator::place(emulator::lane(lanes), by, (unsigned)width), lanes, ~0ull); \
   }
 EMULATOR_SHUFFLE(__shfl, at)
 EMULATOR_SHUFFLE(__shfl_up, up)

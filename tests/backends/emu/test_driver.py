@@ -1,0 +1,112 @@
+"""The emulated device under the checks for devices, and what a missing edge does there."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.analysis.happens_before import check_schedule
+from compiler.backends.emu.target import device
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.emulator.compile import compile_kernels
+from compiler.errors import DeviceError, ScheduleError
+from compiler.schedule import Schedule
+from tests.backends.gpu import device_checks
+from tests.backends.gpu.cases import Case, case
+
+CHECKS = [
+    check for check in device_checks.CHECKS if check.__name__ not in ("check_device", "check_torch")
+]
+NEED_A_GPU = {"check_cupy", "check_wrong_architecture", "check_large_shared_memory"}
+REPEATED = {"check_replays": 10, "check_host_replays": 5, "check_two_threads": 5}
+SEEDS = range(8)
+
+
+@cache
+def code(seed: int, tasks: int, streams: int, words: int) -> bytes:
+    """The kernels of a random case, as one program."""
+    found = case(seed, tasks=tasks, streams=streams, words=words)
+    return compiled(found)
+
+
+def compiled(found: Case) -> bytes:
+    """The kernels of a case, as one program."""
+    functions = found.functions
+    text = "#define WAIT\n" + "".join(mix.cuda() for mix in functions.values())
+    return compile_kernels(text, functions)
+
+
+def load(found: Case, image: bytes, schedule: Schedule | None = None, **options: Any):
+    """A case, or another schedule of its kernels, on the emulator."""
+    specs = {n: replace(s, language="emu") for n, s in found.specs(lambda _: image).items()}
+    chosen = schedule or found.schedule
+    options = {"poison": True, **options}
+    return GpuExecutable.load(device(), chosen, specs, found.weights, **options)
+
+
+@pytest.mark.parametrize("check", [c for c in CHECKS if c.__name__ not in NEED_A_GPU])
+def test_checks_of_devices(check: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
+    def load_compiled(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:
+        del wait
+        return load(found, compiled(found), **options)
+
+    monkeypatch.setattr(device_checks, "device", device)
+    monkeypatch.setattr(device_checks, "load", load_compiled)
+    name = check.__name__
+    if name in ("check_modes", "check_random_delays"):
+        device_checks.check_modes(seeds=1)
+    else:
+        check(*(REPEATED[name],)) if name in REPEATED else check()
+
+
+def without(schedule: Schedule, task: int, token: int) -> Schedule:
+    """A schedule in which a task does not wait for another."""
+    tasks = list(schedule.tasks)
+    left = tuple(other for other in tasks[task].after if other != token)
+    tasks[task] = replace(tasks[task], after=left)
+    return replace(schedule, tasks=tuple(tasks))
+
+
+def racy(schedule: Schedule) -> bool:
+    """Whether the verifier finds a race."""
+    try:
+        check_schedule(schedule)
+    except ScheduleError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("mode", ["graph", "streams"])
+def test_every_missing_token_that_matters_is_caught(mode: str):
+    found = case(5, tasks=24, streams=4, words=40)
+    image, inputs = code(5, 24, 4, 40), found.inputs(1)
+    expected = found.expected(inputs)
+    tokens = [(i, t) for i, task in enumerate(found.schedule.tasks) for t in task.after]
+    needed = [each for each in tokens if racy(without(found.schedule, *each))]
+    assert len(needed) >= 10
+    missed = []
+    for each in needed:
+        executable = load(found, image, without(found.schedule, *each), mode=mode)
+        if not any(differs(executable, inputs, expected, seed) for seed in SEEDS):
+            missed.append(each)
+        executable.close()
+    assert not missed, f"{len(missed)} of {len(needed)}"
+    executable = load(found, image, mode=mode)
+    assert not any(differs(executable, inputs, expected, seed) for seed in SEEDS)
+
+
+def differs(executable: Any, inputs: Any, expected: Any, seed: int) -> bool:
+    """Whether a run in one random order gives other bits."""
+    device().configure(seed)
+    found = executable.run(inputs)
+    return any(not np.array_equal(found[name], array) for name, array in expected.items())
+
+
+def test_another_machines_kernels_are_refused():
+    image = compile_kernels('extern "C" __global__ void one() {}\n', ["one"])
+    assert device().load_module(image)
+    with pytest.raises(DeviceError, match="another machine"):
+        device().load_module(image[:-16] + b"0" * 16)
