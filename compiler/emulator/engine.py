@@ -43,7 +43,7 @@ class Call(ctypes.Structure):
 
 
 class Engine:
-    """The functions of runtime.h without their prefix; DeviceError, with the reason, if one fails."""
+    """The functions of runtime.h without their prefix; DeviceError says why one fails."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
@@ -53,7 +53,8 @@ class Engine:
         """Call `emulator_NAME`; integers are taken for addresses and sizes of 64 bits."""
         given = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
         if getattr(self._library, f"emulator_{name}")(*given):
-            raise DeviceError(f"emulator: {self._library.emulator_error().decode(errors='replace')}")
+            reason: bytes = self._library.emulator_error()
+            raise DeviceError(f"emulator: {reason.decode(errors='replace')}")
 
     def made(self, name: str, *arguments: Any) -> int:
         """Call a function that puts a handle or an address where its first argument points."""

@@ -29,7 +29,10 @@ MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
 KERNELS = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
-SUFFIXES = {"object": ("o", ""), "cuda": ("cubin", "cu"), "hip": ("hsaco", "hip"),
+SUFFIXES = {
+    "object": ("o", ""),
+    "cuda": ("cubin", "cu"),
+    "hip": ("hsaco", "hip"),
     "emu": ("zip", "cu"),
 }
 """File name endings of kernels' code and of its source (none on the CPU), by language."""

@@ -12,7 +12,7 @@ from compiler.schedule import KernelSpec
 class EmulatedTarget:
     """The emulator, with the GPU whose kernels it runs."""
 
-    gpu: CudaTarget = CudaTarget()
+    gpu: CudaTarget
 
     def __str__(self) -> str:
         return f"emu:{self.gpu.arch}:{self.gpu.precision}"

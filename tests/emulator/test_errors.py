@@ -1,5 +1,7 @@
 """What a kernel does wrong ends its launch with an error that names the place."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,7 @@ NAMES = tuple(
     if line.startswith("KERNEL")
 )
 
-CASES = {
+CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "read_behind": (r"thread \(31, 0, 0\): reads 0 bytes behind the end of parameter 1", 2, {}),
     "write_before": (r"writes outside of parameter 0|before the start of parameter 0", 2, {}),
     "write_far": ("writes .* bytes behind the end of parameter 0, which has 128", 2, {}),
@@ -101,9 +103,9 @@ def test_accesses_are_free_where_extents_are_unknown():
     ({"shared": 300 << 10, "grid": (1, 1, 2)}, "at most 256 KiB"),
     ({"grid": (1, 1, 3)}, "not a multiple of the cluster"),
 ])  # fmt: skip
-def test_launches_that_no_gpu_takes(options: dict[str, object], message: str):
+def test_launches_that_no_gpu_takes(options: dict[str, Any], message: str):
     with pytest.raises(DeviceError, match=message):
-        launch(functions(TEXT, NAMES)["leave_early"], [zeros(64)], **options)  # type: ignore[arg-type]
+        launch(functions(TEXT, NAMES)["leave_early"], [zeros(64)], **options)
 
 
 def test_the_device_works_after_an_error():

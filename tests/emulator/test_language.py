@@ -78,12 +78,14 @@ __device__ void product(float* c, const float* a, const float* b) {
   float own[4];
   for (int i = 0; i < 4; i++) {
     const float* at = a + (row + i % 2 * 8) * K + place * WIDE + i / 2 * 4 * WIDE;
-    if constexpr (WIDE == 1) left[i] = __float_as_uint(*at); else left[i] = round_pair<PRECISION>(at[0], at[1]);
+    if constexpr (WIDE == 1) left[i] = __float_as_uint(*at);
+    else left[i] = round_pair<PRECISION>(at[0], at[1]);
     own[i] = c[(row + i / 2 * 8) * 8 + place * 2 + i % 2];
   }
   for (int i = 0; i < 2; i++) {
     const float* at = b + (place * WIDE + i * 4 * WIDE) * 8 + row;
-    if constexpr (WIDE == 1) right[i] = __float_as_uint(*at); else right[i] = round_pair<PRECISION>(at[0], at[8]);
+    if constexpr (WIDE == 1) right[i] = __float_as_uint(*at);
+    else right[i] = round_pair<PRECISION>(at[0], at[8]);
   }
   multiply_add<PRECISION>(own, left, right);
   for (int i = 0; i < 4; i++) c[(row + i / 2 * 8) * 8 + place * 2 + i % 2] = own[i];
@@ -99,7 +101,8 @@ KERNEL matrices(uint32_t* to, const uint16_t* from) {
   uint32_t plain[4], turned[4];
   load_matrices(plain, tile + threadIdx.x * 8);
   load_transposed(turned, tile + threadIdx.x * 8);
-  for (int i = 0; i < 4; i++) to[threadIdx.x * 4 + i] = plain[i], to[128 + threadIdx.x * 4 + i] = turned[i];
+  to += threadIdx.x * 4;
+  for (int i = 0; i < 4; i++) to[i] = plain[i], to[128 + i] = turned[i];
 }
 """
 NAMES = tuple(

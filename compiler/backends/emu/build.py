@@ -41,7 +41,9 @@ class EmulatorBackend:
         `seed`, `warp` (32 or 64) and `threads` (of the host, 0 for all) are those of the device
         from now on; other options are those of `GpuExecutable`.
         """
-        chosen = {name: options.pop(name) for name in ("seed", "warp", "threads") if name in options}
+        chosen = {
+            name: options.pop(name) for name in ("seed", "warp", "threads") if name in options
+        }
         built = {name: runnable(kernel) for name, kernel in kernels.items()}
         driver = device(next((kernel.code for kernel in built.values()), None))
         if chosen:

@@ -1,7 +1,6 @@
-"""The zoo's models at a size that the emulator runs in seconds: small images, or the first layers."""
+"""The zoo's models as the emulator runs them in seconds: small images, or the first layers."""
 
 import onnx
-from onnx import helper
 
 from examples import zoo
 
@@ -24,7 +23,7 @@ NODES = {"bert128": 52, "bert512": 40, "gpt2large": 60, "rnntc_sru": 140, "vit_b
 
 def load(name: str) -> onnx.ModelProto:
     """A model of the zoo, reduced; the last tensor that is kept is an output too."""
-    model = onnx.load(zoo.path(name))
+    model = onnx.load_model_from_string(zoo.path(name).read_bytes())
     model.graph.name = name
     del model.graph.value_info[:]
     if name in NODES:
@@ -61,6 +60,3 @@ def cut(model: onnx.ModelProto, count: int) -> None:
     weights = [tensor for tensor in graph.initializer if tensor.name in used]
     del graph.initializer[:]
     graph.initializer.extend(weights)
-
-
-__all__ = ["cut", "helper", "load", "resize"]

@@ -1,6 +1,5 @@
 """The emulated device under the checks for devices, and what a missing edge does there."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,11 +16,20 @@ from compiler.schedule import Schedule
 from tests.backends.gpu import device_checks
 from tests.backends.gpu.cases import Case, case
 
-CHECKS = [
-    check for check in device_checks.CHECKS if check.__name__ not in ("check_device", "check_torch")
-]
-NEED_A_GPU = {"check_cupy", "check_wrong_architecture", "check_large_shared_memory"}
-REPEATED = {"check_replays": 10, "check_host_replays": 5, "check_two_threads": 5}
+QUICK = {
+    "check_replays": (4,),
+    "check_two_threads": (2,),
+    "check_asynchronous": (),
+    "check_poison": (),
+}
+SLOW = {
+    "check_modes": ("none", 1),
+    "check_host_replays": (3,),
+    "check_misaligned_and_overlapping": (),
+    "check_shared_executor": (),
+    "check_alternative": (),
+}
+"""Checks for devices by name, with how often they do things."""
 SEEDS = range(8)
 
 
@@ -47,19 +55,17 @@ def load(found: Case, image: bytes, schedule: Schedule | None = None, **options:
     return GpuExecutable.load(device(), chosen, specs, found.weights, **options)
 
 
-@pytest.mark.parametrize("check", [c for c in CHECKS if c.__name__ not in NEED_A_GPU])
-def test_checks_of_devices(check: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.large) for name in SLOW)]
+)
+def test_checks_of_devices(name: str, monkeypatch: pytest.MonkeyPatch):
     def load_compiled(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:
         del wait
         return load(found, compiled(found), **options)
 
     monkeypatch.setattr(device_checks, "device", device)
     monkeypatch.setattr(device_checks, "load", load_compiled)
-    name = check.__name__
-    if name in ("check_modes", "check_random_delays"):
-        device_checks.check_modes(seeds=1)
-    else:
-        check(*(REPEATED[name],)) if name in REPEATED else check()
+    getattr(device_checks, name)(*(QUICK | SLOW)[name])
 
 
 def without(schedule: Schedule, task: int, token: int) -> Schedule:
@@ -87,7 +93,7 @@ def test_every_missing_token_that_matters_is_caught(mode: str):
     tokens = [(i, t) for i, task in enumerate(found.schedule.tasks) for t in task.after]
     needed = [each for each in tokens if racy(without(found.schedule, *each))]
     assert len(needed) >= 10
-    missed = []
+    missed: list[tuple[int, int]] = []
     for each in needed:
         executable = load(found, image, without(found.schedule, *each), mode=mode)
         if not any(differs(executable, inputs, expected, seed) for seed in SEEDS):

@@ -7,6 +7,7 @@ import pytest
 from xdsl.context import Context
 
 import compiler
+from compiler.backends.emu.target import device
 from compiler.frontend import import_model
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.cuda.contraction import CONTRACTIONS
@@ -79,8 +80,6 @@ def test_models(name: str):
     expected = run_onnxruntime(model, inputs)
     module = compiler.compile(model, target="emu")
     for seed in range(5):
-        module = compiler.Module(
-            module.target, module.schedule, module.kernels, module._weights, seed=seed
-        )
+        device().configure(seed)
         results = module.run(inputs)
         assert max(error(results[k], expected[k]) for k in expected) < 1e-2

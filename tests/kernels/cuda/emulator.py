@@ -35,7 +35,7 @@ class Order:
 def emulate(
     group: Group, inputs: Sequence[Array], target: str = "cuda", offset: int = 0
 ) -> list[Array]:
-    """Generate a group's kernel and run it; buffers start `offset` bytes after a multiple of 256."""
+    """Generate a group's kernel and run it; buffers start `offset` bytes past 256-byte bounds."""
     return run(generate(group, parse_cuda_target(target)), group, inputs, offset)
 
 
