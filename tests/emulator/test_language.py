@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from compiler.errors import DeviceError
 from tests.emulator.launching import functions, launch, zeros
 
 Array = NDArray[Any]
 
 TEXT = r"""
+#include "mfma.cuh"
 #define KERNEL extern "C" __global__ void
 KERNEL places(unsigned* to) {
   const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -93,6 +95,24 @@ __device__ void product(float* c, const float* a, const float* b) {
 KERNEL product_tf32(float* c, const float* a, const float* b) { product<TF32>(c, a, b); }
 KERNEL product_fp16(float* c, const float* a, const float* b) { product<FP16>(c, a, b); }
 KERNEL product_bf16(float* c, const float* a, const float* b) { product<BF16>(c, a, b); }
+template <int PRECISION>
+__device__ void wave(float* c, const float* a, const float* b) {
+  constexpr int WIDE = PRECISION == FP32 ? 1 : 4, K = 4 * WIDE;
+  const int row = threadIdx.x % 16, place = threadIdx.x / 16;
+  uint32_t left[(WIDE + 1) / 2], right[(WIDE + 1) / 2];
+  float own[4];
+  for (int i = 0; i < (WIDE + 1) / 2; i++) {
+    const float *x = a + row * K + place * WIDE + i * 2, *y = b + (place * WIDE + i * 2) * 16 + row;
+    left[i] = WIDE == 1 ? __float_as_uint(*x) : round_pair<PRECISION>(x[0], x[1]);
+    right[i] = WIDE == 1 ? __float_as_uint(*y) : round_pair<PRECISION>(y[0], y[16]);
+  }
+  for (int i = 0; i < 4; i++) own[i] = c[(place * 4 + i) * 16 + row];
+  multiply_add_wave<PRECISION>(own, left, right);
+  for (int i = 0; i < 4; i++) c[(place * 4 + i) * 16 + row] = own[i];
+}
+KERNEL wave_fp32(float* c, const float* a, const float* b) { wave<FP32>(c, a, b); }
+KERNEL wave_fp16(float* c, const float* a, const float* b) { wave<FP16>(c, a, b); }
+KERNEL wave_bf16(float* c, const float* a, const float* b) { wave<BF16>(c, a, b); }
 KERNEL matrices(uint32_t* to, const uint16_t* from) {
   DYNAMIC_SHARED;
   uint16_t* tile = (uint16_t*)shared;
@@ -195,6 +215,8 @@ def test_float16_is_converted_as_ieee_754_says():
 
 def rounded(array: Array, precision: str) -> Array:
     """What a tensor core reads of float32."""
+    if precision == "fp32":
+        return array
     if precision == "tf32":
         return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     return array.astype(np.float16 if precision == "fp16" else ml_dtypes.bfloat16).astype("float32")
@@ -211,6 +233,21 @@ def test_a_product_adds_in_the_order_of_k(precision: str):
         expected += rounded(a, precision)[:, k : k + 1] * rounded(b, precision)[k]
     run(f"product_{precision}", c, a, b)
     np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_a_wavefronts_product(precision: str):
+    chance, depth = np.random.default_rng(3), 4 if precision == "fp32" else 16
+    a, b, c = (
+        chance.standard_normal(shape, np.float32) for shape in ((16, depth), (depth, 16), (16, 16))
+    )
+    expected = c.copy()
+    for k in range(depth):
+        expected += rounded(a, precision)[:, k : k + 1] * rounded(b, precision)[k]
+    run(f"wave_{precision}", c, a, b, block=(64, 1, 1), warp=64)
+    np.testing.assert_array_equal(c, expected)
+    with pytest.raises(DeviceError, match="64 lanes in a warp of 32"):
+        run(f"wave_{precision}", c, a, b, block=(64, 1, 1), warp=32)
 
 
 def test_matrices_are_loaded_plain_and_transposed():

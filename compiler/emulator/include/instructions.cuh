@@ -19,6 +19,8 @@ static inline void copy_floats(float* to, const float* from, bool valid) {
   emulator_copy(to, from, WIDTH * 4, valid ? WIDTH * 4 : 0);
 }
 static inline void copy_chunk(void* to, const void* from, bool valid) { emulator_copy(to, from, 16, valid ? 16 : 0); }
+template <bool REUSED>
+static inline void copy_chunk(void* to, const void* from, bool valid) { copy_chunk(to, from, valid); }
 static inline void copy_element(float* to, const float* from, bool valid) { copy_float(to, from, valid); }
 static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) { *to = valid ? *from : (uint16_t)0; }
 static inline void copies_commit() { emulator_commit(); }
@@ -103,6 +105,7 @@ static inline void load_matrices(float (&to)[4], const float* row) {
 }
 
 static inline void cluster_wait() { emulator_cluster_barrier(); }
+static inline void cluster_leave() { emulator_cluster_barrier(); }
 static inline float peer_float(const float* own, int rank) {
   return *(const float*)emulator_peer(own, (unsigned)rank, sizeof *own);
 }
