@@ -99,7 +99,7 @@ class Event:
 class RecordingDriver:
     """Implements `Driver`; `kernels` are Python functions of the arrays from each address on."""
 
-    language: Literal["cuda", "hip"] = "cuda"
+    language: Literal["cuda", "hip", "emu"] = "cuda"
     ordinal = 0
     dlpack_device: tuple[int, int] = (2, 0)
     priorities = (0, -5)

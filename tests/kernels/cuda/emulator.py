@@ -16,7 +16,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group
-from tests.kernels.harness import numpy_dtype
+from tests.kernels.harness import laid_out, logical, numpy_dtype
 
 Array = numpy.ndarray
 
@@ -79,7 +79,10 @@ class Program:
         """Run a kernel's launches; an access outside of a buffer raises DeviceError."""
         self.driver.configure(order.seed, order.warp)
         packings = kernel.packings or [""] * group.inputs
-        reads = [apply_packing(a, p) for a, p in zip(inputs, packings, strict=True)]
+        reads = [
+            apply_packing(laid_out(a, info), p)
+            for a, p, info in zip(inputs, packings, group.reads, strict=True)
+        ]
         sizes = [a.nbytes for a in reads] + [w.nbytes for w in group.writes] + [*kernel.scratch]
         memory = Memory(self.driver, sizes, offset)
         for place, array in zip(memory.arrays, reads, strict=False):
@@ -92,7 +95,7 @@ class Program:
             self.driver.launch(self.driver.call(function, *shape, given, extents), 0)
         self.driver.synchronize_stream(0)
         results = zip(memory.arrays[len(reads) :], group.writes, strict=False)
-        return [a.view(numpy_dtype(w.dtype)).reshape(w.shape).copy() for a, w in results]
+        return [logical(a.view(numpy_dtype(w.dtype)), w).copy() for a, w in results]
 
 
 class Memory:

@@ -58,14 +58,16 @@ CASES = {
 }
 
 UNUSED = "if (PARTS > 1) cluster_wait();"
+SYNC = "__syncthreads();"
 REDUNDANT = {
-    "tiles": ["copies_wait<0>();", UNUSED, UNUSED],
-    "cluster": ["__syncthreads();", "copies_wait<0>();"],
+    "tiles": [SYNC, SYNC, "copies_wait<0>();", UNUSED],
+    "cluster": [SYNC, SYNC, SYNC, "copies_wait<0>();"],
     "rows": [],
-    "softmax": ["__syncthreads();", "__syncthreads();"],
+    "softmax": [SYNC, SYNC],
 }
-"""Waits that are not needed: for groups without copies at a loop's end, for a cluster that there is
-not, for a block right before the wait for its cluster, and where one thread writes, then reads."""
+"""Waits that are not needed here: for groups without copies and for the block at a loop's end, in a
+table that matrix products do not have, for a cluster that there is not, for a block right before
+the wait for its cluster, and where one thread writes, then reads."""
 
 
 def inlined(text: str) -> str:
