@@ -62,8 +62,8 @@ def compile(
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
     dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; cpu: this host).
-    `precision` is how products are computed (cpu: fp32; cuda: tf32 by default, fp32, fp16 or
-    bf16). `threads` is how many cores a run may use on the CPU (default: all available).
+    `precision` is how products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32,
+    fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all available).
     No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
     one IR file a pass, and the CUDA text of every kernel.
 

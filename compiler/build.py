@@ -15,7 +15,7 @@ from compiler.analysis.packing import apply_packing
 from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
-from compiler.backends.cuda.target import architecture
+from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
 from compiler.choice import Decision, Request, decide
 from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {"cpu": ("fp32",), "cuda": ("tf32", "fp32", "fp16", "bf16")}
+PRECISIONS = {
+    "cpu": ("fp32",),
+    "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "emu": ("tf32", "fp32", "fp16", "bf16"),
+}
 """The precisions of each target that kernels can be built for, its default first."""
 
 
@@ -151,8 +155,9 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    if settings.target.partition(":")[0] == "cpu":
-        return Decision(settings.passes, "streams", {})
+    name = settings.target.partition(":")[0]
+    if name != "cuda":
+        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,
@@ -180,7 +185,7 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     if name == "cpu":
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
-    chosen = arch or named or architecture(name)
+    chosen = arch or named or (DEFAULT_ARCHITECTURE if name == "emu" else architecture(name))
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 

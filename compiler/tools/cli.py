@@ -53,8 +53,12 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
-    parser.add_argument("--arch", help="architecture of the kernels, such as sm_90 for cuda")
-    parser.add_argument("--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda")
+    parser.add_argument(
+        "--arch", help="architecture of the kernels, such as sm_90 for cuda and emu"
+    )
+    parser.add_argument(
+        "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
+    )
     parser.add_argument(
         "--budget",
         type=seconds,

@@ -1,6 +1,7 @@
-"""CUDA text of device functions, free of headers."""
+"""CUDA text of device functions; of headers it includes only those of this package."""
 
 import re
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -97,5 +98,15 @@ def literal(value: numpy.generic) -> str:
 
 
 def header(name: str) -> str:
-    """The text of one of this package's CUDA headers."""
-    return (resources.files(__package__) / f"{name}.cuh").read_text()
+    """The line that includes one of this package's CUDA headers.
+
+    Another platform compiles the same kernels with headers of its own in the place of some.
+    """
+    return f'#include "{name}.cuh"'
+
+
+@cache
+def headers() -> dict[str, str]:
+    """The text of every CUDA header of this package, by file name."""
+    files = resources.files(__package__).iterdir()
+    return {file.name: file.read_text() for file in files if file.name.endswith(".cuh")}
