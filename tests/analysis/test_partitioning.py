@@ -38,7 +38,9 @@ def test_work_counts_and_not_nodes():
 
 
 def test_an_unknown_policy_names_the_known_ones():
-    with pytest.raises(PipelineError, match="'pdp'; known are none, ppd"):
+    with pytest.raises(
+        PipelineError, match=r"'pdp'; known are balanced, none, ppd, or FILE.py:FUNC"
+    ):
         PARTITIONINGS["pdp"]
 
 

@@ -1,0 +1,153 @@
+"""IOS: the best division of a graph into stages, by dynamic programming."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from compiler.analysis.assignment import STREAM_ASSIGNMENTS, Assignment
+from compiler.analysis.graph import DAG, subgraph
+from compiler.analysis.list_schedule import WAIT_NS
+from compiler.errors import PipelineError
+
+MOST_NODES = 5_000
+BLOCK_NODES = 100
+GROUP_NODES, MOST_GROUPS = 3, 8
+"""What IOS calls r and s: nodes in a group, and groups in a stage."""
+MOST_ENDINGS = 20_000
+"""A block whose search looks at more stages than this is cut in two, and searched again."""
+
+Stage = tuple[tuple[int, ...], ...]
+"""The groups of a stage, the most expensive first; those of a group run one after another."""
+
+
+class _TooLarge(Exception):
+    """A block has more states than the search may look at."""
+
+
+def narrowest_cut(widths: Sequence[int], begin: int, end: int, wish: int) -> int:
+    """The position between two where the fewest tensors are alive, nearest to the wish."""
+    return min(range(begin + 1, end), key=lambda p: (widths[p], abs(p - wish)))
+
+
+def cut_widths(dag: DAG) -> list[int]:
+    """For each position in node order, how many nodes before it are needed behind it."""
+    ends = [0] * (len(dag) + 2)
+    for u, after in enumerate(dag.successors):
+        if after:
+            ends[u + 1] += 1
+            ends[after[-1] + 1] -= 1
+    for position in range(1, len(ends)):
+        ends[position] += ends[position - 1]
+    return ends
+
+
+@dataclass
+class _Block:
+    """One block's search; sets of nodes are bit masks."""
+
+    dag: DAG
+    groups: int
+    left: int = field(default_factory=lambda: MOST_ENDINGS)
+    best: dict[int, tuple[float, int]] = field(default_factory=dict[int, tuple[float, int]])
+
+    def __post_init__(self) -> None:
+        self.after = [sum(1 << w for w in targets) for targets in self.dag.successors]
+
+    def stages(self) -> list[Stage]:
+        """The stages of the cheapest division, first to last."""
+        state = (1 << len(self.dag)) - 1
+        self.cost(state)
+        found: list[Stage] = []
+        while state:
+            ending = self.best[state][1]
+            found.append(self.split(ending))
+            state &= ~ending
+        return found[::-1]
+
+    def cost(self, state: int) -> float:
+        """The least time of what is left; fills `best` with it and its last stage."""
+        if not state:
+            return 0.0
+        if state not in self.best:
+            cost, _, ending = min(
+                (self.cost(state & ~e) + self.stage_cost(e), -e.bit_count(), e)
+                for e in self.endings(state)
+            )
+            self.best[state] = cost, ending
+        return self.best[state][0]
+
+    def endings(self, state: int) -> Iterator[int]:
+        """Every possible last stage: sets that nothing else in the state depends on."""
+        nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
+        stack: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+        while stack:
+            index, chosen, parts = stack.pop()
+            if chosen and len(parts) <= self.groups:
+                yield chosen
+            for place in range(index, len(nodes)):
+                v = nodes[place]
+                if not self.after[v] & state & ~chosen and (joined := self.join(v, parts)):
+                    self.left -= 1
+                    if self.left < 0:
+                        raise _TooLarge
+                    stack.append((place + 1, chosen | 1 << v, joined))
+
+    def join(self, v: int, parts: tuple[int, ...]) -> tuple[int, ...]:
+        """The groups with a node added to those it feeds; empty if that makes one too large."""
+        fed = [part for part in parts if part & self.after[v]]
+        merged = sum(fed) | 1 << v
+        if merged.bit_count() > GROUP_NODES:
+            return ()
+        return (*(part for part in parts if part not in fed), merged)
+
+    def split(self, ending: int) -> Stage:
+        """The groups of a stage."""
+        parts: tuple[int, ...] = ()
+        for v in reversed(range(len(self.dag))):
+            if ending >> v & 1:
+                parts = self.join(v, parts)
+        groups = [tuple(v for v in range(len(self.dag)) if part >> v & 1) for part in parts]
+        return tuple(sorted(groups, key=lambda g: (-sum(self.dag.costs[v] for v in g), g)))
+
+    def stage_cost(self, ending: int) -> float:
+        """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
+        costs, shares = self.dag.costs, self.dag.shares
+        groups = self.split(ending)
+        longest = max(sum(costs[v] for v in group) for group in groups)
+        work = sum(costs[v] * shares[v] for group in groups for v in group) if shares else 0.0
+        return max(longest, work) + WAIT_NS
+
+
+def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) -> list[Stage]:
+    """The stages of some consecutive nodes; blocks that are too large are cut in two."""
+    if len(nodes) <= BLOCK_NODES:
+        try:
+            local = _Block(subgraph(dag, nodes), groups).stages()
+            return [tuple(tuple(nodes[v] for v in group) for group in stage) for stage in local]
+        except _TooLarge:
+            pass
+    end = min(len(nodes), 2 * BLOCK_NODES)
+    cut = narrowest_cut(widths, nodes.start, nodes.start + end, nodes.start + end // 2)
+    parts = range(nodes.start, cut), range(cut, nodes.stop)
+    return [stage for part in parts for stage in _block_stages(dag, part, widths, groups)]
+
+
+@STREAM_ASSIGNMENTS.register("ios")
+def assign_ios(dag: DAG, streams: int) -> Assignment:
+    """IOS (MLSys 2021), Algorithm 1: stages of groups, each group on a stream of its own.
+
+    Blocks end where few tensors are alive; in each, dynamic programming over the sets of nodes
+    left finds the stages of least total time. Exponential in a block's width, so the search is
+    bounded: O(n * MOST_ENDINGS). At most `MOST_NODES` nodes; raises PipelineError beyond.
+    """
+    if len(dag) > MOST_NODES:
+        raise PipelineError(
+            f"ios handles at most {MOST_NODES} nodes, and there are {len(dag)}: run partition"
+            " before it, or use policy=wavefront, which has stages too"
+        )
+    stages = _block_stages(dag, range(len(dag)), cut_widths(dag), min(streams, MOST_GROUPS))
+    stream_of, stage_of = [0] * len(dag), [0] * len(dag)
+    for number, stage in enumerate(stages):
+        for stream, group in enumerate(stage):
+            for v in group:
+                stream_of[v], stage_of[v] = stream, number
+    return Assignment(stream_of, stage_of, [v for stage in stages for g in stage for v in g])
