@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from compiler.analysis.packing import apply_packing
 from compiler.backends.base import Executable
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
+from compiler.choice.costs import Costs
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
@@ -113,7 +115,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.run(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels)
+    annotate(module, kernels, multiprocessors(settings.target))
     clock.lap("kernels")
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
@@ -176,13 +178,27 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 
-def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
-    """Put what the schedule passes need to know of each kernel on the groups that launch it."""
+def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec], units: int = 0) -> None:
+    """Put what the schedule passes need to know of each kernel on the groups that launch it.
+
+    `units` are the multiprocessors of the device, of which a kernel's blocks fill a share; 0 where
+    the share is not known.
+    """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+            if units:
+                blocks = max((prod(launch.grid) for launch in kernel.launches), default=0)
+                op.share = IntegerAttr(min(1000, 1000 * blocks // units), i64)
+
+
+def multiprocessors(target: str) -> int:
+    """How many blocks a target's device works on at once; 0 for a CPU, where users say so."""
+    if target.partition(":")[0] == "cpu":
+        return 0
+    return Costs.make({}, {}, architecture(target)).rates.multiprocessors
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

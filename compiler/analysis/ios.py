@@ -15,6 +15,7 @@ GROUP_NODES, MOST_GROUPS = 3, 8
 MOST_ENDINGS = 20_000
 """A block whose search looks at more stages than this is cut in two, and searched again."""
 
+Groups = tuple[int, ...]
 Stage = tuple[tuple[int, ...], ...]
 """The groups of a stage, the most expensive first; those of a group run one after another."""
 
@@ -42,79 +43,84 @@ def cut_widths(dag: DAG) -> list[int]:
 
 @dataclass
 class _Block:
-    """One block's search; sets of nodes are bit masks."""
+    """One block's search; sets of nodes are bit masks, the groups of a stage a tuple of them."""
 
     dag: DAG
     groups: int
     left: int = field(default_factory=lambda: MOST_ENDINGS)
-    best: dict[int, tuple[float, int]] = field(default_factory=dict[int, tuple[float, int]])
+    best: dict[int, tuple[float, Groups]] = field(default_factory=dict[int, tuple[float, Groups]])
 
     def __post_init__(self) -> None:
         self.after = [sum(1 << w for w in targets) for targets in self.dag.successors]
+        self.whole = (1 << len(self.dag)) - 1
+        self.costs: dict[int, int] = {}
+        self.work: dict[int, float] = {}
 
     def stages(self) -> list[Stage]:
         """The stages of the cheapest division, first to last."""
-        state = (1 << len(self.dag)) - 1
+        state, found = self.whole, list[Stage]()
         self.cost(state)
-        found: list[Stage] = []
         while state:
-            ending = self.best[state][1]
-            found.append(self.split(ending))
-            state &= ~ending
+            groups = sorted(self.best[state][1], key=lambda part: (-self.costs[part], part))
+            found.append(tuple(self.nodes(part) for part in groups))
+            state &= ~sum(groups)
         return found[::-1]
 
+    def nodes(self, mask: int) -> tuple[int, ...]:
+        """The nodes of a set, ascending."""
+        return tuple(v for v in range(len(self.dag)) if mask >> v & 1)
+
     def cost(self, state: int) -> float:
-        """The least time of what is left; fills `best` with it and its last stage."""
+        """The least time of what is left; fills `best` with it and the groups of its last stage."""
         if not state:
             return 0.0
         if state not in self.best:
-            cost, _, ending = min(
-                (self.cost(state & ~e) + self.stage_cost(e), -e.bit_count(), e)
-                for e in self.endings(state)
+            cost, _, groups = min(
+                (self.cost(state & ~sum(groups)) + self.stage_cost(groups), -sum(groups), groups)
+                for groups in self.endings(state)
             )
-            self.best[state] = cost, ending
+            self.best[state] = cost, groups
         return self.best[state][0]
 
-    def endings(self, state: int) -> Iterator[int]:
+    def endings(self, state: int) -> Iterator[Groups]:
         """Every possible last stage: sets that nothing else in the state depends on."""
         nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
-        stack: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+        stack: list[tuple[int, int, Groups]] = [(0, 0, ())]
         while stack:
             index, chosen, parts = stack.pop()
             if chosen and len(parts) <= self.groups:
-                yield chosen
+                yield parts
+            rest = state & ~chosen
             for place in range(index, len(nodes)):
                 v = nodes[place]
-                if not self.after[v] & state & ~chosen and (joined := self.join(v, parts)):
+                if not self.after[v] & rest and (joined := self.join(v, parts)):
                     self.left -= 1
                     if self.left < 0:
                         raise _TooLarge
                     stack.append((place + 1, chosen | 1 << v, joined))
 
-    def join(self, v: int, parts: tuple[int, ...]) -> tuple[int, ...]:
+    def join(self, v: int, parts: Groups) -> Groups:
         """The groups with a node added to those it feeds; empty if that makes one too large."""
-        fed = [part for part in parts if part & self.after[v]]
-        merged = sum(fed) | 1 << v
-        if merged.bit_count() > GROUP_NODES:
-            return ()
-        return (*(part for part in parts if part not in fed), merged)
+        merged, others = 1 << v, list[int]()
+        for part in parts:
+            if part & self.after[v]:
+                merged |= part
+            else:
+                others.append(part)
+        return (*others, merged) if merged.bit_count() <= GROUP_NODES else ()
 
-    def split(self, ending: int) -> Stage:
-        """The groups of a stage."""
-        parts: tuple[int, ...] = ()
-        for v in reversed(range(len(self.dag))):
-            if ending >> v & 1:
-                parts = self.join(v, parts)
-        groups = [tuple(v for v in range(len(self.dag)) if part >> v & 1) for part in parts]
-        return tuple(sorted(groups, key=lambda g: (-sum(self.dag.costs[v] for v in g), g)))
-
-    def stage_cost(self, ending: int) -> float:
+    def stage_cost(self, groups: Groups) -> float:
         """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
-        costs, shares = self.dag.costs, self.dag.shares
-        groups = self.split(ending)
-        longest = max(sum(costs[v] for v in group) for group in groups)
-        work = sum(costs[v] * shares[v] for group in groups for v in group) if shares else 0.0
-        return max(longest, work) + WAIT_NS
+        for part in groups:
+            if part not in self.costs:
+                self._measure(part)
+        longest = max(self.costs[part] for part in groups)
+        return max(longest, sum(self.work[part] for part in groups)) + WAIT_NS
+
+    def _measure(self, part: int) -> None:
+        nodes, costs, shares = self.nodes(part), self.dag.costs, self.dag.shares
+        self.costs[part] = sum(costs[v] for v in nodes)
+        self.work[part] = sum(costs[v] * shares[v] for v in nodes) if shares else 0.0
 
 
 def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) -> list[Stage]:

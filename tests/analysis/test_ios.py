@@ -30,9 +30,9 @@ def test_a_full_device_gains_nothing_from_sharing():
     """Two nodes that each fill the device take as long together as apart: only the stage counts."""
     dag = DAG.from_edges([1000, 1000], [], [1.0, 1.0])
     block = ios._Block(dag, 2)  # pyright: ignore[reportPrivateUsage]
-    assert block.stage_cost(0b11) == 2000 + WAIT_NS
+    assert block.stage_cost((1, 2)) == 2000 + WAIT_NS
     half = DAG.from_edges([1000, 1000], [], [0.5, 0.25])
-    assert ios._Block(half, 2).stage_cost(0b11) == 1000 + WAIT_NS  # pyright: ignore[reportPrivateUsage]
+    assert ios._Block(half, 2).stage_cost((1, 2)) == 1000 + WAIT_NS  # pyright: ignore[reportPrivateUsage]
 
 
 def test_no_stage_has_more_groups_than_streams():
