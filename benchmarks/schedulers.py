@@ -17,6 +17,7 @@ import json
 import sys
 import traceback
 from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def row_of(
 def measure(cases: list[Case], options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row a model; one that fails is reported and left out."""
     expired, rows = deadline(options.seconds), list[dict[str, Any]]()
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         futures: list[tuple[Case, dict[str, float], Future[Any]]] = []
         for case in cases:
             costs = costs_of(case)

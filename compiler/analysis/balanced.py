@@ -1,7 +1,6 @@
 """Partitions of equal work whose clusters are intervals of a topological order, then refined."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -42,37 +41,42 @@ def refine(dag: DAG, cluster_of: list[int], limit: float) -> None:
     """Move nodes to where their neighbours are, while clusters stay below the limit, in place.
 
     Moreira, Popp and Schulz (SEA 2017): a node may go anywhere between its latest predecessor's
-    cluster and its earliest successor's, as no circle can close there. Each round is linear.
+    cluster and its earliest successor's, as no circle can close there. A round is linear, and
+    looks at the neighbours of what the last one moved.
     """
     work = [0] * (1 + max(cluster_of, default=0))
     for v, cluster in enumerate(cluster_of):
         work[cluster] += dag.costs[v]
+    active: Sequence[int] = range(len(dag))
     for _ in range(ROUNDS):
-        moved = 0
-        for v, here in enumerate(cluster_of):
-            best = _best_move(dag, v, cluster_of, work, limit)
+        moved: list[int] = []
+        for v in active:
+            here, best = cluster_of[v], _best_move(dag, v, cluster_of, work, limit)
             if best != here:
                 work[here] -= dag.costs[v]
                 work[best] += dag.costs[v]
                 cluster_of[v] = best
-                moved += 1
-        if not moved:
-            return
+                moved.append(v)
+        neighbours = ((*dag.predecessors[v], *dag.successors[v]) for v in moved)
+        active = sorted({v for near in neighbours for v in near})
 
 
 def _best_move(
     dag: DAG, v: int, cluster_of: Sequence[int], work: Sequence[int], limit: float
 ) -> int:
-    """The legal cluster that holds most neighbours of a node; its own unless another has more."""
-    here = cluster_of[v]
-    low = max((cluster_of[u] for u in dag.predecessors[v]), default=0)
-    high = min((cluster_of[w] for w in dag.successors[v]), default=len(work) - 1)
+    """The legal cluster that holds most neighbours of a node; its own unless another has more.
+
+    Only two hold any: that of its latest predecessors, and that of its earliest successors.
+    """
+    here, cost = cluster_of[v], dag.costs[v]
+    before = [cluster_of[u] for u in dag.predecessors[v]]
+    after = [cluster_of[w] for w in dag.successors[v]]
+    low, high = max(before, default=here), min(after, default=here)
     if low == high:
         return here
-    near = Counter(cluster_of[u] for u in (*dag.predecessors[v], *dag.successors[v]))
-    fits = (c for c in {low, high} - {here} if work[c] + dag.costs[v] <= limit)
-    best = max(fits, key=lambda c: (near[c], -work[c]), default=here)
-    return best if near[best] > near[here] else here
+    gains = {here: 0, low: before.count(low), high: after.count(high)}
+    fits = (c for c in gains if c == here or work[c] + cost <= limit)
+    return max(fits, key=lambda c: (gains[c], c == here, -work[c]))
 
 
 def partition_balanced(dag: DAG, max_nodes: int) -> list[int]:

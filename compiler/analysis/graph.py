@@ -183,7 +183,7 @@ def _order_units(members: dict[int, list[int]], edges: Iterable[tuple[int, int]]
 
 
 def subgraph(dag: DAG, nodes: Sequence[int]) -> DAG:
-    """The graph of some nodes, given ascending, and the edges between them, numbered anew."""
+    """The graph of some nodes, given in a topological order, and the edges between them."""
     number = {v: i for i, v in enumerate(nodes)}
     edges = ((number[u], number[v]) for u in nodes for v in dag.successors[u] if v in number)
     shares = [dag.shares[v] for v in nodes] if dag.shares else ()

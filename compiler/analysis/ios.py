@@ -141,19 +141,23 @@ def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) ->
 def assign_ios(dag: DAG, streams: int) -> Assignment:
     """IOS (MLSys 2021), Algorithm 1: stages of groups, each group on a stream of its own.
 
-    Blocks end where few tensors are alive; in each, dynamic programming over the sets of nodes
-    left finds the stages of least total time. Exponential in a block's width, so the search is
-    bounded: O(n * MOST_ENDINGS). At most `MOST_NODES` nodes; raises PipelineError beyond.
+    Blocks are intervals of the breadth-first order that end where few tensors are alive; in each,
+    dynamic programming over the sets of nodes left finds the stages of least total time.
+    Exponential in a block's width, so the search is bounded: O(n * MOST_ENDINGS). At most
+    `MOST_NODES` nodes; raises PipelineError beyond.
     """
     if len(dag) > MOST_NODES:
         raise PipelineError(
             f"ios handles at most {MOST_NODES} nodes, and there are {len(dag)}: run partition"
             " before it, or use policy=wavefront, which has stages too"
         )
-    stages = _block_stages(dag, range(len(dag)), cut_widths(dag), min(streams, MOST_GROUPS))
+    depths = dag.depths()
+    waves = sorted(range(len(dag)), key=lambda v: (depths[v], v))
+    level = subgraph(dag, waves)
+    stages = _block_stages(level, range(len(dag)), cut_widths(level), min(streams, MOST_GROUPS))
     stream_of, stage_of = [0] * len(dag), [0] * len(dag)
     for number, stage in enumerate(stages):
         for stream, group in enumerate(stage):
             for v in group:
-                stream_of[v], stage_of[v] = stream, number
-    return Assignment(stream_of, stage_of, [v for stage in stages for g in stage for v in g])
+                stream_of[waves[v]], stage_of[waves[v]] = stream, number
+    return Assignment(stream_of, stage_of, [waves[v] for s in stages for g in s for v in g])

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.analysis.conflicts import UNWRITTEN, conflicts
+from compiler.analysis.synchronisation import needed_waits
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, TaskOp, set_after
 
@@ -40,10 +40,9 @@ class InsertSync(ModulePass):
 def _synchronise(graph: GraphOp) -> None:
     units = list(graph.tasks)
     waits: list[set[int]] = [set() for _ in units]
-    schedule, unit_of = schedule_of(graph), units_of(graph)
-    for pair in conflicts(schedule):
-        if pair.earlier != UNWRITTEN and pair.later < len(unit_of):
-            waits[unit_of[pair.later]].add(unit_of[pair.earlier])
+    unit_of = units_of(graph)
+    for task, needed in enumerate(needed_waits(schedule_of(graph))):
+        waits[unit_of[task]].update(unit_of[earlier] for earlier in needed)
     number: dict[SSAValue, int] = {unit.token: index for index, unit in enumerate(units)}
     for index, unit in enumerate(units):
         waits[index].update(number[token] for token in unit.after)
