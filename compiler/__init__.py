@@ -56,6 +56,7 @@ def compile(
     dump_ir: str | os.PathLike[str] | None = None,
     budget: float | None = None,
     profile: str | os.PathLike[str] | None = None,
+    schedule: str | os.PathLike[str] | None = None,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -71,7 +72,8 @@ def compile(
     (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
     An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
-    the options and the file alone.
+    the options and the file alone. `schedule` is a file of constraints, or a `schedule.json` that
+    is taken as it is (docs/schedules.md).
 
     Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
@@ -79,7 +81,10 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.choice import DEFAULT_BUDGET
     from compiler.kernels import KernelCache
+    from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
 
+    if schedule is not None:
+        pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
     settings = Settings(
         full_target(target, arch, precision),
         pipeline,

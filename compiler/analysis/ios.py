@@ -12,7 +12,7 @@ MOST_NODES = 5_000
 BLOCK_NODES = 100
 GROUP_NODES, MOST_GROUPS = 3, 8
 """What IOS calls r and s: nodes in a group, and groups in a stage."""
-MOST_ENDINGS = 20_000
+MOST_ENDINGS = 8_000
 """A block whose search looks at more stages than this is cut in two, and searched again."""
 
 Groups = tuple[int, ...]
