@@ -29,15 +29,18 @@ POLICIES = {
     "ppd, 4, no partition": Policy("ppd", 4),
     "opara": Policy("opara", 0, order="opara"),
     "opara, by path": Policy("opara", 0),
+    "opara, 16": Policy("opara", 16),
     "opara, 8": Policy("opara", 8),
     "opara, 4": Policy("opara", 4),
     "opara, 4, ppd parts": Policy("opara", 4, "ppd", 4),
     "opara, 4, balanced": Policy("opara", 4, "balanced", 4),
     "nimble": Policy("nimble", 0),
+    "nimble, 8": Policy("nimble", 8),
     "wavefront, 8": Policy("wavefront", 8, order="source"),
     "ios, 8": Policy("ios", 8, order="source"),
     "critical-path, 4": Policy("critical-path", 4, order="source"),
     "critical-path, 8": Policy("critical-path", 8, order="source"),
+    "critical-path, 16": Policy("critical-path", 16, order="source"),
     "optimal, 4": Policy("optimal", 4, order="source"),
 }
 """Streams of 0 are as many as the policy wants; policies with an order of their own keep it."""
