@@ -94,6 +94,14 @@ def test_a_task_may_be_repeated_and_memory_moved():
     check_equivalent(replace(RIGHT, tasks=tasks), RIGHT)
 
 
+def test_the_halves_of_a_value_differ():
+    """B reads the second half of what A wrote; the first is another value."""
+    half = [View(2, offset, "int32", (2,)) for offset in (0, 8)]
+    right = replace(RIGHT, tasks=(task("A", IN, MID), task("B", half[1], OUT)))
+    with pytest.raises(ScheduleError, match="task 1 'B'"):
+        check_equivalent(replace(right, tasks=(task("A", IN, MID), task("B", half[0], OUT))), right)
+
+
 def test_pieces_of_a_value_are_told_apart():
     """Two halves written by two tasks, in the right places and exchanged."""
     half = [View(2, offset, "int32", (2,)) for offset in (0, 8)]

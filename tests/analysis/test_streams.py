@@ -89,6 +89,15 @@ def test_critical_path_avoids_waits_that_cost_more_than_they_gain():
     assert assign_critical_path(DIAMOND, 3).streams == [0, 0, 0, 0, 0]
 
 
+def test_critical_path_counts_waits_for_other_streams():
+    """4 waits for 1 on stream 1 and 2 on stream 2, which is free first, but 150 ns from node 1.
+
+    Stream 1 is busy with 3 until 1100; on stream 2, node 1's end is seen at 1150.
+    """
+    dag = DAG.from_edges([5000, 1000, 900, 100, 50], [(1, 3), (1, 4), (2, 4)])
+    assert assign_critical_path(dag, 3).streams == [0, 1, 2, 1, 1]
+
+
 @settings(max_examples=60, deadline=None)
 @given(dags(14), st.integers(1, 6), st.sampled_from(sorted(STREAM_ASSIGNMENTS)))
 def test_assignments_are_legal(dag: DAG, streams: int, policy: str):
@@ -208,6 +217,18 @@ def test_optimal_is_what_brute_force_finds(dag: DAG, streams: int):
     found, proven = search(dag, streams)
     assert proven
     assert makespan(dag, found) == brute_force(dag, streams)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags(7, 400), st.integers(2, 3))
+def test_optimal_forgets_nothing_that_matters(dag: DAG, streams: int):
+    """States that it takes for equal lead to the same best as when every state is looked at."""
+    found, _ = search(dag, streams)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimal, "MOST_STEPS", 10**6)
+        patch.setattr(optimal._Search, "hopeful", lambda _: True)  # pyright: ignore[reportPrivateUsage]
+        every, _ = search(dag, streams)
+    assert makespan(dag, found) == makespan(dag, every)
 
 
 @settings(max_examples=25, deadline=None)

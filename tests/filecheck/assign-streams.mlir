@@ -1,6 +1,7 @@
 // RUN: flowloom opt %s -p "assign-streams{policy=opara streams=2}" | filecheck %s --check-prefix=OPARA
 // RUN: flowloom opt %s -p "assign-streams{policy=wavefront streams=2}" | filecheck %s --check-prefix=WAVE
 // RUN: flowloom opt %s -p "assign-streams{policy=wavefront streams=2},lower-to-taskflow" | filecheck %s --check-prefix=TOKENS
+// RUN: flowloom opt %s -p "assign-streams{policy=wavefront streams=2},order-launches{policy=critical-path}" | filecheck %s --check-prefix=WAVE
 // RUN: not flowloom opt %s -p "assign-streams{policy=best}" | filecheck %s --check-prefix=REJECT
 
 // A chain of two beside a chain of one. Waves are stages: "C" is in the first one, and the second
