@@ -33,6 +33,7 @@ from benchmarks.scheduling.measure import (
 )
 from benchmarks.scheduling.policies import POLICIES, policies
 from benchmarks.scheduling.tables import markdown, picture
+from compiler.analysis.simulator import Mode
 from examples import zoo
 
 BRANCHED = ["googlenet", "inception_v3", "nasnetmobile", "hrnet_w18", "pnasnet5large", "rnntc_sru"]
@@ -77,7 +78,7 @@ def row_of(
     same = bench.same_bits()
     row: dict[str, Any] = {"model": case.model, "target": case.target, "costs": costs}
     row["refused"] = {name: each for name, each in planned.items() if isinstance(each, str)}
-    modes = ["streams"] if case.target.startswith("cpu") else ["graph", "subgraphs"]
+    modes: list[Mode] = ["streams"] if case.target.startswith("cpu") else ["graph", "subgraphs"]
     measured = {mode: bench.time(mode) for mode in modes}
     row["policies"] = {
         name: {

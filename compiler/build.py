@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.analysis.devices import Device, device_of
+from compiler.analysis.kernel_time import work_of
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.simulator import demand
 from compiler.backends.base import Executable
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
-from compiler.choice.costs import Costs
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
@@ -115,7 +116,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.run(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels, multiprocessors(settings.target))
+    annotate(module, kernels, target_device(settings.target))
     clock.lap("kernels")
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
@@ -178,27 +179,26 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 
-def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec], units: int = 0) -> None:
+def annotate(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
+) -> None:
     """Put what the schedule passes need to know of each kernel on the groups that launch it.
 
-    `units` are the multiprocessors of the device, of which a kernel's blocks fill a share; 0 where
-    the share is not known.
+    Where the device is known, that includes the share of its block slots that the kernel fills.
     """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
-            if units:
-                blocks = max((prod(launch.grid) for launch in kernel.launches), default=0)
-                op.share = IntegerAttr(min(1000, 1000 * blocks // units), i64)
+            if device is not None:
+                slots = demand(work_of(kernel, 1.0, device), device)[0]
+                op.share = IntegerAttr(round(1000 * slots), i64)
 
 
-def multiprocessors(target: str) -> int:
-    """How many blocks a target's device works on at once; 0 for a CPU, where users say so."""
-    if target.partition(":")[0] == "cpu":
-        return 0
-    return Costs.make({}, {}, architecture(target)).rates.multiprocessors
+def target_device(target: str) -> Device | None:
+    """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
+    return None if target.partition(":")[0] == "cpu" else device_of(architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

@@ -107,6 +107,8 @@ class Launch:
 
     `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
     `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    `shared_bytes` are asked for by the launch; what the code itself takes are `registers` a thread
+    and `static_shared_bytes` a block, both 0 where they are unknown.
     """
 
     symbol: str
@@ -114,6 +116,8 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    registers: int = 0
+    static_shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

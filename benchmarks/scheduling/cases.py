@@ -37,7 +37,7 @@ class Planned:
 
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
     """Import, fuse and build a zoo model."""
-    from compiler.build import annotate, multiprocessors
+    from compiler.build import annotate, target_device
     from compiler.frontend import import_model
     from compiler.kernels import KernelCache, build_kernels
     from compiler.pipeline import DEFAULT_PIPELINE, split
@@ -46,7 +46,7 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
     module = import_model(zoo.load(model)).module
     Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
-    annotate(module, kernels, multiprocessors(target))
+    annotate(module, kernels, target_device(target))
     return Case(model, target, str(module), kernels)
 
 

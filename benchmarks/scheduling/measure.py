@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scheduling.cases import Case, Planned
-from compiler.analysis.cost import Work, estimate
-from compiler.analysis.makespan import Latencies, Load, predict
+from compiler.analysis import cost
+from compiler.analysis.devices import CORES
+from compiler.analysis.simulator import Mode, Work, predict
 from compiler.backends.base import backend
 from compiler.choice.costs import Costs, measure_missing
 from compiler.profile.database import Database
@@ -21,21 +22,22 @@ ROUNDS = 25
 Run = Callable[[], float]
 
 
-def simulated(planned: Planned, case: Case, costs: Mapping[str, float], mode: str) -> float:
+def simulated(planned: Planned, case: Case, costs: Mapping[str, float], mode: Mode) -> float:
     """Microseconds that the model of the device predicts."""
     schedule = planned.schedule
     if case.target.startswith("cpu"):
-        loads = [Load(costs[task.kernel]) for task in schedule.tasks]
-        return predict(schedule, loads, "graph", Latencies(0, 0, 0, 0)).makespan / 1e3
+        works = [Work(costs[task.kernel]) for task in schedule.tasks]
+        return predict(schedule, works, "graph", CORES).makespan / 1e3
     known = Costs.make(case.kernels, costs, case.target.split(":")[1])
-    return predict(schedule, known.loads(schedule, case.kernels), mode).makespan / 1e3  # pyright: ignore[reportArgumentType]
+    works = known.works(schedule, case.kernels)
+    return predict(schedule, works, mode, known.device).makespan / 1e3
 
 
 def estimated_costs(case: Case) -> dict[str, float]:
     """Nanoseconds of each kernel from its work."""
     if case.target.startswith("cpu"):
-        works = {name: Work(k.flops, k.traffic_bytes) for name, k in case.kernels.items()}
-        return {name: float(estimate(work)) for name, work in works.items()}
+        works = {name: cost.Work(k.flops, k.traffic_bytes) for name, k in case.kernels.items()}
+        return {name: float(cost.estimate(work)) for name, work in works.items()}
     return dict(Costs.make(case.kernels, {}, case.target.split(":")[1]).of)
 
 

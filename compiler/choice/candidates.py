@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.analysis.happens_before import check_schedule
-from compiler.analysis.makespan import Mode
+from compiler.analysis.simulator import Mode
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.analysis.makespan import Mode, predict
+from compiler.analysis.simulator import Mode, predict
 from compiler.backends.base import backend
 from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.choose import Choice, measured_choice
@@ -133,7 +133,8 @@ def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
 def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -> dict[str, float]:
     def of(each: Candidate) -> float:
         schedule = each.plan.schedule
-        return predict(schedule, costs.loads(schedule, request.kernels), each.mode).makespan
+        works = costs.works(schedule, request.kernels)
+        return predict(schedule, works, each.mode, costs.device).makespan
 
     return {name: of(each) for name, each in found.items()}
 

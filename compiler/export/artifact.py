@@ -227,6 +227,8 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
             tuple(launch["grid"]),
             tuple(launch["block"]),
             launch["shared_bytes"],
+            launch.get("registers", 0),
+            launch.get("static_shared_bytes", 0),
         )
         for launch in entry["launches"]
     )

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.analysis.cost import Work, work_of
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.group import Group, extract_group
@@ -37,7 +39,20 @@ def build_kernels(
             cache.store(group, str(machine), spec)
     if cache is not None and missing:
         cache.trim()
-    return {name: specs[name] for name in groups}
+    work = counted_work(module)
+    return {
+        name: replace(specs[name], flops=work[name].flops, traffic_bytes=work[name].nbytes)
+        for name in groups
+    }
+
+
+def counted_work(module: ModuleOp) -> dict[str, Work]:
+    """FLOPs and bytes of each kernel name, counted from its operators."""
+    work: dict[str, Work] = {}
+    for op in module.walk():
+        if isinstance(op, GroupOp) and op.kernel is not None and op.kernel.data not in work:
+            work[op.kernel.data] = work_of(op)
+    return work
 
 
 def distinct_groups(module: ModuleOp) -> dict[str, Group]:

@@ -32,8 +32,16 @@ def compile_command(options: Namespace) -> int:
     """`flowloom compile MODEL -o DIR`."""
     module = _compile(options)
     module.save(options.output)
-    print(f"{options.output}: {module.summary()}")
+    print(f"{options.output}: {module.summary()}{_gap(module)}")
     return 0
+
+
+def _gap(module: compiler.Module) -> str:
+    """A GPU's run against the bound; nothing is predicted for a CPU's."""
+    from compiler.tools.inspection import gap, prediction
+
+    gpu = module.target.partition(":")[0] != "cpu"
+    return f"; {gap(module, prediction(module))}" if gpu else ""
 
 
 def run_command(options: Namespace) -> int:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from compiler.module import Module
-from compiler.tools.inspection import Prediction, prediction
+from compiler.tools.inspection import Prediction, gap, prediction
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""
@@ -35,9 +35,9 @@ def _head(module: Module) -> list[str]:
 
 def _kernels(module: Module, found: Prediction) -> list[str]:
     tasks, total = Counter[str](), Counter[str]()
-    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+    for task, work in zip(module.schedule.tasks, found.works, strict=True):
         tasks[task.kernel] += 1
-        total[task.kernel] += round(load.cost)
+        total[task.kernel] += round(work.time)
     measured = len(found.measured & tasks.keys())
     lines = [
         f"kernels  {len(tasks)} kernels in {tasks.total()} tasks, times of {measured} measured"
@@ -52,12 +52,13 @@ def _kernels(module: Module, found: Prediction) -> list[str]:
 
 def _streams(module: Module, found: Prediction) -> list[str]:
     tasks, busy = Counter[int](), Counter[int]()
-    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+    for task, work in zip(module.schedule.tasks, found.works, strict=True):
         tasks[task.stream] += 1
-        busy[task.stream] += round(load.cost)
+        busy[task.stream] += round(work.time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
     span = found.timeline.makespan
     lines = [f"streams  {len(tasks)} with {waits} waits, predicted run {span / 1e3:.1f} us"]
+    lines.append(f"         {gap(module, found)}")
     for stream in sorted(tasks):
         lines.append(
             f"         stream {stream}: {tasks[stream]} tasks, {busy[stream] / 1e3:.1f} us"

@@ -1,15 +1,17 @@
 """Building one CUDA kernel, from group to KernelSpec."""
 
+from dataclasses import replace
+
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
-from compiler.kernels.cuda.cubin import check_resources
+from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.generic import schedule_generic
 from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec
+from compiler.schedule import KernelSpec, Launch
 
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
@@ -20,17 +22,22 @@ def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     cubin = compile_cubin(complete_text(kernel.text), target)
-    check_resources(cubin, kernel.launches, target)
+    used = check_resources(cubin, kernel.launches, target)
     return KernelSpec(
         group.name,
         "cuda",
         cubin,
-        kernel.launches,
+        tuple(with_resources(launch, used[launch.symbol]) for launch in kernel.launches),
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,
         kernel.flops,
         group.traffic_bytes,
     )
+
+
+def with_resources(launch: Launch, used: Resources) -> Launch:
+    """A launch that tells what its code takes of a multiprocessor."""
+    return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
 def generate(group: Group, target: CudaTarget) -> CudaKernel:

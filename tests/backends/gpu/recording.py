@@ -94,6 +94,7 @@ class Event:
     address: int
     operation: Operation | None = None
     alive: bool = True
+    place: int = 0
 
 
 class RecordingDriver:
@@ -113,7 +114,7 @@ class RecordingDriver:
         self._pinned: dict[int, Any] = {}
         self._pending: list[Operation] = []
         self._handles: dict[int, Any] = {}
-        self._next = BASE
+        self._next, self._queued = BASE, 0
         self._lock = RLock()
         self.default = Stream(1, ordered=True)
         self.log: list[str] = []
@@ -254,7 +255,7 @@ class RecordingDriver:
 
     def record(self, event: Handle, stream: Handle) -> None:
         assert event.alive
-        event.operation = self._queue(stream, lambda: None)
+        event.operation, event.place = self._queue(stream, lambda: None), self._queued
         self.log.append("record")
 
     def wait(self, stream: Handle, event: Handle) -> None:
@@ -270,9 +271,10 @@ class RecordingDriver:
         return event.operation is None or event.operation.done
 
     def elapsed(self, start: Handle, end: Handle) -> float:
+        """A microsecond for each operation that was queued in between."""
         assert self.happened(start)
         assert self.happened(end)
-        return 1000.0
+        return 1000.0 * (end.place - start.place)
 
     def _queue(
         self, stream: Stream, action: Callable[[], None], after: Sequence[Operation] = ()
@@ -287,6 +289,7 @@ class RecordingDriver:
         stream.last = operation
         with self._lock:
             self._pending.append(operation)
+            self._queued += 1
         return operation
 
     def _run_until(self, goal: Operation | None) -> None:
@@ -406,6 +409,7 @@ class RecordingDriver:
                 operation = Operation(self._action(node, arguments), before)
                 with self._lock:
                     self._pending.append(operation)
+                    self._queued += 1
                 ends[id(node)] = [operation]
         return [end for each in ends.values() for end in each] or start
 
