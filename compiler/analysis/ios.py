@@ -24,9 +24,11 @@ class _TooLarge(Exception):
     """A block has more states than the search may look at."""
 
 
-def narrowest_cut(widths: Sequence[int], begin: int, end: int, wish: int) -> int:
-    """The position between two where the fewest tensors are alive, nearest to the wish."""
-    return min(range(begin + 1, end), key=lambda p: (widths[p], abs(p - wish)))
+def narrowest_cut(widths: Sequence[int], begin: int, end: int) -> int:
+    """The position in the middle half where the fewest tensors are alive, nearest to the middle."""
+    margin, middle = (end - begin) // 4, (begin + end) // 2
+    inner = range(begin + max(1, margin), end - margin)
+    return min(inner, key=lambda p: (widths[p], abs(p - middle)))
 
 
 def cut_widths(dag: DAG) -> list[int]:
@@ -131,8 +133,7 @@ def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) ->
             return [tuple(tuple(nodes[v] for v in group) for group in stage) for stage in local]
         except _TooLarge:
             pass
-    end = min(len(nodes), 2 * BLOCK_NODES)
-    cut = narrowest_cut(widths, nodes.start, nodes.start + end, nodes.start + end // 2)
+    cut = narrowest_cut(widths, nodes.start, nodes.start + min(len(nodes), 2 * BLOCK_NODES))
     parts = range(nodes.start, cut), range(cut, nodes.stop)
     return [stage for part in parts for stage in _block_stages(dag, part, widths, groups)]
 
