@@ -56,6 +56,7 @@ def compile(
     dump_ir: str | os.PathLike[str] | None = None,
     budget: float | None = None,
     profile: str | os.PathLike[str] | None = None,
+    schedule: str | os.PathLike[str] | None = None,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -71,7 +72,8 @@ def compile(
     (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
     An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
-    the options and the file alone.
+    the options and the file alone. `schedule` is a file of constraints, or a `schedule.json` that
+    is taken as it is (docs/schedules.md).
 
     The CPU has one mode, so there is nothing to measure: a budget or profile is refused there.
 
@@ -81,12 +83,15 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.choice import DEFAULT_BUDGET
     from compiler.kernels import KernelCache
+    from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
 
     chosen = full_target(target, arch, precision)
     if chosen.partition(":")[0] == "cpu" and (budget or profile is not None):
         raise DeviceError(
             "the target cpu runs in one way, so nothing is measured: leave out budget and profile"
         )
+    if schedule is not None:
+        pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
     settings = Settings(
         chosen,
         pipeline,

@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.analysis.devices import Device, device_of
+from compiler.analysis.kernel_time import work_of
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.simulator import demand
 from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
@@ -122,7 +125,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.run(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels)
+    annotate(module, kernels, target_device(settings.target))
     if settings.dump_ir is not None:
         dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
     clock.lap("kernels")
@@ -205,13 +208,26 @@ def set_target(module: ModuleOp, target: str) -> None:
         graph.target = StringAttr(target)
 
 
-def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
-    """Put what the schedule passes need to know of each kernel on the groups that launch it."""
+def annotate(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
+) -> None:
+    """Put what the schedule passes need to know of each kernel on the groups that launch it.
+
+    Where the device is known, that includes the share of its block slots that the kernel fills.
+    """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+            if device is not None:
+                slots = demand(work_of(kernel, 1.0, device), device)[0]
+                op.share = IntegerAttr(round(1000 * slots), i64)
+
+
+def target_device(target: str) -> Device | None:
+    """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
+    return None if target.partition(":")[0] == "cpu" else device_of(architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

@@ -10,7 +10,7 @@ LEAVES = {"schedule", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "ir": set(),
     "analysis": {"ir"},
-    "passes": {"ir", "analysis"},
+    "passes": {"ir", "analysis", "export"},
     "frontend": {"ir", "analysis"},
     "emulator": set(),
     "kernels": {"ir", "analysis", "emulator"},

@@ -60,6 +60,9 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
     )
     parser.add_argument(
+        "--schedule", type=Path, metavar="FILE", help="constraints, or a schedule.json to obey"
+    )
+    parser.add_argument(
         "--budget",
         type=seconds,
         metavar="SECONDS",
@@ -123,6 +126,9 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
     each.add_argument("directory", type=Path, metavar="DIR")
     each.add_argument("-o", "--output", type=Path, help="write an HTML page instead")
+    each.add_argument(
+        "--constraints", action="store_true", help="streams and order, for compile --schedule"
+    )
     each.set_defaults(command=commands.report_command)
 
     each = add(
