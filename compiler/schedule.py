@@ -107,6 +107,11 @@ class Launch:
 
     `args` index the task's buffers: its reads, then its writes. A GPU runs `grid` blocks of
     `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
+    `shared_bytes` are asked for by the launch; what the code itself takes are `registers` a thread
+    and `static_shared_bytes` a block, both 0 where they are unknown.
+    One that is `programmatic` waits, before it touches memory, for the end of the launches that it
+    follows in a graph, so that it may be started before they have ended. `indirect` names a second
+    entry point, if there is one, whose parameters are the addresses of pointers to the buffers.
     """
 
     symbol: str
@@ -114,6 +119,10 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    registers: int = 0
+    static_shared_bytes: int = 0
+    programmatic: bool = False
+    indirect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ class KernelSpec:
     """
 
     name: str
-    language: Literal["object", "cuda", "hip"]
+    language: Literal["object", "cuda", "hip", "emu"]
     code: bytes
     launches: tuple[Launch, ...]
     packings: tuple[str, ...]

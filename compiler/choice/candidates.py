@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.analysis.happens_before import check_schedule
-from compiler.analysis.makespan import Mode
+from compiler.analysis.simulator import Mode
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
@@ -35,11 +35,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, or `MODE` for one plan."""
+    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, or `MODE` for one plan.
+
+    With `pdl`, kernels in its graphs may start before those they follow have ended; the whole
+    graph competes with and without, as `graph+pdl` and `graph`.
+    """
 
     name: str
     mode: Mode
     plan: Plan
+    pdl: bool = False
 
 
 def pipelines(given: str | None, partitions: Sequence[str] = tuple(PARTITIONS)) -> dict[str, str]:
@@ -81,9 +86,12 @@ def scheduled(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
     return taskflow_graph(copy, pipeline)
 
 
-def candidates(plan: Plan) -> list[Candidate]:
-    """A plan in every mode."""
-    return [Candidate(f"{mode}{plan.name}", mode, plan) for mode in MODES]
+def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:
+    """A plan in every mode; with `pdl`, its whole graph in both ways."""
+    found = [Candidate(f"{m}{plan.name}", m, plan, pdl and m == "subgraphs") for m in MODES]
+    if pdl:
+        found.append(Candidate(f"graph+pdl{plan.name}", "graph", plan, True))
+    return found
 
 
 def put_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:

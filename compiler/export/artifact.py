@@ -29,7 +29,12 @@ MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
 KERNELS = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
-SUFFIXES = {"object": ("o", ""), "cuda": ("cubin", "cu"), "hip": ("hsaco", "hip")}
+SUFFIXES = {
+    "object": ("o", ""),
+    "cuda": ("cubin", "cu"),
+    "hip": ("hsaco", "hip"),
+    "emu": ("zip", "cu"),
+}
 """File name endings of kernels' code and of its source (none on the CPU), by language."""
 
 
@@ -230,6 +235,10 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
             tuple(launch["grid"]),
             tuple(launch["block"]),
             launch["shared_bytes"],
+            launch.get("registers", 0),
+            launch.get("static_shared_bytes", 0),
+            launch.get("programmatic", False),
+            launch.get("indirect", ""),
         )
         for launch in entry["launches"]
     )

@@ -12,8 +12,9 @@ from compiler.backends.memory import Array, numpy_dtype
 from compiler.profile.database import Database, Record, key_of
 from compiler.schedule import KernelSpec, Schedule, Task, View
 
-CHAIN = 20
-"""Launches in one timed graph: a kernel's time then includes what a dependent launch costs."""
+CHAIN, SHORT = 24, 4
+"""Launches in two timed graphs. The difference of their times has no part of a graph's start, but
+includes what a dependent launch costs."""
 
 WARM_UP = 3
 
@@ -58,7 +59,7 @@ def measure_kernels(
 def _record(
     driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
 ) -> Record:
-    """Warm: a chain of launches. Cold: a chain with a cache flush before each, less the flushes."""
+    """Warm: a chain of launches. Cold: one with a cache flush before each, less the flushes."""
     warm = _chain_time(driver, calls, 0, stream, samples)
     if not flush:
         return Record(warm.median, None, warm.low, warm.high, warm.count)
@@ -71,27 +72,44 @@ def _record(
 def _chain_time(
     driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
 ) -> Timing:
-    """Nanoseconds of one link of a chain, from events around the chain's graph."""
+    """Nanoseconds of one link of a chain: a long chain's graph less a short one's."""
+    lengths = (CHAIN, SHORT)
+    graphs = [_chain(driver, calls, flush, length) for length in lengths]
+    executables = [driver.instantiate(graph, stream) for graph in graphs]
+    events = tuple(driver.create_event(timing=True) for _ in range(2))
+    times: list[float] = []
+    for _ in range(WARM_UP + samples):
+        long, short = (_elapsed(driver, each, stream, events) for each in executables)
+        times.append(max(0.0, long - short) / (CHAIN - SHORT))
+    for event in events:
+        driver.destroy_event(event)
+    for executable, graph in zip(executables, graphs, strict=True):
+        driver.destroy_executable(executable)
+        driver.destroy_graph(graph)
+    return summarize(times[WARM_UP:])
+
+
+def _chain(driver: Driver, calls: Sequence[Call], flush: int, length: int) -> Handle:
+    """A graph that repeats some calls, a flush of the cache before each turn if wanted."""
     graph, last = driver.create_graph(), tuple[Handle, ...]()
-    for _ in range(CHAIN):
+    for _ in range(length):
         if flush:
             last = (driver.add_fill(graph, last, flush, 0, 2 * driver.device.l2_bytes),)
         for call in calls:
             last = (driver.add_call(graph, last, call),)
-    executable = driver.instantiate(graph, stream)
-    start, end = (driver.create_event(timing=True) for _ in range(2))
-    times: list[float] = []
-    for _ in range(WARM_UP + samples):
-        driver.record(start, stream)
-        driver.launch_graph(executable, stream)
-        driver.record(end, stream)
-        driver.synchronize_event(end)
-        times.append(driver.elapsed(start, end) / CHAIN)
-    for event in (start, end):
-        driver.destroy_event(event)
-    driver.destroy_executable(executable)
-    driver.destroy_graph(graph)
-    return summarize(times[WARM_UP:])
+    return graph
+
+
+def _elapsed(
+    driver: Driver, executable: Handle, stream: Handle, events: tuple[Handle, Handle]
+) -> float:
+    """Nanoseconds between events around one run of a graph."""
+    start, end = events
+    driver.record(start, stream)
+    driver.launch_graph(executable, stream)
+    driver.record(end, stream)
+    driver.synchronize_event(end)
+    return driver.elapsed(start, end)
 
 
 def _buffers(driver: Driver, task: Task) -> tuple[int, list[int]]:

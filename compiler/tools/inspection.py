@@ -4,8 +4,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.analysis.cost import Work, estimate
-from compiler.analysis.makespan import Latencies, Load, Mode, Timeline, predict
+from compiler.analysis.bounds import lower_bound, needs
+from compiler.analysis.cost import Work as Counted
+from compiler.analysis.cost import estimate
+from compiler.analysis.devices import CORES, Device
+from compiler.analysis.simulator import Mode, Timeline, Work, predict
 from compiler.backends.cuda.target import architecture
 from compiler.choice.costs import Costs
 from compiler.export import artifact
@@ -31,8 +34,19 @@ class Prediction:
 
     mode: Mode
     timeline: Timeline
-    loads: list[Load]
+    works: list[Work]
     measured: frozenset[str]
+    device: Device
+
+
+def gap(module: Module, found: Prediction) -> str:
+    """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
+    choice = module.choice or {}
+    timing = choice.get("timings", {}).get(choice.get("chosen"))
+    time = found.timeline.makespan if timing is None else timing["median"]
+    how = "predicted" if timing is None else "measured"
+    bound = lower_bound(found.works, needs(module.schedule), found.device)
+    return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
 def prediction(module: Module) -> Prediction:
@@ -40,11 +54,12 @@ def prediction(module: Module) -> Prediction:
     choice: dict[str, Any] = module.choice or {"mode": "graph", "costs": {}}
     schedule, costs = module.schedule, choice["costs"]
     if module.target.partition(":")[0] == "cpu":
-        works = {n: Work(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
-        loads = [Load(float(estimate(works[task.kernel]))) for task in schedule.tasks]
-        timeline = predict(schedule, loads, "graph", Latencies(0, 0, 0, 0))
-        return Prediction("streams", timeline, loads, frozenset())
+        counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
+        works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
+        line = predict(schedule, works, "graph", CORES)
+        return Prediction("streams", line, works, frozenset(), CORES)
     known = Costs.make(module.kernels, costs, architecture(module.target))
-    loads = known.loads(schedule, module.kernels)
+    works = known.works(schedule, module.kernels)
     mode: Mode = choice["mode"]
-    return Prediction(mode, predict(schedule, loads, mode), loads, frozenset(known.measured))
+    timeline = predict(schedule, works, mode, known.device)
+    return Prediction(mode, timeline, works, frozenset(known.measured), known.device)

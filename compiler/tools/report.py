@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from compiler.module import Module
-from compiler.tools.inspection import Prediction, prediction
+from compiler.tools.inspection import Prediction, gap, prediction
 
 MOST_COSTLY = 10
 """Kernels that a report lists."""
@@ -35,9 +35,9 @@ def _head(module: Module) -> list[str]:
 
 def _kernels(module: Module, found: Prediction) -> list[str]:
     tasks, total = Counter[str](), Counter[str]()
-    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+    for task, work in zip(module.schedule.tasks, found.works, strict=True):
         tasks[task.kernel] += 1
-        total[task.kernel] += round(load.cost)
+        total[task.kernel] += round(work.time)
     measured = len(found.measured & tasks.keys())
     lines = [
         f"kernels  {len(tasks)} kernels in {tasks.total()} tasks, times of {measured} measured"
@@ -52,12 +52,13 @@ def _kernels(module: Module, found: Prediction) -> list[str]:
 
 def _streams(module: Module, found: Prediction) -> list[str]:
     tasks, busy = Counter[int](), Counter[int]()
-    for task, load in zip(module.schedule.tasks, found.loads, strict=True):
+    for task, work in zip(module.schedule.tasks, found.works, strict=True):
         tasks[task.stream] += 1
-        busy[task.stream] += round(load.cost)
+        busy[task.stream] += round(work.time)
     waits = sum(len(task.after) for task in module.schedule.tasks)
     span = found.timeline.makespan
     lines = [f"streams  {len(tasks)} with {waits} waits, predicted run {span / 1e3:.1f} us"]
+    lines.append(f"         {gap(module, found)}")
     for stream in sorted(tasks):
         lines.append(
             f"         stream {stream}: {tasks[stream]} tasks, {busy[stream] / 1e3:.1f} us"
@@ -80,9 +81,10 @@ def _choice(module: Module) -> list[str]:
     if choice is None:
         return ["choice   none: this target has one way to run, and the pipeline was as given"]
     kernels = choice["kernels"]
+    mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
     lines = [
         f"choice   {choice['chosen']}: {choice['source']}; {choice['reason']}",
-        f"         mode {choice['mode']} on {choice['streams']} streams; times of "
+        f"         mode {mode} on {choice['streams']} streams; times of "
         f"{kernels['measured']} of {kernels['of']} kernels measured; budget "
         f"{choice['budget_seconds']} s",
     ]
@@ -106,6 +108,9 @@ def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
         if name in choice.get("skipped", {}):
             mark += f" skipped: {choice['skipped'][name]}"
         yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
+    for name, ways in choice.get("bindings", {}).items():
+        times = ", ".join(f"{w} {t['median'] / 1e3:.1f}" for w, t in ways.items() if w != "chosen")
+        yield f"         {name} in memory that moves: by {ways['chosen']} (us: {times})"
     errors = [abs(estimates[name] / found["median"] - 1) for name, found in timings.items()]
     if errors:
         yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"

@@ -7,10 +7,9 @@ or reached by tokens.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.analysis.devices import Device
+from compiler.analysis.kernel_time import estimated_time
 from compiler.schedule import KernelSpec, Schedule
-
-LAUNCH_NS = 2000.0
-"""What one launch costs at least, on the device."""
 
 
 def stream_order(schedule: Schedule) -> list[int]:
@@ -46,24 +45,14 @@ def durations(
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
     measured: Mapping[str, float],
-    rates: tuple[float, float],
+    device: Device,
 ) -> list[float]:
-    """Nanoseconds of each task: measured by kernel name, else from its work and the rates.
-
-    `rates` are float operations and bytes per nanosecond.
-    """
+    """Nanoseconds of each task: measured by kernel name, else from its work."""
 
     def of(name: str) -> float:
-        return measured[name] if name in measured else estimated_time(kernels[name], rates)
+        return measured[name] if name in measured else estimated_time(kernels[name], device)
 
     return [max(1.0, of(task.kernel)) for task in schedule.tasks]
-
-
-def estimated_time(kernel: KernelSpec, rates: tuple[float, float]) -> float:
-    """Nanoseconds of a kernel by the roofline model, its launches included."""
-    flops, bandwidth = rates
-    work = max(kernel.flops / flops, kernel.traffic_bytes / bandwidth)
-    return LAUNCH_NS * len(kernel.launches) + work
 
 
 def upward_ranks(before: Sequence[Sequence[int]], times: Sequence[float]) -> list[float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from compiler.analysis.devices import device_of
 from compiler.analysis.schedule_structure import check_structure
 from compiler.backends.base import MemoryReport
 from compiler.backends.gpu.driver import Driver
@@ -38,10 +39,10 @@ class GpuExecutable:
         settings: Settings,
     ) -> None:
         driver = program.driver
-        rates = driver.device.flops, driver.device.bandwidth
+        typical = device_of(driver.device.architecture)
         self._program, self._schedule, self._settings = program, schedule, settings
         self._kernels, self._costs = kernels, costs
-        self._plan = plan(schedule, kernels, costs, rates, driver.priorities)
+        self._plan = plan(schedule, kernels, costs, typical, driver.priorities)
         self._own: Executor | None = None
         self._lock = Lock()
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.analysis.devices import Device
 from compiler.backends.gpu.dependencies import (
     critical_first,
     durations,
@@ -35,12 +36,12 @@ def plan(
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
     measured: Mapping[str, float],
-    rates: tuple[float, float],
+    device: Device,
     limits: tuple[int, int],
 ) -> Plan:
-    """Plan a schedule; `rates` are of a device (`durations`), `limits` its priorities."""
+    """Plan a schedule; `device` is for kernels not measured, `limits` are its priorities."""
     before = predecessors(schedule)
-    times = durations(schedule, kernels, measured, rates)
+    times = durations(schedule, kernels, measured, device)
     order = critical_first(upward_ranks(before, times))
     urgency = priorities(before, times, limits)
     inputs, outputs = _users(schedule, "input"), _users(schedule, "output")

@@ -28,6 +28,9 @@ _DEVICE_PASSES = [
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
 """Functions of prelude.cuh that stand for LLVM's."""
 
+_KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
+"""The definition of a kernel up to its body."""
+
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
@@ -56,7 +59,12 @@ def _portable(function: PrimFunc) -> PrimFunc:
 
 
 def complete_text(text: str) -> str:
-    """Kernels with everything they use before them: types, functions and tables."""
+    """Kernels with everything they use before them, and `begin_launch` as their first statement.
+
+    Text that calls `begin_launch` itself is left as it is: it knows a better place.
+    """
+    if "begin_launch(" not in text:
+        text = _KERNEL_HEAD.sub(r"\g<0>\n  begin_launch();", text)
     parts = [header("prelude")]
     for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
         if re.search(rf"\b{kind}\b", text):

@@ -5,14 +5,17 @@ template writes its own loops and asks here for the value of one element.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import tvm_ffi
 from tvm import te, tirx
 from tvm.ir import Call, Var
 from tvm.tirx import Stmt
+from tvm.tirx.stmt import AllocBuffer
 
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.layout import stored_index
 from compiler.kernels.lowering import Emitter, flatten_index
 from compiler.kernels.templates.loops import buffer, variable
 
@@ -20,22 +23,29 @@ _ROW, _COLUMN = variable("row"), variable("column")
 
 
 class Surroundings:
-    """The group around one anchor, whose first result is a float32 tensor.
+    """The group around one anchor, whose first result is a float32 tensor, or without one.
 
-    `buffers` are the kernel's parameters, each flat: the reads, then the writes.
+    `buffers` are the kernel's parameters, each flat: the reads, then the writes. `known` are
+    tensors whose element at the place that is computed is already in a buffer of one element.
     """
 
-    def __init__(self, group: Group, anchor: Operator):
+    def __init__(self, group: Group, anchor: Operator | None):
         emitter = Emitter(group)
-        emitter.lower_before(anchor)
-        self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
-        self.shape = group.values[anchor.outputs[0]].shape
+        self.known: list[tuple[te.Tensor, Var]] = []
+        self.shape, self.operands = group.writes[0].shape, []
+        if anchor is not None:
+            emitter.lower_before(anchor)
+            self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
+            self.shape = group.values[anchor.outputs[0]].shape
         self.sum = te.placeholder(self.shape, "float32", name="anchor")
-        emitter.values[anchor.outputs[0]] = self.sum
+        if anchor is not None:
+            emitter.values[anchor.outputs[0]] = self.sum
         self.results = emitter.lower_all()
+        self.values = emitter.values
         self.placeholders = emitter.placeholders
         self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
         self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
+        self.stored = group.writes
 
     @property
     def buffers(self) -> list[Var]:
@@ -85,6 +95,18 @@ class Surroundings:
         present = len(self.operands) > 2 and self.operands[2] is not None
         return self.operand(2, indices) if present else None
 
+    def result(self, value: Any, indices: Sequence[Any]) -> Any:
+        """The element of the first result that follows from an element of the anchor's."""
+        return self._value(self.results[0], indices, value, None)
+
+    def keep(self, tensor: te.Tensor, indices: Sequence[Any]) -> list[Stmt]:
+        """Compute an element once, for all that use it."""
+        name = f"kept{len(self.known)}"
+        register = tirx.decl_buffer((1,), str(tensor.dtype), name=name, scope="local")
+        value = self._value(tensor, indices, None, None)
+        self.known.append((tensor, register))
+        return [AllocBuffer(register), tirx.BufferStore(register, value, [0])]
+
     def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
         """Store the element of every result that follows from an element of the anchor's."""
         return self._store(value, list(indices), None)
@@ -99,7 +121,8 @@ class Surroundings:
     def flat(self) -> bool:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
-        statement = self.store_flat(tirx.const(0.0, "float32"), [0] * (len(self.shape) - 2), 0)
+        zero = tirx.const(0, "int32")
+        statement = self.store_flat(tirx.const(0.0, "float32"), [zero, zero], zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
@@ -113,24 +136,31 @@ class Surroundings:
             tirx.BufferStore(
                 target,
                 self._value(tensor, indices, value, place),
-                [self._position(tensor, indices, place)],
+                [self._position(info.stored_shape, stored_index(info, indices), place)],
             )
-            for target, tensor in zip(self.writes, self.results, strict=True)
+            for target, tensor, info in zip(self.writes, self.results, self.stored, strict=True)
         ]
         return stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)
 
-    def _position(self, tensor: te.Tensor, indices: Sequence[Any], place: Any) -> Any:
-        shape = [int(extent) for extent in tensor.shape]
-        if place is None or not _ends_flat(indices) or tuple(shape[-2:]) != self.shape[-2:]:
+    def _position(self, shape: Sequence[int], indices: Sequence[Any], place: Any) -> Any:
+        """The position in memory of an index; `place` is that of its row and column together."""
+        at = _flat_axes(indices) if place is not None else -1
+        if at < 0 or tuple(shape[at : at + 2]) != self.shape[-2:]:
             return flatten_index(indices, shape)
-        return flatten_index([*indices[:-2], place], [*shape[:-2], shape[-2] * shape[-1]])
+        pixels = shape[at] * shape[at + 1]
+        indices = [*indices[:at], place, *indices[at + 2 :]]
+        return flatten_index(indices, [*shape[:at], pixels, *shape[at + 2 :]])
 
     def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
         if tensor.same_as(self.sum):
             return value
+        for known, register in self.known:
+            if tensor.same_as(known):
+                return tirx.BufferLoad(register, [0])
         for read, placeholder in zip(self.reads, self.placeholders, strict=True):
             if tensor.same_as(placeholder):
-                return tirx.BufferLoad(read, [self._position(tensor, indices, place)])
+                shape = [int(extent) for extent in tensor.shape]
+                return tirx.BufferLoad(read, [self._position(shape, indices, place)])
         axes = list(zip([axis.var for axis in tensor.op.axis], indices, strict=True))
 
         def load(call: Call, mutator: Any) -> Any:
@@ -146,5 +176,7 @@ class Surroundings:
         return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
 
 
-def _ends_flat(indices: Sequence[Any]) -> bool:
-    return len(indices) > 1 and _ROW.same_as(indices[-2]) and _COLUMN.same_as(indices[-1])
+def _flat_axes(indices: Sequence[Any]) -> int:
+    """Which axis the row's index is, followed by the column's; -1 where they are not together."""
+    pairs = enumerate(pairwise(indices))
+    return next((i for i, (a, b) in pairs if _ROW.same_as(a) and _COLUMN.same_as(b)), -1)

@@ -1,6 +1,7 @@
 """Cubins without a GPU: targets, resources, limits, errors, the cache."""
 
 import dataclasses
+import re
 import shutil
 
 import numpy
@@ -14,7 +15,7 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.problem import read_problem
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
-from compiler.kernels.cuda.tiles import candidates, choose_tile
+from compiler.kernels.cuda.tiles import candidates, choose_tile, shared_bytes
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch
@@ -73,6 +74,17 @@ def test_nvcc_compiles_the_same_text():
     assert set(check_resources(cubin, kernel.launches, target)) == {
         launch.symbol for launch in kernel.launches
     }
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_of_newer_architectures_wait_themselves(arch: str):
+    target = parse_cuda_target(f"cuda:{arch}")
+    for group in (convolution(), row_softmax()):
+        spec = build_kernel(group, target)
+        assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
+        text = complete_text(generate(group, target).text)
+        heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
+        assert heads == ["begin_launch"] * len(spec.launches)
 
 
 def test_target_text_round_trips():
@@ -134,5 +146,5 @@ def test_tiles_fit_the_device(arch: str):
     assert problem is not None
     tiles = list(candidates(problem, target))
     assert choose_tile(problem, target) in tiles
-    assert all(tile.shared_bytes <= target.shared_bytes for tile in tiles)
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert {tile.shares for tile in tiles} > {1, 16}

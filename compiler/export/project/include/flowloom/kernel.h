@@ -11,7 +11,9 @@
   void* flowloom_##symbol();    \
   void* flowloom_##symbol() { return GPU_FUNCTION(symbol); }
 
-#if defined(FLOWLOOM_HIP)
+#if defined(FLOWLOOM_EMU)
+#include "emulated.h"
+#elif defined(FLOWLOOM_HIP)
 // TVM writes `__shared__ alignas(16)`, in an order that clang takes only from attributes.
 #define alignas(bytes) __attribute__((aligned(bytes)))
 #define __shfl_sync(mask, ...) __shfl(__VA_ARGS__)

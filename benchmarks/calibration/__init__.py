@@ -1,0 +1,1 @@
+"""What the device's model is calibrated with and judged by: kernels, schedules and their times."""

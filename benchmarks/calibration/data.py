@@ -1,0 +1,92 @@
+"""Figures that `measure` wrote, as plain data for the simulator."""
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.profile.database import Record, time_in_a_run
+from compiler.schedule import KernelSpec, Launch, Schedule, Task
+
+CHECKED_IN = Path(__file__).parent / "h200.json.gz"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A schedule and its measured runs: nanoseconds by mode, on the `device` and by `wall` clock.
+
+    The tasks of the schedule have no views.
+    """
+
+    schedule: Schedule
+    times: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model's kernels without their code, nanoseconds of each alone, and its runs by name.
+
+    `fitting` says how many blocks of each launch one multiprocessor holds, as the driver tells.
+    """
+
+    name: str
+    kernels: dict[str, KernelSpec]
+    warm: dict[str, float]
+    cold: dict[str, float]
+    fitting: dict[str, list[int]]
+    replays: dict[str, Replayed]
+    side_by_side: list[Replayed]
+
+    def time(self, kernel: str) -> float:
+        """What a kernel takes in a run, where it finds a part of its operands in the cache."""
+        warm = self.warm[kernel]
+        return time_in_a_run(Record(warm, self.cold[kernel], warm, warm, 1))
+
+
+def read(path: Path = CHECKED_IN) -> tuple[dict[str, Any], list[Measured]]:
+    """What is known of the device and the date, and every model."""
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    return document, [_model(*item) for item in document.pop("models").items()]
+
+
+def _model(name: str, figures: dict[str, Any]) -> Measured:
+    kernels = [_kernel(row) for row in figures["kernels"]]
+    names = [kernel.name for kernel in kernels]
+    return Measured(
+        name,
+        {kernel.name: kernel for kernel in kernels},
+        {row["name"]: row["warm"] for row in figures["kernels"]},
+        {row["name"]: row["cold"] for row in figures["kernels"]},
+        {row["name"]: [x["fit"] for x in row["launches"]] for row in figures["kernels"]},
+        {
+            key: Replayed(_schedule(key, each["tasks"], names), each["replays"])
+            for key, each in figures["schedules"].items()
+        },
+        [_chains(row, names) for row in figures["side by side"]],
+    )
+
+
+def _kernel(row: dict[str, Any]) -> KernelSpec:
+    launches = [
+        Launch("", (), (x["blocks"], 1, 1), (x["threads"], 1, 1), x["shared"], x["registers"])
+        for x in row["launches"]
+    ]
+    name, flops, nbytes = row["name"], row["flops"], row["bytes"]
+    return KernelSpec(name, "cuda", b"", tuple(launches), (), flops=flops, traffic_bytes=nbytes)
+
+
+def _schedule(name: str, tasks: list[list[Any]], names: list[str]) -> Schedule:
+    rows = (Task(names[k], s, tuple(after), (), (), flow) for k, s, flow, after in tasks)
+    return Schedule(name, (), tuple(rows))
+
+
+def _chains(row: dict[str, Any], names: list[str]) -> Replayed:
+    chosen = [names[kernel] for kernel in row["kernels"]]
+    tasks = [
+        Task(name, stream, (), (), ())
+        for stream, (name, count) in enumerate(zip(chosen, row["counts"], strict=True))
+        for _ in range(count)
+    ]
+    times = {"graph": {"device": row["device"], "wall": row["wall"]}}
+    return Replayed(Schedule("side by side", (), tuple(tasks)), times)

@@ -1,0 +1,50 @@
+"""The simulator and the estimate of kernels against the measured runs that are checked in."""
+
+from statistics import median
+
+import pytest
+
+from benchmarks import cost_model, simulator
+from benchmarks.calibration.data import CHECKED_IN, Measured, read
+from compiler.analysis.devices import H200
+from compiler.analysis.kernel_time import fitting
+
+
+@pytest.fixture(scope="module")
+def zoo() -> list[Measured]:
+    return [model for model in read()[1] if model.name != "synthetic"]
+
+
+@pytest.mark.parametrize("mode", ["graph", "subgraphs", "streams"])
+def test_predicted_runs_are_near_the_measured_ones(zoo: list[Measured], mode: simulator.Mode):
+    errors = [abs(e) for model in zoo for e in simulator.errors(model, mode, H200).values()]
+    assert len(errors) >= 30
+    assert median(errors) <= 0.10
+    assert max(errors) <= 0.25
+
+
+def test_schedules_are_ranked_as_they_were_measured(zoo: list[Measured]):
+    found = [simulator.rank(model, H200) for model in zoo]
+    assert median(rank for rank in found if rank is not None) >= 0.8
+
+
+def test_kernels_side_by_side_are_predicted(zoo: list[Measured]):
+    errors = [abs(error) for model in zoo for error in simulator.side_by_side(model, H200)]
+    assert median(errors) <= 0.15
+
+
+def test_estimated_kernels_are_near_the_measured_ones():
+    _, device, found = cost_model.samples(CHECKED_IN)
+    errors = [abs(cost_model.estimated_time(k, device) / time - 1) for k, time in found]
+    assert median(errors) <= 0.25
+
+
+def test_as_many_blocks_fit_as_the_driver_said():
+    for model in read()[1]:
+        for kernel in model.kernels.values():
+            for launch, fit in zip(kernel.launches, model.fitting[kernel.name], strict=True):
+                assert fitting(launch, H200) == fit
+
+
+def test_ranks_share_places_where_times_are_near():
+    assert simulator.ranks([10.0, 30.0, 10.1, 20.0]) == [0.5, 3, 0.5, 2]
