@@ -164,8 +164,8 @@ def test_c_interface(project: Path, emulated: Path, tmp_path: Path):
     c = library.c
     assert (c.flowloom_input_count(), c.flowloom_output_count()) == (2, 2)
     image = c.flowloom_output(0).contents
-    assert (image.name, image.dtype, image.bytes) == (b"image", b"float32", 2400)
-    assert image.shape[: image.rank] == [1, 6, 10, 10]
+    assert (image.name, image.dtype, image.bytes) == (b"image", b"float32", 5600)
+    assert image.shape[: image.rank] == [1, 14, 10, 10]
     assert not c.flowloom_input(2)
 
     model = ctypes.c_void_p()
