@@ -46,7 +46,7 @@ def awaited_places(
         for index in range(first[task], first[task + 1]):
             before = place_of[sources[index]]
             if head[before] != begin:
-                found.append(tail[before])
+                found.append(int(tail[before]))
     return np.sort(np.array(found, np.int64))[::-1]
 
 
@@ -118,11 +118,11 @@ def window(
         for index in range(before[0][task], before[0][task + 1]):
             other = place_of[before[1][index]]
             if head[other] != begin:
-                low = max(low, tail[other] + 1)
+                low = max(low, int(tail[other]) + 1)
         for index in range(after[0][task], after[0][task + 1]):
             other = place_of[after[1][index]]
             if head[other] != begin:
-                high = min(high, head[other] - 1)
+                high = min(high, int(head[other]) - 1)
     return low, high
 
 
@@ -157,8 +157,8 @@ def change(
     order, _, joined = state
     count = len(order)
     head, tail = unit_ends(joined)
-    place = dice[1] % count
-    begin, end, kind = head[place], tail[place], dice[0] % 20
+    place, kind = int(dice[1]) % count, int(dice[0]) % 20
+    begin, end = int(head[place]), int(tail[place])
     if kind < 9:
         return change_stream(begin, end, dice, width, state, before)
     if kind < 18:
@@ -166,10 +166,11 @@ def change(
         choices = begin - low + high - end
         if choices == 0:
             return False
-        target = low + dice[2] % choices
+        target = low + int(dice[2]) % choices
         if target >= begin:
             target += end + 1 - begin
-        shift(begin, end, head[target] if target < begin else tail[target], order, joined)
+        snapped = int(head[target]) if target < begin else int(tail[target])
+        shift(begin, end, snapped, order, joined)
         return True
     if kind == 18:
         if begin == end:

@@ -55,17 +55,17 @@ class ScheduleSearch:
         self.groups = groups
         self._tasks = simulator.arrays
         self._latencies = (known.graph, known.gap, known.join)
-        self._before = _rows(groups.dag.predecessors)
-        self._after = _rows(groups.dag.successors)
+        self.before = _rows(groups.dag.predecessors)
+        self.after = _rows(groups.dag.successors)
 
     def makespan(self, placement: Placement) -> float:
         """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
         from compiler.analysis.moves import kept_edges, run_time
 
-        before = self._before
+        before = self.before
         if placement.stages:
             before = _rows(_with_stages(self.groups.dag, placement))
-        order, streams, joined = _state(placement)
+        order, streams, joined = state_of(placement)
         edges = kept_edges(order, streams, joined, *before)
         return float(run_time(order, streams, edges, self._tasks, self._latencies)[0])
 
@@ -76,11 +76,11 @@ class ScheduleSearch:
         from compiler.analysis.moves import improve
 
         chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
-        state = _state(replace(start, stages=()))
+        state = state_of(replace(start, stages=()))
         _, kept = improve(
-            chances, width, state, self._before, self._after, self._tasks, self._latencies
+            chances, width, state, self.before, self.after, self._tasks, self._latencies
         )
-        return _placement(*state), int(kept)
+        return placement_of(*state), int(kept)
 
 
 def search(
@@ -148,14 +148,15 @@ def _rows(lists: Iterable[Iterable[int]]) -> Edges:
     return first, np.array([v for part in parts for v in part], np.int64)
 
 
-def _state(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """A placement as arrays of their own, streams numbered without gaps."""
     streams = np.unique(np.asarray(placement.streams, np.int64), return_inverse=True)[1]
     order = np.array(placement.order, np.int64)
     return order, streams.astype(np.int64), np.array(placement.joined(), np.bool_)
 
 
-def _placement(order: Integers, streams: Integers, joined: NDArray[np.bool_]) -> Placement:
+def placement_of(order: Integers, streams: Integers, joined: NDArray[np.bool_]) -> Placement:
+    """The placement of such arrays; streams that have no node are left out."""
     units = np.empty(len(order), np.int64)
     units[order] = np.cumsum(~joined) - 1
     used = np.unique(streams, return_inverse=True)[1]
