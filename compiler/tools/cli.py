@@ -60,7 +60,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
     )
     parser.add_argument(
-        "--schedule", type=Path, metavar="FILE", help="constraints, or a schedule.json to obey"
+        "--schedule",
+        type=Path,
+        metavar="auto|FILE",
+        help="constraints, or a schedule.json to obey; auto{steps=N seed=N} says how to search",
     )
     parser.add_argument(
         "--budget",
