@@ -100,6 +100,7 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
             kernels,
             version=label,
             mode=choice["mode"],
+            early=choice.get("pdl", False),
             weights_layout=weights_layout(schedule),
             tolerance=tolerance,
         ),
@@ -203,7 +204,7 @@ def _model_cmake(artifact: Artifact) -> str:
     """What CMakeLists.txt needs to know of the model."""
     kind, _, rest = artifact.target.partition(":")
     named = rest.partition(":")[0].replace(",", ";")
-    cuda = named.removeprefix("sm_") if kind == "cuda" else "80"
+    cuda = "80" if kind == "hip" else named.removeprefix("sm_")
     chosen = {
         "CUDA": "90a" if cuda == "90" else cuda,
         "HIP": named if kind == "hip" else "gfx90a;gfx1030",
