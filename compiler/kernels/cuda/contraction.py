@@ -18,6 +18,8 @@ from compiler.kernels.cuda.tiles import (
     shared_room,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.hip.tiles import WAVE, choose_wave_tile
 from compiler.schedule import Launch
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -26,6 +28,9 @@ ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
 
 TILE_HEADERS = ("operands", "contraction")
+
+WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
+"""Headers of tiles that AMD's matrix cores multiply."""
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
@@ -48,7 +53,7 @@ def contraction_kernel(
     if few and anchors[0].type in ("MatMul", "Gemm"):
         store = store_function(group, anchors[0], target)
         return store and _Emitter(group, anchors[0], problem, store, target).rows()
-    tile = tile or choose_tile(problem, target)
+    tile = tile or _choose(problem, target)
     block = problem.block if tile.launches(target) == 1 else 0
     store = store_function(group, anchors[0], target, block)
     if store is None:
@@ -57,6 +62,12 @@ def contraction_kernel(
     if shared_bytes(problem, tile, target) > shared_room(problem, target):
         problem = replace(problem, fetches=(0, 0))
     return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+
+
+def _choose(problem: Problem, target: CudaTarget) -> Tile:
+    if isinstance(target, HipTarget) and target.matrix_cores:
+        return choose_wave_tile(problem, target)
+    return choose_tile(problem, target)
 
 
 def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
@@ -98,11 +109,13 @@ class _Emitter:
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
+        wide = tile.lanes == WAVE
+        headers, contract = (WAVE_HEADERS, "contract_waves") if wide else (TILE_HEADERS, "contract")
         if tile.launches(self.target) == 1:
-            call = f"contract<Problem>(a, b, {self._store_object()});"
+            call = f"{contract}<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
             kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
-            text = self._text(TILE_HEADERS, tile, kernel)
+            text = self._text(headers, tile, kernel)
             launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n
@@ -110,11 +123,11 @@ class _Emitter:
         first = (
             f'extern "C" __global__ void __launch_bounds__({tile.threads}) {name}_0({given},'
             " float* __restrict__ shares) {\n"
-            "  contract<Problem>(a, b, KeepShare<Problem>{shares});\n}\n"
+            f"  {contract}<Problem>(a, b, KeepShare<Problem>{{shares}});\n}}\n"
         )
         add = f"add_shares<Problem>(shares, {self._store_object()});"
         second = self._kernel(f"{name}_1", ADD_THREADS, "const float* shares", add)
-        text = self._text(TILE_HEADERS, tile, first + second)
+        text = self._text(headers, tile, first + second)
         launches = (
             Launch(f"{name}_0", (problem.left, problem.right, scratch), grid, block, shared),
             Launch(
@@ -231,6 +244,7 @@ class _Emitter:
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
+            "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,
             "CLUSTER": int(tile.in_cluster(self.target)),

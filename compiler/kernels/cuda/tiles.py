@@ -75,7 +75,7 @@ SHARES_BYTES = 5.7e6
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages."""
+    """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a warp."""
 
     rows: int
     columns: int
@@ -83,6 +83,7 @@ class Tile:
     warp_columns: int
     shares: int
     stages: int = STAGES[0]
+    lanes: int = 32
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -95,7 +96,7 @@ class Tile:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 32 * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+        return self.lanes * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
 
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
