@@ -189,7 +189,7 @@ def choose_work(problem: Grouped) -> Work:
 
 
 def work_us(problem: Grouped, work: Work) -> float:
-    """Microseconds that a kernel should take on a device of that size; not fitted to measurements."""
+    """Microseconds that a kernel should take on such a device; not fitted to measurements."""
     rows = problem.items // work.shares
     taps = problem.window.kernel[-1]
     products = rows * taps * problem.width * problem.block * work.pixels

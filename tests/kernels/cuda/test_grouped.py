@@ -182,6 +182,16 @@ def test_a_thread_computes_several_pixels(shape: Shape, dtype: str):
     check(shape, dtype, BLOCKS[dtype], Work(4, 32, 1))
 
 
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize(
+    ("dtype", "members", "plain"),
+    [("float32", 8, False), ("float16", 4, False), ("float32", 2, True)],
+)
+def test_threads_share_sums(dtype: str, members: int, plain: bool):
+    shape = Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, members, members)
+    check(shape, dtype, BLOCKS[dtype], Work(4, 32, 3), plain)
+
+
 def test_what_it_declines():
     group = convolution(NASNET)
     one = replace(NASNET, channels=4, members=4, filters=4)
