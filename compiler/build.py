@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.units import graphs_of
 from compiler.backends.base import Executable
 from compiler.backends.cuda.target import architecture
 from compiler.choice import Decision, Request, decide
@@ -108,6 +109,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
     graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
+    set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
     runner.run(module, graph_passes)
@@ -174,6 +176,12 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     named, _, exact = rest.partition(":")
     chosen = arch or named or architecture(name)
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+
+
+def set_target(module: ModuleOp, target: str) -> None:
+    """Record on each graph what it is compiled for: one pipeline's passes act by it."""
+    for graph in graphs_of(module):
+        graph.target = StringAttr(target)
 
 
 def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:

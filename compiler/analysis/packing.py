@@ -2,7 +2,8 @@
 
 A packing is steps joined by `|`, each applied to the result of the one before:
 `pad:0,0,13,0` adds zeros behind each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
-numpy's. The empty text leaves the weight as it is.
+numpy's. `round:10` keeps ten bits of each float32's mantissa (TF32), rounding to nearest, ties to
+even. The empty text leaves the weight as it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ def packing_steps(packing: str) -> Iterator[Step]:
     """The steps of a packing; raises ValueError for one that is not well formed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
-        if name not in ("pad", "reshape", "transpose"):
+        if name not in ("pad", "reshape", "transpose", "round"):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
 
@@ -37,6 +38,8 @@ def _step_shape(
         return tuple(n + p for n, p in zip(shape, numbers, strict=True))
     if name == "reshape" and prod(numbers) == prod(shape):
         return numbers
+    if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
+        return shape
     if name == "transpose" and sorted(numbers) == list(range(len(shape))):
         return tuple(shape[axis] for axis in numbers)
     raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
@@ -48,6 +51,19 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
     for name, numbers in packing_steps(packing):
         if name == "pad":
             array = numpy.pad(array, [(0, n) for n in numbers])
+        elif name == "round":
+            array = round_mantissa(array, numbers[0])
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
     return numpy.ascontiguousarray(array)
+
+
+def round_mantissa(array: numpy.ndarray, kept: int) -> numpy.ndarray:
+    """Round float32 to `kept` bits of mantissa, to nearest, ties to even; NaN and infinity stay."""
+    if array.dtype != numpy.float32:
+        raise ValueError(f"only float32 can be rounded to {kept} bits, not {array.dtype}")
+    bits = numpy.ascontiguousarray(array).view(numpy.uint32)
+    dropped = 23 - kept
+    half = numpy.uint32((1 << (dropped - 1)) - 1) + (bits >> numpy.uint32(dropped) & 1)
+    rounded = bits + half & ~numpy.uint32((1 << dropped) - 1)
+    return numpy.where(numpy.isfinite(array), rounded, bits).view(numpy.float32)

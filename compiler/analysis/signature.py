@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.layouts import block_of
 from compiler.ir.types import dtype_of, shape_of
 
 _STEM_OPERATORS = 3
@@ -15,8 +16,8 @@ _HASH_DIGITS = 12
 def signature(group: GroupOp) -> str:
     """A C identifier such as `Conv_Relu_3f9a2c41d0e7`: the first operators' types and a hash.
 
-    The hash covers operators, attributes, constants, types and which inputs are weights; it does
-    not cover weights' keys, node names, SSA names or what passes noted on the group.
+    The hash covers operators, attributes, constants, types, layouts and which inputs are weights;
+    it does not cover weights' keys, node names, SSA names or what passes noted on the group.
     """
     stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
     digest = sha256("\n".join(_content(group)).encode()).hexdigest()
@@ -32,6 +33,9 @@ def _content(group: GroupOp) -> list[str]:
             numbers[result] = len(numbers)
         types = " ".join(_type(result.type) for result in op.results)
         lines.append(f"{_head(op)} ({operands}) {types} {_attributes(op.attributes)}")
+    lines += [
+        f"result {i} {_layout(v.type)}" for i, v in enumerate(group.outputs) if _layout(v.type)
+    ]
     return lines
 
 
@@ -42,7 +46,13 @@ def _head(op: object) -> str:
 
 
 def _type(type: Attribute) -> str:
-    return "none" if isinstance(type, NoneType) else f"{dtype_of(type)}{shape_of(type)}"
+    if isinstance(type, NoneType):
+        return "none"
+    return f"{dtype_of(type)}{shape_of(type)}{_layout(type)}"
+
+
+def _layout(type: Attribute) -> str:
+    return f" by {block}" if (block := block_of(type)) else ""
 
 
 def _attributes(attributes: dict[str, Attribute]) -> str:

@@ -34,6 +34,8 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from compiler.ir.layouts import ChannelsAttr, block_of, verify_layout, with_block
+
 Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
 
@@ -56,17 +58,23 @@ def _yielded(body: Region) -> Sequence[SSAValue]:
 @irdl_op_definition
 class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
-    launch order."""
+    launch order.
+
+    `target` is what it is compiled for, with everything that decides kernels: `cuda:sm_90:tf32`.
+    Inputs, outputs and weights lie row-major.
+    """
 
     name = "dataflow.graph"
     sym_name = prop_def(SymbolNameConstraint())
     opset = prop_def(IntegerAttr[I64])
+    target = opt_prop_def(StringAttr)
     input_names = prop_def(ArrayAttr[StringAttr])
     output_names = prop_def(ArrayAttr[StringAttr])
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = (
-        "$sym_name `opset` $opset `inputs` $input_names `outputs` $output_names $body attr-dict"
+        "$sym_name `opset` $opset (`target` $target^)?"
+        " `inputs` $input_names `outputs` $output_names $body attr-dict"
     )
 
     def __init__(
@@ -106,6 +114,16 @@ class GraphOp(IRDLOperation):
         if len(self.output_names) != len(self.results_yielded):
             raise VerifyException("a dataflow.graph names each of its outputs")
         verify_order(block)
+        self._verify_layouts()
+
+    def _verify_layouts(self) -> None:
+        for op in self.body.block.ops:
+            for result in op.results:
+                verify_layout(result.type)
+            if isinstance(op, WeightOp) and block_of(op.output.type):
+                raise VerifyException("a dataflow.weight lies row-major: its packing is a group's")
+        if any(block_of(v.type) for v in (*self.body.block.args, *self.results_yielded)):
+            raise VerifyException("the inputs and outputs of a dataflow.graph lie row-major")
 
 
 @irdl_op_definition
@@ -227,6 +245,7 @@ class NoneOp(IRDLOperation):
 class GroupOp(IRDLOperation):
     """Operators that become one kernel: one scheduling node.
 
+    Inside, tensors are values without a layout; how inputs and results lie is in their types.
     `kernel` is the name of its signature: groups of one name share one kernel. `partition`,
     `stream`, `cost` (ns), `workspaces` (bytes) and `packings` (one an input) are what passes
     and the kernel builder decided.
@@ -277,9 +296,9 @@ class GroupOp(IRDLOperation):
         block = self.body.block
         if not isinstance(block.last_op, YieldOp):
             raise VerifyException("a dataflow.group ends with dataflow.yield")
-        if [a.type for a in block.args] != [v.type for v in self.inputs]:
+        if [a.type for a in block.args] != [with_block(v.type, 0) for v in self.inputs]:
             raise VerifyException("a dataflow.group's arguments have the types of its inputs")
-        if [v.type for v in self.results_yielded] != [v.type for v in self.outputs]:
+        if [v.type for v in self.results_yielded] != [with_block(v.type, 0) for v in self.outputs]:
             raise VerifyException("a dataflow.group yields the types of its results")
         if any(isinstance(op, GroupOp | WeightOp) for op in block.ops):
             raise VerifyException("a dataflow.group holds operators and constants only")
@@ -295,5 +314,7 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
 
 Dataflow = Dialect(
-    "dataflow", [GraphOp, OperatorOp, WeightOp, ConstantOp, NoneOp, GroupOp, YieldOp]
+    "dataflow",
+    [GraphOp, OperatorOp, WeightOp, ConstantOp, NoneOp, GroupOp, YieldOp],
+    [ChannelsAttr],
 )

@@ -10,10 +10,13 @@ from math import prod
 
 from tvm import s_tir, te
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import PrimFunc
 
 from compiler.analysis.operators import KINDS, Kind
+from compiler.errors import KernelError
 from compiler.kernels.access import BlockFacts, can_fuse, extent_of, facts
 from compiler.kernels.group import Group
+from compiler.kernels.layout import stored_tensor
 from compiler.kernels.lowering import Emitter
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget
@@ -40,15 +43,28 @@ def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Sc
 
     Without `attach` every stage that cannot be inlined is a launch of its own, through workspaces.
     """
-    emitter = Emitter(group)
-    results = emitter.lower_all()
-    function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
-    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
+    function = generic_function(group)
+    if is_opaque(group):
         return Scheduled(function)
     schedule = s_tir.Schedule(function, debug_mask="none")
     nests = GenericSchedule(schedule, attach)
     nests.apply()
     return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
+
+
+def generic_function(group: Group) -> PrimFunc:
+    """What a group computes, without a schedule, on its reads and writes as they lie in memory."""
+    if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
+        raise KernelError("an opaque operator reads and writes row-major tensors only")
+    emitter = Emitter(group)
+    logical = zip(emitter.lower_all(), group.writes, strict=True)
+    results = [stored_tensor(tensor, info) for tensor, info in logical]
+    return te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
+
+
+def is_opaque(group: Group) -> bool:
+    """Whether a group has an operator whose kernel is written by hand."""
+    return any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators)
 
 
 def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:

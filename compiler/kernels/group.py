@@ -10,7 +10,9 @@ import numpy
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
+from compiler.errors import KernelError
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.layouts import block_of
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.schedule import ELEMENT_BYTES
@@ -18,10 +20,23 @@ from compiler.schedule import ELEMENT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """The dtype name and static shape of one value."""
+    """The dtype name and static logical shape of one value.
+
+    A read or write with a `block` lies in memory as (N, C / block, *spatial, block), others
+    row-major.
+    """
 
     dtype: str
     shape: tuple[int, ...]
+    block: int = 0
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape in memory."""
+        if not self.block:
+            return self.shape
+        outer, channels, *spatial = self.shape
+        return (outer, channels // self.block, *spatial, self.block)
 
     @property
     def elements(self) -> int:
@@ -106,7 +121,7 @@ class Group:
             for op in self.operators
         ]
         constants = sorted((i, c.dtype.str, c.tobytes()) for i, c in self.constants.items())
-        values = [(t.dtype, t.shape) for t in self.values]
+        values = [(t.dtype, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
@@ -144,11 +159,16 @@ def extract_group(group: GroupOp) -> Group:
     name = group.kernel.data if group.kernel is not None else "kernel"
     weights = tuple(isinstance(v.owner, WeightOp) for v in group.inputs)
     outputs = tuple(_number(numbers, v) for v in group.results_yielded)
+    stored = [*enumerate(group.inputs), *zip(outputs, group.outputs, strict=True)]
+    infos = {number: _info(value) for number, value in stored}
+    if any(infos[number] != _info(value) for number, value in stored):
+        raise KernelError(f"the kernel {name} keeps one value in two layouts: copy it first")
+    values = [infos.get(number, info) for number, info in enumerate(values)]
     return Group(name, tuple(values), len(weights), weights, constants, tuple(operators), outputs)
 
 
 def _info(value: SSAValue) -> TensorInfo:
-    return TensorInfo(dtype_of(value.type), tuple(shape_of(value.type)))
+    return TensorInfo(dtype_of(value.type), tuple(shape_of(value.type)), block_of(value.type))
 
 
 def _number(numbers: Mapping[SSAValue, int | None], value: SSAValue) -> int:

@@ -10,6 +10,7 @@ from tvm import te, tirx
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.layout import logical_tensor
 from compiler.kernels.tables import table_element
 
 Value = te.Tensor | numpy.ndarray
@@ -125,6 +126,7 @@ def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
 class Emitter:
     """Lowers the operators of a group one after another; `values` holds what is lowered so far.
 
+    `placeholders` are the reads as they lie in memory, `values` logical tensors.
     A template sets the value of its anchor's result itself, and has the rest lowered around it.
     """
 
@@ -133,8 +135,9 @@ class Emitter:
         self.values: dict[int, Value] = dict(group.constants)
         self.placeholders: list[te.Tensor] = []
         for i, info in enumerate(group.reads):
-            self.placeholders.append(te.placeholder(info.shape, info.dtype, name=f"input{i}"))
-            self.values[i] = self.placeholders[-1]
+            stored = te.placeholder(info.stored_shape, info.dtype, name=f"input{i}")
+            self.placeholders.append(stored)
+            self.values[i] = logical_tensor(stored, info)
 
     def tensor(self, value: int) -> te.Tensor:
         """The tensor of a value, whose operator must have been lowered."""

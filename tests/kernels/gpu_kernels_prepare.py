@@ -3,13 +3,15 @@
     python -m tests.kernels.gpu_kernels_prepare build/gpu_check               every distinct kernel
     python -m tests.kernels.gpu_kernels_prepare build/gpu_sweep --sweep 8     tiles to choose from
 
-Needs no GPU. A folder has ONNX's node cases and the kernels of some models of the zoo.
+Needs no GPU. A folder has ONNX's node cases and the kernels of some models of the zoo, those with
+images also with all images in channel blocks.
 """
 
 import argparse
 import json
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy
 from xdsl.context import Context
 
 from compiler.frontend import import_model
+from compiler.ir.layouts import can_block
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.cuda.contraction import CONTRACTIONS, contraction_kernel
 from compiler.kernels.cuda.kernel import compile_kernel
@@ -30,7 +33,7 @@ from compiler.passes import PASSES
 from compiler.schedule import KernelSpec
 from examples import zoo
 from tests.kernels.gpu_kernels_check import random_read
-from tests.kernels.harness import run_kernel
+from tests.kernels.harness import laid_out, logical, run_kernel
 from tests.kernels.node_cases import node_case, usable_names
 
 SAMPLES = 4096
@@ -80,7 +83,10 @@ def describe(store: Store, group: Group, spec: KernelSpec, name: str, label: str
     launches = [
         [x.symbol, list(x.args), list(x.grid), list(x.block), x.shared_bytes] for x in spec.launches
     ]
-    writes = [{"dtype": t.dtype, "shape": list(t.shape)} for t in group.writes]
+    writes = [
+        {"dtype": t.dtype, "shape": list(t.stored_shape), "aligned": t.block > 0}
+        for t in group.writes
+    ]
     return {
         "name": name,
         "label": label,
@@ -129,6 +135,20 @@ def groups_of(model: str) -> list[Group]:
     return list(distinct_groups(imported.module).values())
 
 
+def in_blocks(group: Group, block: int = 4) -> Group:
+    """The group with all images in channel blocks; the group itself when it has none."""
+    stored = {*range(group.inputs), *group.outputs} - {i for i, w in enumerate(group.weights) if w}
+    values = tuple(
+        replace(v, block=block) if i in stored and can_block(v.shape, block) else v
+        for i, v in enumerate(group.values)
+    )
+    return (
+        replace(group, name=f"{group.name}_blocks", values=values)
+        if values != group.values
+        else group
+    )
+
+
 def model_cases(
     store: Store, arch: str, precisions: list[str], model: str, known: set[str]
 ) -> list[dict[str, Any]]:
@@ -141,8 +161,10 @@ def model_cases(
         contracts = any(operator.type in CONTRACTIONS for operator in group.operators)
         own = precisions if contracts else ["tf32"]
         targets = {p: parse_target(f"cuda:{arch}:{p}") for p in own}
-        built = [(p, p, build_kernel(group, target)) for p, target in targets.items()]
-        cases += group_cases(store, model, group, built)
+        blocked = in_blocks(group)
+        for form in (group,) if blocked is group else (group, blocked):
+            built = [(p, p, build_kernel(form, target)) for p, target in targets.items()]
+            cases += group_cases(store, model, form, built)
     return cases
 
 
@@ -171,14 +193,22 @@ def group_cases(
     """Kernels of one group (precision, label, spec) with the CPU's results at some places."""
 
     reads = [
-        {"dtype": t.dtype, "shape": list(t.shape), "seed": zlib.crc32(f"{group.name}{i}".encode())}
+        {
+            "dtype": t.dtype,
+            "shape": list(t.stored_shape),
+            "aligned": t.block > 0 or group.weights[i],
+            "seed": zlib.crc32(f"{group.name}{i}".encode()),
+        }
         for i, t in enumerate(group.reads)
     ]
     arrays = [random_read(read) for read in reads]
     for read, array in zip(reads, arrays, strict=True):
         read["check"] = zlib.crc32(array.tobytes())
-    results = run_kernel(build_kernel(group, parse_target("cpu")), group, arrays)
-    expected = [expected_places(store, result.reshape(-1)) for result in results]
+    given = [logical(array, info) for array, info in zip(arrays, group.reads, strict=True)]
+    plain = replace(group, values=tuple(replace(v, block=0) for v in group.values))
+    results = run_kernel(build_kernel(plain, parse_target("cpu")), plain, given)
+    pairs = zip(results, group.writes, strict=True)
+    expected = [expected_places(store, laid_out(r, info).reshape(-1)) for r, info in pairs]
     shapes = ",".join("x".join(map(str, t.shape)) for t in group.reads[:2])
     operators = "+".join(op.type for op in group.operators)
     cases = []

@@ -37,13 +37,29 @@ def whole(blocks: int) -> Sequence[tuple[int, int]]:
     return [(0, blocks)]
 
 
+def laid_out(array: Array, info: TensorInfo) -> Array:
+    """An array as it lies in memory."""
+    if not info.block or array.shape != info.shape:
+        return array
+    outer, channels, *spatial = info.shape
+    split = array.reshape(outer, channels // info.block, info.block, *spatial)
+    return numpy.ascontiguousarray(numpy.moveaxis(split, 2, -1))
+
+
+def logical(array: Array, info: TensorInfo) -> Array:
+    """The array of what lies in memory."""
+    return numpy.moveaxis(array.reshape(info.stored_shape), -1, 2 if info.block else -1).reshape(
+        info.shape
+    )
+
+
 def run_kernel(
     spec: KernelSpec, group: Group, inputs: Sequence[Array], order: Order = whole
 ) -> list[Array]:
     """Run a kernel on arrays; its results start poisoned and at element alignment only."""
     reads = []
-    for array, packing in zip(inputs, spec.packings, strict=True):
-        packed = apply_packing(array, packing)
+    for array, packing, info in zip(inputs, spec.packings, group.reads, strict=True):
+        packed = apply_packing(laid_out(array, info), packing)
         reads.append(aligned(packed.nbytes, packed.itemsize % 64))
         reads[-1][:] = numpy.ascontiguousarray(packed).reshape(-1).view(numpy.uint8)
     results = [aligned(t.nbytes, numpy_dtype(t.dtype).itemsize) for t in group.writes]
@@ -57,8 +73,7 @@ def run_kernel(
         for begin, end in order(launch.grid[0]):
             function(pointers, begin, end)
     return [
-        r.view(numpy_dtype(t.dtype)).reshape(t.shape)
-        for r, t in zip(results, group.writes, strict=True)
+        logical(r.view(numpy_dtype(t.dtype)), t) for r, t in zip(results, group.writes, strict=True)
     ]
 
 

@@ -36,3 +36,21 @@ def test_no_element_is_lost(order: list[int], pads: list[int]):
 def test_a_packing_that_does_not_fit_is_refused(packing: str):
     with pytest.raises(ValueError, match="packing"):
         apply_packing(numpy.zeros((2, 3)), packing)
+
+
+@pytest.mark.parametrize("kept", [10, 7])
+def test_rounding_is_to_nearest_even(kept: int):
+    values = numpy.random.default_rng(kept).standard_normal(2000).astype("float32")
+    rounded = apply_packing(values, f"round:{kept}")
+    spacing = numpy.spacing(values) * 2 ** (23 - kept)
+    assert (numpy.abs(rounded - values) <= numpy.abs(spacing) / 2).all()
+    assert (rounded.view("uint32") % (1 << (23 - kept)) == 0).all()
+    half = numpy.float32([1 + 2.0 ** -(kept + 1), 1 + 3 * 2.0 ** -(kept + 1)])
+    assert (apply_packing(half, f"round:{kept}") == [1, 1 + 2.0 ** (1 - kept)]).all()
+
+
+def test_rounding_keeps_what_is_not_finite():
+    values = numpy.float32([numpy.inf, -numpy.inf, numpy.nan, 0, -0.0])
+    numpy.testing.assert_array_equal(apply_packing(values, "round:10"), values)
+    with pytest.raises(ValueError, match="only float32"):
+        apply_packing(numpy.zeros(2), "round:10")

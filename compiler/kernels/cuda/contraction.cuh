@@ -1,295 +1,398 @@
 // Convolutions and matrix products as one tiled product C[m][n] = sum of A[m][k] * B[k][n] over k.
 //
 // A (weights, or the left matrix) is contiguous in k. B is the right matrix, or an image gathered
-// on the fly: n counts output pixels, k counts taps and channels. Each block computes a BM x BN
-// tile in steps of BK, with STAGES tiles in flight by asynchronous copies; each warp computes
-// WM x WN of it in pieces of 16 x 8 with tensor cores (or plain multiply-adds for FP32). Thread
-// `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
-//
-// Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a
-// thread's columns of V pieces lie beside each other in shared memory.
-//
-// `P` holds the constants of one problem and its index maps; see contraction.py.
+// on the fly: n counts output pixels, k counts taps and channels; see operands.cuh. Each block
+// computes a BM x BN tile in steps of BK, with STAGES tiles in flight by asynchronous copies; each
+// warp computes WM x WN of it in pieces of 16 x 8 with tensor cores (or plain multiply-adds for
+// FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
+// lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
 
-template <class P>
-struct Tiles {
-  static constexpr bool HALF = P::PRECISION == FP16 || P::PRECISION == BF16;
-  static constexpr int A_STRIDE = P::BK + 4, B_STRIDE = P::BN + 8, C_STRIDE = P::BN + 4;  // no bank conflicts
-  static constexpr int A_SIZE = P::BM * A_STRIDE, STAGE = A_SIZE + P::BK * B_STRIDE;
-  static constexpr int MT = P::WM / 16, NT = P::WN / 8, V = NT < 4 ? NT : 4;
-  static constexpr int COLUMNS = P::BN / P::WN, THREADS = P::BM / P::WM * COLUMNS * 32;
+// Elements of consecutive rows, which lie beside each other in a result in channel blocks.
+template <class T, int COUNT>
+struct alignas(COUNT * sizeof(T)) Block {
+  T at[COUNT];
 };
 
-// Loads column `q` of all pieces from a row of a warp's tile of B.
-template <int NT>
-__device__ __forceinline__ void load_columns(float (&to)[NT], const float* row, int q) {
-  if constexpr (NT == 2) {
-    const float2 pair = *(const float2*)(row + q * 2);
-    to[0] = pair.x, to[1] = pair.y;
-  } else {
+// Copies a block of consecutive elements to shared memory.
+template <class T, int COUNT>
+__device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, COUNT>* from, bool valid) {
+  static_assert(sizeof(Block<T, COUNT>) % 16 == 0);
 #pragma unroll
-    for (int j = 0; j < NT; j += 4) {
-      const float4 four = *(const float4*)(row + j * 8 + q * 4);
+  for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
+}
+
+template <class P>
+using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
+
+// Loads column `q` of all pieces from a line of a warp's tile of B.
+template <class P>
+__device__ __forceinline__ void load_columns(float (&to)[Tiles<P>::NT], const float* line, int q) {
+  using T = Tiles<P>;
+#pragma unroll
+  for (int j = 0; j < T::NT; j += T::V) {
+    const float* from = line + j * 8 + q * T::V;
+    if constexpr (T::V == 4) {
+      const float4 four = *(const float4*)from;
       to[j] = four.x, to[j + 1] = four.y, to[j + 2] = four.z, to[j + 3] = four.w;
+    } else if constexpr (T::V == 2) {
+      const float2 pair = *(const float2*)from;
+      to[j] = pair.x, to[j + 1] = pair.y;
+    } else {
+      to[j] = *from;
     }
+  }
+}
+
+// Four k of column `q` of piece `j`, from `k` on.
+template <class P>
+__device__ __forceinline__ void load_four(float (&to)[4], const int4* b, int j, int q, int k) {
+  using T = Tiles<P>;
+  if constexpr (P::FORM == LINES) {
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+      to[s] = ((const float*)b)[(k + s) * T::LINE + j / T::V * 8 * T::V + q * T::V + j % T::V];
+  } else {
+    const float4 four = *(const float4*)(b + (j * 8 + q) * T::B_ROW + k / 4 * T::B_NEXT);
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
   }
 }
 
 // Adds the products of one stage to a warp's pieces by plain multiply-adds.
 template <class P>
-__device__ __forceinline__ void multiply_exactly(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], const float* a,
-                                                 const float* b) {
+__device__ __forceinline__ void multiply_exactly(Sums<P>& c, const int4* a, const int4* b) {
   using T = Tiles<P>;
   const int row = threadIdx.x % 32 / 4, place = threadIdx.x % 4;
-#pragma unroll
+#pragma unroll 2
   for (int k = 0; k < P::BK; k += 4) {
     float4 left[T::MT][2];
 #pragma unroll
-    for (int i = 0; i < T::MT * 2; i++) left[i / 2][i % 2] = *(const float4*)(a + (row + i * 8) * T::A_STRIDE + k);
+    for (int i = 0; i < T::MT * 2; i++) left[i / 2][i % 2] = *(const float4*)(a + (row + i * 8) * T::A_ROW + k / 4);
 #pragma unroll
-    for (int s = 0; s < 4; s++) {
-      float right[2][T::NT];
+    for (int j = 0; j < T::NT; j++)
 #pragma unroll
-      for (int q = 0; q < 2; q++) load_columns(right[q], b + (k + s) * T::B_STRIDE, place * 2 + q);
+      for (int q = 0; q < 2; q++) {
+        float right[4];
+        load_four<P>(right, b, j, place * 2 + q, k);
 #pragma unroll
-      for (int j = 0; j < T::NT; j++)
+        for (int i = 0; i < T::MT * 2; i++)
 #pragma unroll
-        for (int i = 0; i < T::MT; i++)
-#pragma unroll
-          for (int r = 0; r < 4; r++) c[i][j][r] += (&left[i][r / 2].x)[s] * right[r % 2][j];
-    }
+          for (int s = 0; s < 4; s++) c[i / 2][j][i % 2 * 2 + q] += (&left[i / 2][i % 2].x)[s] * right[s];
+      }
   }
 }
 
-// Likewise by tensor cores. Where an operand takes two products of k, they are four k apart.
+// The operands of one product of each of a warp's pieces, as they lie in memory. Floats that are
+// rounded to two bytes take PARTS = 2 loads, and two k that share a register are four apart.
 template <class P>
-__device__ __forceinline__ void multiply_rounded(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], const float* a,
-                                                 const float* b) {
+struct Fragments {
   using T = Tiles<P>;
-  constexpr int HALVES = T::HALF ? 2 : 1;
-  const int lane = threadIdx.x % 32;
-  a += lane % 16 * T::A_STRIDE + lane / 16 * 4;
+  static constexpr bool HALF = P::PRECISION == FP16 || P::PRECISION == BF16;
+  static constexpr int PARTS = HALF && sizeof(typename P::Element) == 4 ? 2 : 1;
+  static constexpr int COUNT = T::CHUNKS / (2 * PARTS);  // in one step
+  uint32_t a[T::MT][PARTS][4], b[T::NT][PARTS][2];
+
+  __device__ __forceinline__ void load(const int4* left, const int4* right, int k) {
 #pragma unroll
-  for (int k = 0; k < P::BK; k += 8 * HALVES) {
-    float left[T::MT][HALVES][4], right[HALVES][2][T::NT];
-    uint32_t x[T::MT][4], y[T::NT][2];
+    for (int part = 0; part < PARTS; part++) {
+      const int chunk = (k * PARTS + part) * 2;
 #pragma unroll
-    for (int h = 0; h < HALVES; h++) {
+      for (int i = 0; i < T::MT; i++) load_matrices(a[i][part], left + i * 16 * T::A_ROW + chunk * T::A_NEXT);
+      if constexpr (P::FORM == LINES)
+        load_lines(right, part, chunk);
+      else
 #pragma unroll
-      for (int i = 0; i < T::MT; i++) load_matrices(left[i][h], a + i * 16 * T::A_STRIDE + k + h * 8);
-#pragma unroll
-      for (int s = 0; s < 2; s++)
-        load_columns(right[h][s], b + (k + h * 8 + s * 4 + lane % 4) * T::B_STRIDE, lane / 4);
+        for (int j = 0; j < T::NT; j += 2) {
+          uint32_t four[4];
+          load_matrices(four, right + j * 8 * T::B_ROW + chunk * T::B_NEXT);
+          b[j][part][0] = four[0], b[j][part][1] = four[1], b[j + 1][part][0] = four[2], b[j + 1][part][1] = four[3];
+        }
     }
+  }
+
+  __device__ __forceinline__ void load_lines(const int4* right, int part, int chunk) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (sizeof(typename P::Element) == 2) {
+      const uint16_t* line = (const uint16_t*)right + chunk * 8 * T::LINE;
+#pragma unroll
+      for (int j = 0; j < T::NT; j += 2) {
+        uint32_t four[4];
+        load_transposed(four, line + j * 8);
+        b[j][part][0] = four[0], b[j][part][1] = four[1], b[j + 1][part][0] = four[2], b[j + 1][part][1] = four[3];
+      }
+    } else {
+#pragma unroll
+      for (int s = 0; s < 2; s++) {
+        float row[T::NT];
+        load_columns<P>(row, (const float*)right + ((chunk + s) * 4 + lane % 4) * T::LINE, lane / 4);
+#pragma unroll
+        for (int j = 0; j < T::NT; j++) b[j][part][s] = __float_as_uint(row[j]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply(Sums<P>& c) const {
+    uint32_t x[T::MT][4], y[T::NT][2];
 #pragma unroll
     for (int i = 0; i < T::MT; i++)
 #pragma unroll
       for (int s = 0; s < 4; s++)
-        if constexpr (T::HALF)
-          x[i][s] = round_pair<P::PRECISION>(left[i][s / 2][s % 2], left[i][s / 2][s % 2 + 2]);
+        if constexpr (PARTS == 2)
+          x[i][s] = round_pair<P::PRECISION>(a[i][s / 2][s % 2], a[i][s / 2][s % 2 + 2]);
         else
-          x[i][s] = round_tf32(left[i][0][s]);
+          x[i][s] = P::PRECISION == TF32 && !P::A_ROUNDED ? round_tf32(a[i][0][s]) : a[i][0][s];
 #pragma unroll
     for (int j = 0; j < T::NT; j++)
 #pragma unroll
       for (int s = 0; s < 2; s++)
-        if constexpr (T::HALF)
-          y[j][s] = round_pair<P::PRECISION>(right[s][0][j], right[s][1][j]);
+        if constexpr (PARTS == 2)
+          y[j][s] = round_pair<P::PRECISION>(b[j][s][0], b[j][s][1]);
         else
-          y[j][s] = round_tf32(right[0][s][j]);
+          y[j][s] = P::PRECISION == TF32 && !P::B_ROUNDED ? round_tf32(b[j][0][s]) : b[j][0][s];
 #pragma unroll
     for (int i = 0; i < T::MT; i++)
 #pragma unroll
       for (int j = 0; j < T::NT; j++) multiply_add<P::PRECISION>(c[i][j], x[i], y[j]);
   }
-}
-
-// What a thread copies of A, WIDTH floats at a time. Each copy moves it on by one step.
-template <class P, int WIDTH>
-struct Left {
-  using T = Tiles<P>;
-  static constexpr int CHUNKS = P::BK / WIDTH, ROWS = T::THREADS / CHUNKS;
-  const float* from;
-  int place, rows, depth;
-
-  __device__ __forceinline__ Left(const float* a, int m0, int k0) {
-    const int row = threadIdx.x / CHUNKS, k = threadIdx.x % CHUNKS * WIDTH;
-    from = a + (int64_t)(m0 + row) * P::A_ROW + k0 + k;
-    place = row * T::A_STRIDE + k, rows = P::M - m0 - row, depth = P::A_ROW - k0 - k;
-  }
-
-  __device__ __forceinline__ void copy(float* tile) {
-#pragma unroll
-    for (int row = 0; row < P::BM; row += ROWS) {
-      const bool valid = (P::M % P::BM == 0 || row < rows) && (P::A_ROW % P::BK == 0 || depth > 0);
-      copy_floats<WIDTH>(tile + place + row * T::A_STRIDE, from + (int64_t)row * P::A_ROW, valid);
-    }
-    from += P::BK, depth -= P::BK;
-  }
 };
 
-// The place in a plane that a tap reads for an output position; false in the padding.
+// Where this thread's `ldmatrix` rows of a warp's tile of A begin.
 template <class P>
-__device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& place) {
-  const int taps[3] = {tap / (P::WINDOW(1) * P::WINDOW(2)), tap / P::WINDOW(2) % P::WINDOW(1), tap % P::WINDOW(2)};
-  bool valid = true;
-  place = 0;
-#pragma unroll
-  for (int axis = 0; axis < 3; axis++) {
-    int position;
-    if constexpr (P::TRANSPOSED) {
-      position = at[axis] + P::PADS(axis) - taps[axis] * P::DILATIONS(axis);
-      valid = valid && position >= 0 && position % P::STRIDES(axis) == 0;
-      position /= P::STRIDES(axis);
-    } else {
-      position = at[axis] * P::STRIDES(axis) - P::PADS(axis) + taps[axis] * P::DILATIONS(axis);
-    }
-    valid = valid && position >= 0 && position < P::SOURCE(axis);
-    place = place * P::SOURCE(axis) + position;
-  }
-  return valid;
+__device__ __forceinline__ int left_place(int row) {
+  const int lane = threadIdx.x % 32;
+  return (row + lane % 16) * Tiles<P>::A_ROW + lane / 16 * Tiles<P>::A_NEXT;
 }
 
-// What a thread copies of B: one column (output pixel), or WIDTH columns that lie beside each other.
-template <class P, int WIDTH>
-struct Right {
+// The first column of a warp's tile of B.
+template <class P>
+__device__ __forceinline__ const int4* right_corner(const int4* tile, int column) {
+  if constexpr (P::FORM == LINES)
+    return (const int4*)((const typename P::Element*)tile + column);
+  else
+    return tile + column * Tiles<P>::B_ROW;
+}
+
+// Likewise of B, in chunks; lines of floats are loaded without `ldmatrix`.
+template <class P>
+__device__ __forceinline__ const int4* right_place(const int4* tile, int column) {
   using T = Tiles<P>;
-  static constexpr int CHUNKS = P::BN / WIDTH, ROWS = T::THREADS / CHUNKS;
-  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
-  const float *image, *from;
-  int place, row, k, channel, at[3];
-  bool exists, inside;
+  const int lane = threadIdx.x % 32;
+  if constexpr (P::FORM != LINES)
+    return tile + (column + lane % 8 + lane / 16 * 8) * T::B_ROW + lane / 8 % 2 * T::B_NEXT;
+  else if constexpr (sizeof(typename P::Element) == 2)
+    return (const int4*)((const uint16_t*)tile + lane % 16 * T::LINE + column + lane / 16 * 8);
+  else
+    return (const int4*)((const float*)tile + column);
+}
 
-  __device__ __forceinline__ Right(const float* b, int n0, int k0) {
-    const int column = threadIdx.x % CHUNKS * WIDTH, n = n0 + column, pixel = n % P::PIXELS;
-    row = threadIdx.x / CHUNKS, k = k0, place = row * T::B_STRIDE + column;
-    at[0] = pixel / (P::RESULT(1) * P::RESULT(2));
-    at[1] = pixel / P::RESULT(2) % P::RESULT(1);
-    at[2] = pixel % P::RESULT(2);
-    exists = n < P::N;
-    image = b + (exists ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
-    if (ONE_TAP) seek(P::TAPS == 1 ? 0 : k / P::ROW, P::TAPS == 1 ? k : k % P::ROW);
+// The tiles in flight: `fill` starts the copies of the next step, `advance` waits for the oldest.
+template <class P, bool ALIGNED>
+struct Pipeline {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  RowCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left;
+  typename RightCopies<P, ALIGNED, P::FORM>::Type right;
+  int4* tiles;
+  int left_steps, filled = 0, used = -1;
+
+  __device__ __forceinline__ Pipeline(int4* tiles, const Element* a, const Element* b, int first, int steps)
+      : left(a, blockIdx.y * P::BM, first * P::BK), right(b, blockIdx.x * P::BN, first * P::BK), tiles(tiles),
+        left_steps(steps) {
+#pragma unroll 1
+    for (int step = 0; step < P::STAGES - 1; step++) fill();
   }
 
-  // Goes to a channel of a tap.
-  __device__ __forceinline__ void seek(int tap, int first) {
-    int offset;
-    inside = tap_place<P>(tap, at, offset) && exists;
-    channel = first + row;
-    from = image + (inside ? (int64_t)channel * P::PLANE + offset : 0);
+  __device__ __forceinline__ void fill() {
+    int4* tile = tiles + filled * T::STAGE;
+    if (left_steps-- > 0) left.copy(tile), right.copy(tile + T::A_SIZE);
+    copies_commit();
+    filled = filled == P::STAGES - 1 ? 0 : filled + 1;
   }
 
-  __device__ __forceinline__ void copy(float* tile) {
-    if constexpr (ONE_TAP)
-      copy_tap(tile + place);
-    else
-      copy_taps(tile + place);
-    k += P::BK;
+  __device__ __forceinline__ void advance() {
+    copies_wait<P::STAGES - 2>();
+    __syncthreads();
+    used = used == P::STAGES - 1 ? 0 : used + 1;
   }
 
-  __device__ __forceinline__ void copy_tap(float* tile) {
-#pragma unroll
-    for (int i = 0; i < P::BK; i += ROWS) {
-      const bool valid = inside && (P::CHANNELS % P::BK == 0 || channel + i < P::CHANNELS);
-      copy_floats<WIDTH>(tile + i * T::B_STRIDE, from + (int64_t)i * P::PLANE, valid);
-    }
-    channel += P::BK, from += (int64_t)P::BK * P::PLANE;
-    if (P::TAPS > 1 && channel - row == P::ROW) seek(k / P::ROW + 1, 0);
-  }
-
-  __device__ __forceinline__ void copy_taps(float* tile) {
-#pragma unroll 8
-    for (int i = 0; i < P::BK; i += ROWS) {
-      const int own = k + row + i;
-      const int source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
-      const int tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
-      int offset;
-      const bool valid = tap_place<P>(tap, at, offset) && exists && source < P::CHANNELS && tap < P::TAPS;
-      copy_floats<WIDTH>(tile + i * T::B_STRIDE, image + (valid ? (int64_t)source * P::PLANE + offset : 0), valid);
-    }
-  }
+  __device__ __forceinline__ const int4* a_tile() const { return tiles + used * T::STAGE; }
+  __device__ __forceinline__ const int4* b_tile() const { return a_tile() + T::A_SIZE; }
 };
 
 // Adds up `steps` steps from `first` on; ALIGNED when both operands start at multiples of 16 bytes.
-template <class P, bool ALIGNED>
-__device__ __forceinline__ void accumulate(float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], float* tiles, const float* a,
-                                           const float* b, int first, int steps) {
+// `fetch` starts further copies once the first steps' are on their way.
+template <class P, bool ALIGNED, class Fetch>
+__device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typename P::Element* a,
+                                           const typename P::Element* b, int first, int steps, const Fetch& fetch) {
   using T = Tiles<P>;
-  Left<P, ALIGNED && P::A_ROW % 4 == 0 ? 4 : 1> left(a, blockIdx.y * P::BM, first * P::BK);
-  Right<P, ALIGNED && P::CONTIGUOUS ? 4 : 1> right(b, blockIdx.x * P::BN, first * P::BK);
-  auto copy = [&](int step) {
-    float* tile = tiles + step % P::STAGES * T::STAGE;
-    if (step < steps) left.copy(tile), right.copy(tile + T::A_SIZE);
-    copies_commit();
-  };
+  Pipeline<P, ALIGNED> pipeline(tiles, a, b, first, steps);
+  fetch();
   const int warp = threadIdx.x / 32, row = warp / T::COLUMNS * P::WM, column = warp % T::COLUMNS * P::WN;
+  pipeline.advance();
+  if constexpr (P::PRECISION == FP32) {
 #pragma unroll 1
-  for (int step = 0; step < P::STAGES - 1; step++) copy(step);
+    for (int step = 0; step < steps; step++) {
+      pipeline.fill();
+      multiply_exactly<P>(c, pipeline.a_tile() + row * T::A_ROW, right_corner<P>(pipeline.b_tile(), column));
+      pipeline.advance();
+    }
+  } else {
+    constexpr int COUNT = Fragments<P>::COUNT;
+    static_assert(COUNT % 2 == 0);
+    Fragments<P> fragments[2];
+    const int place = left_place<P>(row);
+    fragments[0].load(pipeline.a_tile() + place, right_place<P>(pipeline.b_tile(), column), 0);
 #pragma unroll 1
-  for (int step = 0; step < steps; step++) {
-    copies_wait<P::STAGES - 2>();
-    __syncthreads();
-    copy(step + P::STAGES - 1);
-    const float* tile = tiles + step % P::STAGES * T::STAGE;
-    if constexpr (P::PRECISION == FP32)
-      multiply_exactly<P>(c, tile + row * T::A_STRIDE, tile + T::A_SIZE + column);
-    else
-      multiply_rounded<P>(c, tile + row * T::A_STRIDE, tile + T::A_SIZE + column);
+    for (int step = 0; step < steps; step++) {
+#pragma unroll
+      for (int k = 0; k < COUNT; k++) {
+        if (k == COUNT - 1) pipeline.advance();
+        fragments[(k + 1) % 2].load(pipeline.a_tile() + place, right_place<P>(pipeline.b_tile(), column),
+                                    (k + 1) % COUNT);
+        if (k == 0) pipeline.fill();
+        fragments[k % 2].multiply(c);
+      }
+    }
   }
   copies_wait<0>();
   __syncthreads();
 }
 
-// Lays a warp's pieces out in the block's tile, row by row.
+// Lays a warp's pieces out in the block's tile: row by row, or column by column where consecutive
+// rows lie beside each other in the result.
 template <class P>
-__device__ __forceinline__ void spread(const float (&c)[Tiles<P>::MT][Tiles<P>::NT][4], float* tile) {
+__device__ __forceinline__ void spread(const Sums<P>& c, float* tile) {
   using T = Tiles<P>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  tile += (warp / T::COLUMNS * P::WM + lane / 4) * T::C_STRIDE + warp % T::COLUMNS * P::WN;
+  const int row = warp / T::COLUMNS * P::WM + lane / 4, column = warp % T::COLUMNS * P::WN;
 #pragma unroll
   for (int i = 0; i < T::MT; i++)
 #pragma unroll
     for (int j = 0; j < T::NT; j += T::V)
 #pragma unroll
-      for (int s = 0; s < 4; s++) {
-        float* to = tile + (i * 16 + s / 2 * 8) * T::C_STRIDE + j * 8 + (lane % 4 * 2 + s % 2) * T::V;
-        if constexpr (T::V == 4)
-          *(float4*)to = float4{c[i][j][s], c[i][j + 1][s], c[i][j + 2][s], c[i][j + 3][s]};
-        else
-          *(float2*)to = float2{c[i][j][s], c[i][j + 1][s]};
-      }
+      for (int s = 0; s < 4; s++)
+#pragma unroll
+        for (int v = 0; v < T::V; v++) {
+          const int m = row + i * 16 + s / 2 * 8, n = column + j * 8 + (lane % 4 * 2 + s % 2) * T::V + v;
+          tile[T::BY_PIXEL ? n * T::C_STRIDE + m : m * T::C_STRIDE + n] = c[i][j + v][s];
+        }
   __syncthreads();
 }
 
-// Computes this block's tile and hands each element to `store(z, m, n, value)`, columns side by side.
-// With CLUSTER the blocks that share k are a cluster, and each stores its part of the total's rows.
-template <class P, class Store>
-__device__ __forceinline__ void contract(const float* a, const float* b, const Store& store) {
+// The sum of what the blocks of the cluster have at a place, in order of their ranks.
+template <int PARTS>
+__device__ __forceinline__ float total_of(const float* own) {
+  float total = PARTS == 1 ? *own : peer_float(own, 0);
+#pragma unroll
+  for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
+  return total;
+}
+template <int PARTS>
+__device__ __forceinline__ float4 total_of_four(const float* own) {
+  float4 total = PARTS == 1 ? *(const float4*)own : peer_float4(own, 0);
+#pragma unroll
+  for (int part = 1; part < PARTS; part++) {
+    const float4 other = peer_float4(own, part);
+    total.x += other.x, total.y += other.y, total.z += other.z, total.w += other.w;
+  }
+  return total;
+}
+
+// Hands the block's tile to `store`, consecutive threads beside each other in n.
+template <class P, int PARTS, class Store>
+__device__ __forceinline__ void store_rows(const float* tile, const Store& store) {
   using T = Tiles<P>;
-  DYNAMIC_SHARED;
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
-  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
-  a += P::a_offset(z), b += P::b_offset(z);
-  float c[T::MT][T::NT][4] = {};
-  if ((P::A_ROW % 4 == 0 || P::CONTIGUOUS) && (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    accumulate<P, true>(c, shared, a, b, first, steps);
-  else
-    accumulate<P, false>(c, shared, a, b, first, steps);
-  spread<P>(c, shared);
+  constexpr int ROWS = T::THREADS / P::BN;
   const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
   const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
   const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
-  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1, ROWS = T::THREADS / P::BN;
-  if (PARTS > 1) cluster_wait();
 #pragma unroll 8
-  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS) {
-    const float* own = shared + (row + i) * T::C_STRIDE + column;
-    float total = PARTS == 1 ? *own : peer_float(own, 0);
-#pragma unroll
-    for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
-    store(blockIdx.z, m + i, n, total);
+  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS)
+    store(blockIdx.z, m + i, n, total_of<PARTS>(tile + (row + i) * T::C_STRIDE + column));
+}
+
+// Likewise, each thread OUT_BLOCK consecutive rows, which lie beside each other in the result.
+// `fetch` starts copies of what the results depend on besides their sums, so that they are there.
+template <class P, int PARTS>
+struct BlockStore {
+  using T = Tiles<P>;
+  static constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN * BLOCK, STEP = PARTS * LINES;
+  static constexpr int TURNS = (P::BM + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
+  static_assert(P::M % BLOCK == 0);
+  float* tile;
+  char *places, *rows;
+  int first, column;
+
+  __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
+    constexpr int STAGES = P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
+    places = (char*)tile + (STAGES > RESULT ? STAGES : RESULT), rows = places + P::PLACES * PLACE_STRIDE;
+    first = blockIdx.z % PARTS * LINES + threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
   }
+
+  // Whether this thread has rows in a turn, and which.
+  __device__ __forceinline__ bool turn(int number, int& row) const {
+    row = first + number * STEP;
+    return row < P::BM && blockIdx.y * P::BM + row < P::M && blockIdx.x * P::BN + column < P::N;
+  }
+
+  template <class Store>
+  __device__ __forceinline__ void fetch(const Store& store) const {
+    const int n = blockIdx.x * P::BN + column, own = threadIdx.x * BLOCK, m = blockIdx.y * P::BM;
+    if (P::PLACES > 0)
+#pragma unroll
+      for (int i = 0; i < TURNS; i++) {
+        int row;
+        const bool valid = turn(i, row);
+        char* to = places + (i * T::THREADS + threadIdx.x) * 16;
+        store.fetch_places(valid ? store.place_of(blockIdx.z, m + row, n) : 0, to, PLACE_STRIDE, valid);
+      }
+    const bool valid = m + own < P::M;
+    if (P::ROW_READS > 0 && own < P::BM)
+      store.fetch_rows(valid ? store.row_of(blockIdx.z, m + own) : 0, rows + own * 4, P::BM * 4, valid);
+  }
+
+  template <class Store>
+  __device__ __forceinline__ void finish(const Store& store) const {
+#pragma unroll 4
+    for (int i = 0; i < TURNS; i++) {
+      int row;
+      if (!turn(i, row)) break;
+      float values[BLOCK];
+#pragma unroll
+      for (int r = 0; r < BLOCK; r += 4) {
+        const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + r);
+        values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
+      }
+      store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
+            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, rows + row * 4, P::BM * 4);
+    }
+  }
+};
+
+// Computes this block's tile and hands each element to `store(z, m, n, value)`.
+// With CLUSTER the blocks that share k are a cluster, and each stores its part of the total.
+template <class P, class Store>
+__device__ __forceinline__ void contract(const typename P::Element* a, const typename P::Element* b,
+                                         const Store& store) {
+  DYNAMIC_SHARED;
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
+  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
+  a += P::a_offset(z), b += P::b_offset(z);
+  Sums<P> c = {};
+  auto fetch = [&]() {
+    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
+  };
+  if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
+    accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
+  else
+    accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+  spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();
+  if constexpr (P::OUT_BLOCK > 0)
+    BlockStore<P, PARTS>(shared).finish(store);
+  else
+    store_rows<P, PARTS>(shared, store);
+  if (PARTS > 1) cluster_leave();
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

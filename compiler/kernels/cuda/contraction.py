@@ -1,24 +1,31 @@
 """Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.kernels.cuda.problem import STEP, Problem, read_problem
+from compiler.kernels.cuda.blocks import DEVICE, PROBLEM_NUMBER, block_methods
+from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import StoreFunction, store_function
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import THREADS, Tile, ceil_div, choose_tile
+from compiler.kernels.cuda.store import Part, StoreFunction, c_type, store_function
+from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
+from compiler.kernels.cuda.tiles import (
+    TABLE_DEPTH,
+    Tile,
+    ceil_div,
+    choose_tile,
+    shared_bytes,
+    shared_room,
+)
 from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
-FEW_ROWS = 4
-"""Up to this many rows a product is bound by reading its matrix."""
-
 ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
+
+TILE_HEADERS = ("operands", "contraction")
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
@@ -37,13 +44,26 @@ def contraction_kernel(
     problem = read_problem(group, anchors[0])
     if problem is None:
         return None
-    store = store_function(group, anchors[0], target)
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES and tile is None
+    if few and anchors[0].type in ("MatMul", "Gemm"):
+        store = store_function(group, anchors[0], target)
+        return store and _Emitter(group, anchors[0], problem, store, target).rows()
+    tile = tile or choose_tile(problem, target)
+    block = problem.block if tile.launches(target) == 1 else 0
+    store = store_function(group, anchors[0], target, block)
     if store is None:
         return None
-    emitter = _Emitter(group, anchors[0], problem, store, target)
-    if tile is None and problem.m <= FEW_ROWS and anchors[0].type in ("MatMul", "Gemm"):
-        return emitter.rows()
-    return emitter.tiles(tile or choose_tile(problem, target))
+    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
+    if shared_bytes(problem, tile, target) > shared_room(problem, target):
+        problem = replace(problem, fetches=(0, 0))
+    return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+
+
+def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
+    """The problem with what its store function reads by place and by row."""
+    reads = [part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs]
+    fetches = (reads.count(Part.PLACE), reads.count(Part.ROW)) if problem.block else (0, 0)
+    return replace(problem, fetches=fetches)
 
 
 @dataclass(frozen=True)
@@ -61,10 +81,11 @@ class _Emitter:
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
         call = f"multiply_rows<Problem, {ROW_WARPS}>(a, b, {self._store_object()});"
-        text = self._text("vector", tile, self._kernel(name, ROW_WARPS * 32, "", call))
+        kernel = self._kernel(name, ROW_WARPS * 32, self._operands(c_type(problem.dtype)), call)
+        text = self._text(("vector",), tile, kernel)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
         launch = Launch(name, self._arguments(), grid, (ROW_WARPS * 32, 1, 1))
-        return self._result(text, (launch,), ())
+        return self._result(text, (launch,), (), exact=True)
 
     def tiles(self, tile: Tile) -> CudaKernel:
         """Tiles of the result; a cluster adds its shares, or else a second launch."""
@@ -74,24 +95,26 @@ class _Emitter:
             ceil_div(problem.m, tile.rows),
             problem.count * tile.shares,
         )
-        block, shared = (THREADS, 1, 1), tile.shared_bytes
+        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
+        given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
-        if tile.shares == 1 or cluster:
+        if tile.launches(self.target) == 1:
             call = f"contract<Problem>(a, b, {self._store_object()});"
-            kernel = self._kernel(f"{name}_0", THREADS, "", call, tile.shares if cluster else 1)
-            text = self._text("contraction", tile, kernel)
+            parts = tile.shares if cluster else 1
+            kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
+            text = self._text(TILE_HEADERS, tile, kernel)
             launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
         first = (
-            f'extern "C" __global__ void __launch_bounds__({THREADS}) {name}_0(const float* a,'
-            " const float* b, float* shares) {\n"
+            f'extern "C" __global__ void __launch_bounds__({tile.threads}) {name}_0({given},'
+            " float* __restrict__ shares) {\n"
             "  contract<Problem>(a, b, KeepShare<Problem>{shares});\n}\n"
         )
         add = f"add_shares<Problem>(shares, {self._store_object()});"
         second = self._kernel(f"{name}_1", ADD_THREADS, "const float* shares", add)
-        text = self._text("contraction", tile, first + second)
+        text = self._text(TILE_HEADERS, tile, first + second)
         launches = (
             Launch(f"{name}_0", (problem.left, problem.right, scratch), grid, block, shared),
             Launch(
@@ -104,13 +127,30 @@ class _Emitter:
         return self._result(text, launches, (elements * tile.shares * 4,))
 
     def _result(
-        self, text: str, launches: tuple[Launch, ...], scratch: tuple[int, ...]
+        self,
+        text: str,
+        launches: tuple[Launch, ...],
+        scratch: tuple[int, ...],
+        exact: bool = False,
     ) -> CudaKernel:
         packings = [""] * self.group.inputs
         for number, packing in self.problem.packings:
-            packings[number] = packing
+            packings[number] = packing if exact else self._rounded(packing)
         flops = 2 * self.problem.multiplications
         return CudaKernel(text, launches, scratch, tuple(packings), flops)
+
+    def _rounded(self, packing: str) -> str:
+        """A packing that rounds too where tensor cores would cut off what they do not read."""
+        return f"{packing}|round:10".lstrip("|") if self._precision == "tf32" else packing
+
+    @property
+    def _precision(self) -> str:
+        """What the operands are multiplied in: elements of two bytes as they are."""
+        short = {"float16": "fp16", "bfloat16": "bf16"}
+        return short.get(self.problem.dtype, self.target.precision)
+
+    def _operands(self, kind: str) -> str:
+        return f"const {kind}* __restrict__ a, const {kind}* __restrict__ b"
 
     def _arguments(self) -> tuple[int, ...]:
         return (self.problem.left, self.problem.right, *self.store.arguments)
@@ -120,51 +160,61 @@ class _Emitter:
         return f"Store{{{names}}}"
 
     def _kernel(self, name: str, threads: int, parameters: str, call: str, cluster: int = 1) -> str:
-        given = [parameters or "const float* a, const float* b"]
-        given += [f"{kind}* buffer{i}" for i, kind in enumerate(self.store.types)]
+        given = [parameters]
+        given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
         together = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
         return (
             f'extern "C" __global__ void{together} __launch_bounds__({threads})'
             f" {name}({', '.join(given)}) {{\n  {call}\n}}\n"
         )
 
-    def _text(self, template: str, tile: Tile, kernels: str) -> str:
+    def _text(self, templates: tuple[str, ...], tile: Tile, kernels: str) -> str:
         parts = [
             header("instructions"),
-            header(template),
+            *map(header, templates),
             self.store.text,
             self._constants(tile),
             self._store_struct(),
         ]
         return "\n".join([*parts, kernels])
 
+    def _aligned_reads(self) -> tuple[int, ...]:
+        """The image, where it is copied from multiples of 16 bytes or in single elements."""
+        problem = self.problem
+        single = problem.form is Form.LINES and not problem.contiguous
+        return (problem.right,) if single or problem.form is Form.BLOCKS else ()
+
     def _store_struct(self) -> str:
-        fields = [f"  {kind}* buffer{i};" for i, kind in enumerate(self.store.types)]
-        passed = [f"buffer{i}, " for i in range(len(self.store.types))]
-        outer, row, column = self.problem.place
-        return "\n".join(
-            [
-                "struct Store {",
-                *fields,
-                "  __device__ __forceinline__ void operator()(int share, int m, int n,"
-                " float value) const {",
-                "    const int z = share / Problem::SPLITS;",
-                f"    {self.store.name}({''.join(passed)}{outer}, {row}, {column}, value);",
-                "  }",
-                "};",
-                "",
-            ]
-        )
+        """What hands results to the store function: single ones, or blocks of consecutive rows."""
+        fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
+        if self.problem.block:
+            body = block_methods(self.store, self.problem, self.group)
+        else:
+            outer, row, column = self.problem.place
+            passed = ", ".join(f"buffer{i}" for i in range(len(fields)))
+            call = f"{self.store.name}({passed}, {outer}, {row}, {column}, value);"
+            head = f"{DEVICE} void operator()(int share, int m, int n, float value) const {{"
+            body = [head, PROBLEM_NUMBER, f"    {call}", "  }"]
+        return "\n".join(["struct Store {", *fields, *body, "};", ""])
 
     def _constants(self, tile: Tile) -> str:
         problem, gather = self.problem, self.problem.gather
-        precisions = {"fp32": 0, "tf32": 1, "fp16": 2, "bf16": 3}
+        packed = [number for number, _ in problem.packings]
+        sure = {problem.left, problem.right} <= {*packed, *self._aligned_reads()}
         scalars: dict[str, Any] = {
             "M": problem.m,
             "N": problem.n,
             "K": problem.k,
             "PROBLEMS": problem.count,
+            "FORM": int(problem.form),
             "A_ROW": problem.a_row,
+            "B_ROW": problem.b_row,
+            "A_ROUNDED": int(problem.left in packed),
+            "B_ROUNDED": int(problem.right in packed),
+            "ALIGNED": int(sure),
+            "OUT_BLOCK": problem.block,
+            "PLACES": problem.fetches[0],
+            "ROW_READS": problem.fetches[1],
             "CHANNELS": gather.channels,
             "ROW": gather.row,
             "TAPS": gather.taps,
@@ -172,15 +222,16 @@ class _Emitter:
             "IMAGE": gather.image,
             "PLANE": gather.plane,
             "TAP_MAJOR": int(gather.tap_major),
-            "CONTIGUOUS": int(gather.contiguous),
+            "CONTIGUOUS": int(problem.contiguous),
             "TRANSPOSED": int(gather.transposed),
-            "PRECISION": precisions[self.target.precision],
+            "PRECISION": PRECISIONS.index(self._precision),
             "BM": tile.rows,
             "BN": tile.columns,
-            "BK": STEP,
+            "BK": problem.step,
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
+            "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,
             "CLUSTER": int(tile.in_cluster(self.target)),
         }
@@ -192,7 +243,9 @@ class _Emitter:
             "PADS": gather.pads,
             "DILATIONS": gather.dilations,
         }
-        lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        element = "float" if problem.element_bytes == 4 else "uint16_t"
+        lines = [f"  using Element = {element};"]
+        lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [
             f"  __device__ static constexpr int {name}(int axis)"
             f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"

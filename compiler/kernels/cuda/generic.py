@@ -4,18 +4,17 @@ one kernel for each loop nest."""
 from collections.abc import Sequence
 from math import prod
 
-from tvm import s_tir, te
+from tvm import s_tir
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
-from compiler.analysis.operators import KINDS, Kind
 from compiler.kernels.access import extent_of
 from compiler.kernels.cuda.opaque import bind_opaque
 from compiler.kernels.cuda.reducers import register_reducers
-from compiler.kernels.generic import distinct
+from compiler.kernels.generic import generic_function, is_opaque
 from compiler.kernels.group import Group
-from compiler.kernels.lowering import Emitter
+from compiler.kernels.layout import BLOCK_MARK
 
 ELEMENT_THREADS = 128
 """Threads of a block where each computes elements of its own."""
@@ -29,12 +28,8 @@ SERIAL_LENGTH = 32
 
 def schedule_generic(group: Group) -> PrimFunc:
     """Lower a group and schedule it without knowing what it computes."""
-    emitter = Emitter(group)
-    results = emitter.lower_all()
-    function = te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
-    if any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators):
-        return bind_opaque(function)
-    return schedule_function(function)
+    function = generic_function(group)
+    return bind_opaque(function) if is_opaque(group) else schedule_function(function)
 
 
 def schedule_function(function: PrimFunc) -> PrimFunc:
@@ -116,7 +111,24 @@ def row_axes(
     schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
-    shape = extents(schedule, spatial_loops(schedule, sink)[0])
+    stored = extents(schedule, spatial_loops(schedule, sink)[0])
+    block = channels_together(schedule, sink)
+    shape = [stored[0], stored[1] * block, *stored[2:-1]] if block else stored
+    rows = _kept_axes(schedule, reductions, shape)
+    if rows is None or not block:
+        return rows
+    return [*rows, len(stored) - 1] if 1 in rows else rows
+
+
+def channels_together(schedule: s_tir.Schedule, block: SBlockRV) -> int:
+    """How many channels lie together in what a block writes; 0 where it is row-major."""
+    return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
+
+
+def _kept_axes(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
+) -> list[int] | None:
+    """The axes of a logical shape that all reductions keep; None when they are not its rows."""
     found: list[int] | None = None
     for block in reductions:
         kept = extents(schedule, spatial_loops(schedule, block)[0])

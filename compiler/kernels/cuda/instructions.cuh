@@ -9,26 +9,25 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-// Copies one float, or zero where there is none.
-__device__ __forceinline__ void copy_float(float* to, const float* from, bool valid) {
+// Copies 16 bytes between multiples of 16 bytes, or zeros where there are none. With REUSED the
+// first level of cache keeps them.
+template <bool REUSED>
+__device__ __forceinline__ void copy_chunk(void* to, const void* from, bool valid) {
+  const uint32_t place = shared_address(to), size = valid ? 16 : 0;
+  if constexpr (REUSED)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
+  else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(size) : "memory");
+}
+
+// Copies one element, or zero; elements of two bytes are too small for the asynchronous copy.
+__device__ __forceinline__ void copy_element(float* to, const float* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(valid ? 4 : 0)
                : "memory");
 }
-
-// Copies four floats at multiples of 16 bytes, or zeros.
-__device__ __forceinline__ void copy_float4(float* to, const float* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(valid ? 16 : 0)
-               : "memory");
-}
-
-template <int WIDTH>
-__device__ __forceinline__ void copy_floats(float* to, const float* from, bool valid) {
-  if constexpr (WIDTH == 4)
-    copy_float4(to, from, valid);
-  else
-    copy_float(to, from, valid);
+__device__ __forceinline__ void copy_element(uint16_t* to, const uint16_t* from, bool valid) {
+  *to = valid ? *from : 0;
 }
 
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -38,21 +37,31 @@ __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Loads 16 x 8 floats: rows lane / 4 and 8 below, then the same four columns on. Lane i gives the
-// address of four floats of row i % 16, from the fifth column on for the upper half of the warp.
-__device__ __forceinline__ void load_matrices(float (&to)[4], const float* row) {
-  uint32_t bits[4];
+// Loads four matrices of eight rows of 16 bytes. Lane i gives the address of row i % 8 of matrix
+// i / 8, and gets four bytes of each matrix: those at i % 4 * 4 of row i / 4.
+__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(row))
                : "memory");
-#pragma unroll
-  for (int i = 0; i < 4; i++) to[i] = __uint_as_float(bits[i]);
 }
 
-// Waits for all blocks of the cluster.
+// Likewise of matrices of eight by eight elements of two bytes, each transposed.
+__device__ __forceinline__ void load_transposed(uint32_t (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// Waits for all blocks of the cluster, and for what they wrote to shared memory.
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// Waits for all blocks of the cluster before this one may end.
+__device__ __forceinline__ void cluster_leave() {
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // What block `rank` of the cluster has in its shared memory where this block has `own`.
@@ -64,13 +73,28 @@ __device__ __forceinline__ float peer_float(const float* own, int rank) {
   return value;
 }
 
+// Likewise four floats.
+__device__ __forceinline__ float4 peer_float4(const float* own, int rank) {
+  uint32_t address;
+  float4 value;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(own)), "r"(rank));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
 // A float whose first 19 bits, all that tensor cores read of it, are its TF32 value. The factor adds
 // half a unit of the last place on average, as conversion by cvt.rna does in three instructions.
-__device__ __forceinline__ uint32_t round_tf32(float x) { return __float_as_uint(x * (1 + 1.4427f / 4096)); }
+__device__ __forceinline__ uint32_t round_tf32(uint32_t x) {
+  return __float_as_uint(__uint_as_float(x) * (1 + 1.4427f / 4096));
+}
 
-// Two floats in one register, the first in the lower half.
+// Two floats, given by their bits, in one register, the first in the lower half.
 template <int PRECISION>
-__device__ __forceinline__ uint32_t round_pair(float low, float high) {
+__device__ __forceinline__ uint32_t round_pair(uint32_t first, uint32_t second) {
+  const float low = __uint_as_float(first), high = __uint_as_float(second);
   uint32_t pair;
   if constexpr (PRECISION == FP16)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -83,7 +107,7 @@ __device__ __forceinline__ uint32_t round_pair(float low, float high) {
 template <int PRECISION>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #define FLOWLOOM_MMA(SHAPE)                                                                          \
-  asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+  asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                      \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
   if constexpr (PRECISION == TF32)

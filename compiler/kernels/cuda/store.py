@@ -1,12 +1,16 @@
 """What follows a contraction in its group, as a CUDA function that stores one element's results."""
 
 from dataclasses import dataclass
+from enum import Enum
+from math import prod
 from typing import Any
 
+import tvm_ffi
 from tvm import IRModule, s_tir, tirx
-from tvm.ir import PointerType, PrimType, Var
+from tvm.ir import PointerType, PrimType, Range, TensorLoad, Var
 from tvm.ir.transform import Sequential
-from tvm.tirx import PrimFunc, SeqStmt, Stmt
+from tvm.sym import Analyzer
+from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
 from compiler.kernels.cuda.lower import DEVICE_CALL, device_target
@@ -27,21 +31,41 @@ _PASSES = [
 _QUALIFIERS = 'extern "C" __global__ void'
 
 
+class Part(Enum):
+    """What a store function reads or writes of a buffer: any of it, its place, its row."""
+
+    ANY = 0
+    PLACE = 1
+    ROW = 2
+
+
 @dataclass(frozen=True)
 class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
-    `arguments` index the task's buffers; `types` are their C types.
+    `arguments` index the task's buffers; `types` are their C types. `parts` says which part of a
+    buffer belongs to the place: of a PLACE or ROW it wants the address of the one element.
     """
 
     name: str
     text: str
     arguments: tuple[int, ...]
     types: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def by_block(self) -> bool:
+        """Whether it can be given consecutive rows that are loaded and stored together."""
+        return Part.PLACE in self.parts
 
 
-def store_function(group: Group, anchor: Operator, target: CudaTarget) -> StoreFunction | None:
-    """The results that follow from one sum of the anchor; None when they need other elements."""
+def store_function(
+    group: Group, anchor: Operator, target: CudaTarget, block: int = 0
+) -> StoreFunction | None:
+    """The results that follow from one sum of the anchor; None when they need other elements.
+
+    With a block, tensors with that many channels together are given element by element.
+    """
     around = Surroundings(group, anchor)
     if not around.elementwise:
         return None
@@ -52,7 +76,9 @@ def store_function(group: Group, anchor: Operator, target: CudaTarget) -> StoreF
         statement = _store_product(around, product, place, value)
     else:
         statement = _store_image(around, place, value)
-    return _function(f"{group.name}_store", around, statement, [*place, value], target)
+    parts = _parts(around, group, statement, place, block) if block else {}
+    statement = _by_element(statement, list(parts)) if parts else statement
+    return _function(f"{group.name}_store", around, statement, [*place, value], parts, target)
 
 
 def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
@@ -90,8 +116,64 @@ def _addend(around: Surroundings, at: list[Any]) -> Any:
     return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
+def _parts(
+    around: Surroundings, group: Group, statement: Stmt, place: list[Var], block: int
+) -> dict[Var, Part]:
+    """The buffers that are accessed nowhere but at the place of the sum, or in its row.
+
+    The former have their channels in blocks; the latter are weights, which begin at multiples of
+    16 bytes.
+    """
+    (outer, channel, pixel), shape = place, around.shape
+    pixels, analyzer = prod(shape[2:]), Analyzer()
+    analyzer.bind(outer, Range(0, shape[0]))
+    analyzer.bind(pixel, Range(0, pixels))
+    at = (
+        (outer * (shape[1] // block) + channel // block) * pixels + pixel
+    ) * block + channel % block
+    found: dict[Var, Part] = {}
+    infos = [*group.reads, *group.writes]
+    for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):
+        if info.block == block and info.shape == shape:
+            found[buffer] = Part.PLACE
+        elif i < group.inputs and group.weights[i] and info.nbytes == shape[1] * 4:
+            found[buffer] = Part.ROW
+
+    def visit(access: Any) -> None:
+        buffer = _buffer_of(access)
+        index = {Part.PLACE: at, Part.ROW: channel}.get(found.get(buffer, Part.ANY))
+        if index is None or not analyzer.can_prove_equal(access.indices[0], index):
+            found.pop(buffer, None)
+
+    tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
+    return found if Part.PLACE in found.values() else {}
+
+
+def _buffer_of(access: Any) -> Var:
+    return access.buffer if isinstance(access, BufferStore) else access.source
+
+
+def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
+    """A statement whose accesses of some buffers are to their first element."""
+
+    def mutate(access: Any, mutator: Any) -> Any:
+        access, buffer = mutator.default_mutate(access), _buffer_of(access)
+        if not any(buffer.same_as(b) for b in single):
+            return access
+        if isinstance(access, BufferStore):
+            return BufferStore(buffer, access.value, [0])
+        return BufferLoad(buffer, [0])
+
+    return tvm_ffi.structural_mutate(statement, ((TensorLoad, mutate), (BufferStore, mutate)))
+
+
 def _function(
-    name: str, around: Surroundings, statement: Stmt, scalars: list[Var], target: CudaTarget
+    name: str,
+    around: Surroundings,
+    statement: Stmt,
+    scalars: list[Var],
+    parts: dict[Var, Part],
+    target: CudaTarget,
 ) -> StoreFunction:
     used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
     pointers = [Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
@@ -103,7 +185,9 @@ def _function(
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
     numbers = [around.buffers.index(buffer) for buffer in used]
-    return StoreFunction(name, text, tuple(numbers), tuple(c_type(str(b.dtype)) for b in used))
+    types = tuple(c_type(str(b.dtype)) for b in used)
+    own = tuple(parts.get(b, Part.ANY) for b in used)
+    return StoreFunction(name, text, tuple(numbers), types, own)
 
 
 def c_type(dtype: str) -> str:

@@ -3,31 +3,33 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.kernels.cuda.problem import STEP, Problem
+from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
 
 PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170}
 """Streaming multiprocessors by compute capability; 132 where not listed."""
 
 SHAPES = (
-    (128, 128, 64, 64),
-    (128, 64, 64, 32),
-    (64, 128, 32, 64),
-    (64, 64, 32, 32),
-    (64, 32, 32, 16),
-    (32, 64, 16, 32),
-    (32, 32, 16, 16),
     (16, 64, 16, 16),
     (16, 128, 16, 32),
+    (32, 32, 16, 16),
+    (32, 64, 16, 32),
+    (64, 32, 32, 16),
+    (32, 128, 32, 32),
+    (64, 64, 32, 32),
+    (64, 64, 32, 16),
+    (64, 128, 32, 32),
+    (64, 128, 32, 64),
+    (128, 64, 32, 32),
+    (128, 64, 64, 32),
+    (128, 128, 64, 32),
+    (128, 128, 32, 64),
 )
-"""Rows and columns of a block's tile and of each of its four warps'."""
+"""Rows and columns of a block's tile and of each of its four or eight warps'."""
 
 SHARES = (1, 2, 3, 4, 6, 8, 12, 16)
 STAGES = (3, 6)
-"""Fewest and most stages: enough to hide memory's latency behind steps of 0.2 microseconds."""
-THREADS = 128
-RESIDENT = 4
-"""Most blocks of one processor that are counted on to run at once."""
+"""Fewest and most stages: enough to hide memory's latency behind the steps."""
 
 CLUSTER, CLUSTER_CAPABILITY = 8, 90
 """Most blocks of a portable cluster, and the first compute capability that has them."""
@@ -35,27 +37,37 @@ CLUSTER, CLUSTER_CAPABILITY = 8, 90
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
 
-START_US, SHARE_US, CLUSTER_US, BARRIER_US, BATCH_US = 1.8, 1.8, 0.6, 0.1, 0.25
-"""Starting a block, adding shares by a second launch or a cluster, what a step costs at least, and
-storing one batch of results, which may wait for a residual."""
+TABLE_DEPTH = 1024
+"""Up to this many k, a table of taps is kept in shared memory; see LineCopies."""
 
-BATCH = THREADS * 8
-"""Results that a block stores at once."""
+WARPS, REGISTERS = 64, 65536
+"""Warps and registers of a processor."""
 
-CLUSTER_BYTES = 32 * 1750
-"""Bytes a microsecond that a processor reads from the others of its cluster."""
+START_US, WAVE_US, SHARE_US = 0.95, 0.39, 0.42
+"""Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
 
-RATES = {"fp32": 0.1e6, "tf32": 0.8e6, "fp16": 1.2e6, "bf16": 1.2e6}
-"""Multiply-adds a microsecond of one processor when operands are in registers."""
+CLUSTER_US, MEMBER_US = 0.77, 0.35
+"""Adding shares within a cluster, and for each of its blocks."""
 
-CYCLES = 1750
-"""Cycles a microsecond; shared memory moves 32 floats in each."""
+STEP_US, WARP_US = 0.093, 0.0085
+"""What a step takes at least, and for each warp that waits at its barrier."""
 
-NARROW = 4
-"""Cycles for 32 floats that are copied one by one."""
+RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.3e6, "bf16": 1.3e6}
+"""Multiply-adds a microsecond of one processor when operands are in shared memory."""
 
-CACHE_BYTES, SHARE_BYTES = 5.5e6, 3e6
-"""Bytes a microsecond that all processors read from the L2 cache, and that shares take."""
+FRAGMENT_BYTES, LINE_ELEMENTS = 1.3e6, 0.2e6
+"""Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
+that it copies there one by one."""
+
+CACHE_BYTES, REUSE = 4.2e6, 0.72
+"""Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
+they do, since taps overlap in the first level."""
+
+RESULT_BYTES = 9.9e3
+"""Bytes of results a microsecond that one processor stores."""
+
+SHARES_BYTES = 7.6e6
+"""Bytes a microsecond that shares of a second launch take."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +85,51 @@ class Tile:
         """Whether the blocks that share k are one cluster, which adds their sums."""
         return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
+    def launches(self, target: CudaTarget) -> int:
+        """One, and one more where shares are added by a launch of their own."""
+        return 1 if self.shares == 1 or self.in_cluster(target) else 2
+
     @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block, rows padded as in contraction.cuh."""
-        return 4 * self.stages * (self.rows * (STEP + 4) + STEP * (self.columns + 8))
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+
+
+def stage_bytes(problem: Problem, tile: Tile) -> int:
+    """Shared memory of one stage, padded as in operands.cuh."""
+    row, column = STEP_BYTES + 16, STEP_BYTES
+    if problem.form is Form.LINES:
+        right = problem.step * (tile.columns + 8) * problem.element_bytes
+    else:
+        right = tile.columns * (row if problem.form is Form.ROWS else column)
+    return tile.rows * row + right
+
+
+def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """Dynamic shared memory of a block: stages, whose place results take, and fetches."""
+    if problem.block:
+        result = 4 * tile.columns * (tile.rows + 4)
+    else:
+        result = 4 * tile.rows * (tile.columns + 8)
+    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(
+        problem, tile, target
+    )
+
+
+def shared_room(problem: Problem, target: CudaTarget) -> int:
+    """Most dynamic shared memory of one block, beside a table of taps."""
+    table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
+    return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
+
+
+def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """Shared memory of what the results depend on."""
+    places, rows = problem.fetches
+    if not problem.block:
+        return 0
+    parts = tile.shares if tile.in_cluster(target) else 1
+    lines = tile.threads // tile.columns * problem.block * parts
+    return places * ceil_div(tile.rows, lines) * tile.threads * 16 + rows * tile.rows * 4
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -91,21 +144,23 @@ def choose_tile(problem: Problem, target: CudaTarget) -> Tile:
 
 def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
     """The tiles that fit the device and leave each share at least one step."""
-    steps = ceil_div(problem.k, STEP)
+    steps = ceil_div(problem.k, problem.step)
     for shape in SHAPES:
         for shares in SHARES:
             tile = Tile(*shape, shares)
             whole = ceil_div(steps, shares) * (shares - 1) < steps
-            if whole and tile.shared_bytes <= target.shared_bytes:
+            if whole and shared_bytes(problem, tile, target) <= shared_room(problem, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
 
 
 def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """As many stages as steps can use without keeping blocks from running at once."""
     fewest, most = STAGES
-    room = target.shared_bytes // _resident(problem, tile, target) - RESERVED
-    steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
-    return max(fewest, min(most, steps + 1, room * fewest // tile.shared_bytes))
+    taken = target.shared_bytes - shared_room(problem, target)
+    room = target.shared_bytes // resident_blocks(problem, tile, target) - taken
+    room -= fetch_bytes(problem, tile, target)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
 
 
 def _blocks(problem: Problem, tile: Tile) -> int:
@@ -113,35 +168,59 @@ def _blocks(problem: Problem, tile: Tile) -> int:
     return tiles * problem.count * tile.shares
 
 
-def _resident(problem: Problem, tile: Tile, target: CudaTarget) -> int:
-    """The blocks that one processor has at once, with the fewest stages."""
-    smallest = replace(tile, stages=STAGES[0])
-    room = max(1, min(target.shared_bytes // smallest.shared_bytes, RESIDENT))
-    processors = PROCESSORS.get(target.capability, 132)
-    return min(room, ceil_div(_blocks(problem, tile), processors))
+def resident_blocks(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+    """The blocks that one processor has at once: no more than there are, and than it has room."""
+    warps = tile.threads // 32
+    registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
+    room = min(
+        target.shared_bytes
+        // (
+            shared_bytes(problem, tile, target) + target.shared_bytes - shared_room(problem, target)
+        ),
+        WARPS // warps,
+        REGISTERS // (tile.threads * registers),
+    )
+    return max(1, min(room, ceil_div(_blocks(problem, tile), _processors(target))))
 
 
-def step_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
-    """Microseconds of one processor for one step: tensor cores or shared memory, the slower."""
-    wide = problem.gather.contiguous
-    moved = 4 * (tile.warp_rows + tile.warp_columns) + tile.rows
-    moved += tile.columns * (1 if wide else NARROW)
-    return max(tile.rows * tile.columns * STEP / RATES[target.precision], moved / CYCLES)
+def _processors(target: CudaTarget) -> int:
+    return PROCESSORS.get(target.capability, 132)
+
+
+def _precision(problem: Problem, target: CudaTarget) -> str:
+    return target.precision if problem.element_bytes == 4 else "fp16"
+
+
+def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds of one processor for one step: tensor cores, loads or copies, the slowest."""
+    products = tile.rows * tile.columns * problem.step / RATES[_precision(problem, target)]
+    loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
+    if problem.form is Form.LINES and not problem.contiguous:
+        return max(products, loaded, problem.step * tile.columns / LINE_ELEMENTS)
+    return max(products, loaded)
+
+
+def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
+    blocks, resident = _blocks(problem, tile), resident_blocks(problem, tile, target)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    work = work_us(problem, tile, target)
+    step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
+    reused = problem.form is Form.BLOCKS and problem.gather.taps > 1
+    copied = STEP_BYTES * (tile.rows + tile.columns * (REUSE if reused else 1))
+    waves = ceil_div(blocks, _processors(target) * resident)
+    return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
 
 
 def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
-    """Microseconds that a kernel should take: waves of blocks, or the cache's rate if slower."""
-    blocks, resident = _blocks(problem, tile), _resident(problem, tile, target)
-    waves = ceil_div(blocks, PROCESSORS.get(target.capability, 132) * resident)
-    steps = ceil_div(ceil_div(problem.k, STEP), tile.shares)
-    work = step_us(problem, tile, target)
-    loop = waves * steps * max(BARRIER_US + work, resident * work)
-    cached = 4 * blocks * steps * STEP * (tile.rows + tile.columns) / CACHE_BYTES
-    added = 8 * problem.count * problem.m * problem.n * tile.shares / SHARE_BYTES + SHARE_US
-    area, parts = tile.rows * tile.columns, 1
+    """Microseconds that a kernel should take."""
+    resident = resident_blocks(problem, tile, target)
+    waves = ceil_div(_blocks(problem, tile), _processors(target) * resident)
+    parts, added = 1, 0.0
     if tile.in_cluster(target):
-        added, parts = CLUSTER_US + 4 * area / CLUSTER_BYTES, tile.shares
-    elif tile.shares == 1:
-        added = 0.0
-    begin_and_end = START_US + ceil_div(area, BATCH * parts) * BATCH_US
-    return waves * begin_and_end + max(loop, cached) + added
+        parts, added = tile.shares, CLUSTER_US + MEMBER_US * tile.shares
+    elif tile.shares > 1:
+        elements = problem.count * problem.m * problem.n
+        added = SHARE_US + 8 * elements * tile.shares / SHARES_BYTES
+    results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
+    return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added

@@ -3,8 +3,8 @@
 // Each block has 32 columns; its WARPS warps take every WARPS-th line of the matrix and add up in
 // shared memory, in a fixed order. `P` is as in contraction.cuh.
 
-template <class P, int WARPS, class Store>
-__device__ __forceinline__ void multiply_rows(const float* a, const float* b, const Store& store) {
+template <class P, int WARPS, class Element, class Store>
+__device__ __forceinline__ void multiply_rows(const Element* a, const Element* b, const Store& store) {
   __shared__ float sums[WARPS][P::M][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = blockIdx.x * 32 + lane, z = blockIdx.z;
   a += P::a_offset(z), b += P::b_offset(z);
@@ -14,7 +14,7 @@ __device__ __forceinline__ void multiply_rows(const float* a, const float* b, co
     for (int k = warp; k < P::K; k += WARPS) {
       const float x = b[(int64_t)k * P::PLANE + n];
 #pragma unroll
-      for (int m = 0; m < P::M; m++) c[m] += a[(int64_t)m * P::A_ROW + k] * x;
+      for (int m = 0; m < P::M; m++) c[m] += (float)a[(int64_t)m * P::A_ROW + k] * x;
     }
   }
 #pragma unroll

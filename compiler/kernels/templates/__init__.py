@@ -33,7 +33,12 @@ def template(*types: str) -> Callable[[Template], Template]:
 
 
 def apply_template(group: Group, target: CpuTarget) -> Scheduled | None:
-    """The first template's schedule for a group, or None when all decline."""
+    """The first template's schedule for a group, or None when all decline.
+
+    None is for tensors with their channels in blocks, which the generic schedule takes.
+    """
+    if any(info.block for info in (*group.reads, *group.writes)):
+        return None
     for name in MODULES:
         import_module(f"{__name__}.{name}")
     for operator in group.operators:

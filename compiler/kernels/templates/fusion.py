@@ -5,6 +5,7 @@ template writes its own loops and asks here for the value of one element.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import tvm_ffi
@@ -13,6 +14,7 @@ from tvm.ir import Call, Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.layout import stored_index
 from compiler.kernels.lowering import Emitter, flatten_index
 from compiler.kernels.templates.loops import buffer, variable
 
@@ -36,6 +38,7 @@ class Surroundings:
         self.placeholders = emitter.placeholders
         self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
         self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
+        self.stored = group.writes
 
     @property
     def buffers(self) -> list[Var]:
@@ -99,7 +102,9 @@ class Surroundings:
     def flat(self) -> bool:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
-        statement = self.store_flat(tirx.const(0.0, "float32"), [0] * (len(self.shape) - 2), 0)
+        zero = tirx.const(0, "int32")
+        lead = [zero] * (len(self.shape) - 2)
+        statement = self.store_flat(tirx.const(0.0, "float32"), lead, zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
@@ -113,24 +118,28 @@ class Surroundings:
             tirx.BufferStore(
                 target,
                 self._value(tensor, indices, value, place),
-                [self._position(tensor, indices, place)],
+                [self._position(info.stored_shape, stored_index(info, indices), place)],
             )
-            for target, tensor in zip(self.writes, self.results, strict=True)
+            for target, tensor, info in zip(self.writes, self.results, self.stored, strict=True)
         ]
         return stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)
 
-    def _position(self, tensor: te.Tensor, indices: Sequence[Any], place: Any) -> Any:
-        shape = [int(extent) for extent in tensor.shape]
-        if place is None or not _ends_flat(indices) or tuple(shape[-2:]) != self.shape[-2:]:
+    def _position(self, shape: Sequence[int], indices: Sequence[Any], place: Any) -> Any:
+        """The position in memory of an index; `place` is that of its row and column together."""
+        at = _flat_axes(indices) if place is not None else -1
+        if at < 0 or tuple(shape[at : at + 2]) != self.shape[-2:]:
             return flatten_index(indices, shape)
-        return flatten_index([*indices[:-2], place], [*shape[:-2], shape[-2] * shape[-1]])
+        pixels = shape[at] * shape[at + 1]
+        indices = [*indices[:at], place, *indices[at + 2 :]]
+        return flatten_index(indices, [*shape[:at], pixels, *shape[at + 2 :]])
 
     def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
         if tensor.same_as(self.sum):
             return value
         for read, placeholder in zip(self.reads, self.placeholders, strict=True):
             if tensor.same_as(placeholder):
-                return tirx.BufferLoad(read, [self._position(tensor, indices, place)])
+                shape = [int(extent) for extent in tensor.shape]
+                return tirx.BufferLoad(read, [self._position(shape, indices, place)])
         axes = list(zip([axis.var for axis in tensor.op.axis], indices, strict=True))
 
         def load(call: Call, mutator: Any) -> Any:
@@ -146,5 +155,7 @@ class Surroundings:
         return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
 
 
-def _ends_flat(indices: Sequence[Any]) -> bool:
-    return len(indices) > 1 and _ROW.same_as(indices[-2]) and _COLUMN.same_as(indices[-1])
+def _flat_axes(indices: Sequence[Any]) -> int:
+    """Which axis the row's index is, followed by the column's; -1 where they are not together."""
+    pairs = enumerate(pairwise(indices))
+    return next((i for i, (a, b) in pairs if _ROW.same_as(a) and _COLUMN.same_as(b)), -1)

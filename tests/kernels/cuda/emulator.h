@@ -166,28 +166,39 @@ static inline float __half2float(half x) { return (float)x; }
 enum Precision { FP32, TF32, FP16, BF16 };
 #define DYNAMIC_SHARED float* shared = emulator::memories[emulator::current->rank]
 static inline void cluster_wait() { emulator::yield(emulator::CLUSTER); }
+static inline void cluster_leave() { cluster_wait(); }
 static inline float peer_float(const float* own, int rank) {
   return emulator::memories[rank][own - emulator::memories[emulator::current->rank]];
 }
 static inline uint64_t __cvta_generic_to_shared(const void* p) { return (uint64_t)p; }
-static inline void copy_float(float* to, const float* from, bool valid) { *to = valid ? *from : 0; }
-static inline void copy_float4(float* to, const float* from, bool valid) {
+static inline float4 peer_float4(const float* own, int rank) {
+  float4 value;
+  for (int i = 0; i < 4; i++) (&value.x)[i] = peer_float(own + i, rank);
+  return value;
+}
+static inline void copy_element(float* to, const float* from, bool valid) { *to = valid ? *from : 0; }
+static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) { *to = valid ? *from : 0; }
+template <bool REUSED> static void copy_chunk(void* to, const void* from, bool valid) {
   if (((uint64_t)to | (valid ? (uint64_t)from : 0)) % 16) std::fprintf(stderr, "misaligned copy\n"), std::abort();
-  for (int i = 0; i < 4; i++) to[i] = valid ? from[i] : 0;
+  valid ? std::memcpy(to, from, 16) : std::memset(to, 0, 16);
 }
-template <int WIDTH> static void copy_floats(float* to, const float* from, bool valid) {
-  WIDTH == 4 ? copy_float4(to, from, valid) : copy_float(to, from, valid);
-}
-static inline void load_matrices(float (&to)[4], const float* row) {
+static inline void load_matrices(uint32_t (&to)[4], const void* row) {
   if ((uint64_t)row % 16) std::fprintf(stderr, "misaligned matrix\n"), std::abort();
   const int lane = emulator::lane();
-  const auto shown = emulator::show(row);
+  const auto shown = emulator::show((const uint32_t*)row);
   for (int i = 0; i < 4; i++) to[i] = shown.read(i * 8 + lane / 4)[lane % 4];
+}
+static inline void load_transposed(uint32_t (&to)[4], const void* row) {
+  if ((uint64_t)row % 16) std::fprintf(stderr, "misaligned matrix\n"), std::abort();
+  const int lane = emulator::lane();
+  const auto shown = emulator::show((const uint16_t*)row);
+  for (int i = 0; i < 4; i++)
+    to[i] = shown.read(i * 8 + lane % 4 * 2)[lane / 4] | (uint32_t)shown.read(i * 8 + lane % 4 * 2 + 1)[lane / 4] << 16;
 }
 static inline void copies_commit() {}
 template <int PENDING> static void copies_wait() {}
 static inline uint32_t bits_of(float x) { uint32_t bits; std::memcpy(&bits, &x, 4); return bits; }
-static inline uint32_t round_tf32(float x) { return bits_of(x * (1 + 1.4427f / 4096)) & ~0x1fffu; }
+static inline uint32_t round_tf32(uint32_t x) { return bits_of(__int_as_float(x) * (1 + 1.4427f / 4096)); }
 template <int PRECISION> static uint16_t round_half(float x) {
   if (PRECISION == FP16) { half h = (half)x; uint16_t bits; std::memcpy(&bits, &h, 2); return bits; }
   const uint32_t bits = bits_of(x);
@@ -197,11 +208,11 @@ template <int PRECISION> static float from_half(uint32_t bits) {
   if (PRECISION == BF16) return __int_as_float(bits << 16);
   half h; uint16_t low = bits; std::memcpy(&h, &low, 2); return h;
 }
-template <int PRECISION> static uint32_t round_pair(float low, float high) {
-  return round_half<PRECISION>(low) | (uint32_t)round_half<PRECISION>(high) << 16;
+template <int PRECISION> static uint32_t round_pair(uint32_t low, uint32_t high) {
+  return round_half<PRECISION>(__int_as_float(low)) | (uint32_t)round_half<PRECISION>(__int_as_float(high)) << 16;
 }
 template <int PRECISION> static float element(uint32_t bits, int k) {
-  return PRECISION == TF32 ? __int_as_float(bits) : from_half<PRECISION>(bits >> (k % 2 * 16) & 0xffff);
+  return PRECISION == TF32 ? __int_as_float(bits & ~0x1fffu) : from_half<PRECISION>(bits >> (k % 2 * 16) & 0xffff);
 }
 template <int PRECISION>
 static void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {

@@ -18,7 +18,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text, header
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group
-from tests.kernels.harness import aligned, numpy_dtype
+from tests.kernels.harness import aligned, laid_out, logical, numpy_dtype
 
 Array = numpy.ndarray
 
@@ -63,8 +63,9 @@ def launch(
 ) -> list[Array]:
     """Call a kernel's entry point with fresh buffers."""
     reads: list[Array] = []
-    for array, packing in zip(inputs, kernel.packings or [""] * group.inputs, strict=True):
-        packed = numpy.ascontiguousarray(apply_packing(array, packing))
+    packings = kernel.packings or [""] * group.inputs
+    for array, packing, info in zip(inputs, packings, group.reads, strict=True):
+        packed = numpy.ascontiguousarray(apply_packing(laid_out(array, info), packing))
         reads.append(aligned(packed.nbytes, offset))
         reads[-1][:] = packed.reshape(-1).view(numpy.uint8)
     writes = [aligned(info.nbytes, offset) for info in group.writes]
@@ -72,7 +73,7 @@ def launch(
     pointers = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
     function(pointers)
     return [
-        b.view(numpy_dtype(info.dtype)).reshape(info.shape)
+        logical(b.view(numpy_dtype(info.dtype)), info)
         for b, info in zip(writes, group.writes, strict=True)
     ]
 

@@ -14,7 +14,7 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.problem import read_problem
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
-from compiler.kernels.cuda.tiles import candidates, choose_tile
+from compiler.kernels.cuda.tiles import candidates, choose_tile, shared_bytes
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch
@@ -134,5 +134,5 @@ def test_tiles_fit_the_device(arch: str):
     assert problem is not None
     tiles = list(candidates(problem, target))
     assert choose_tile(problem, target) in tiles
-    assert all(tile.shared_bytes <= target.shared_bytes for tile in tiles)
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert {tile.shares for tile in tiles} > {1, 16}

@@ -5,7 +5,14 @@ import pytest
 
 from compiler.kernels.cuda.problem import Problem, read_problem
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import PROCESSORS, STAGES, candidates, ceil_div, choose_tile
+from compiler.kernels.cuda.tiles import (
+    PROCESSORS,
+    STAGES,
+    candidates,
+    ceil_div,
+    choose_tile,
+    shared_bytes,
+)
 from compiler.kernels.group import TensorInfo
 from tests.kernels.harness import single
 
@@ -23,7 +30,7 @@ def product(rows: int, columns: int, depth: int) -> Problem:
 def test_candidates_fit_the_device(arch: str):
     target, problem = parse_cuda_target(f"cuda:{arch}"), product(128, 768, 3072)
     tiles = list(candidates(problem, target))
-    assert all(tile.shared_bytes <= target.shared_bytes for tile in tiles)
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert all(STAGES[0] <= tile.stages <= STAGES[1] for tile in tiles)
     assert any(tile.in_cluster(target) for tile in tiles) == (arch == "sm_90")
     assert not any(tile.in_cluster(target) for tile in tiles if tile.shares in (1, 16))

@@ -1,0 +1,14 @@
+"""What a graph is compiled for, as its passes need to know it."""
+
+from compiler.ir.dataflow import GraphOp
+
+
+def target_kind(graph: GraphOp) -> str:
+    """The kind of the graph's target, such as `cpu` or `cuda`; empty where none is recorded."""
+    return graph.target.data.partition(":")[0] if graph.target is not None else ""
+
+
+def target_precision(graph: GraphOp) -> str:
+    """The precision of the graph's target, such as `tf32`; `fp32` where it names none."""
+    kind, *rest = graph.target.data.split(":") if graph.target is not None else [""]
+    return rest[1] if kind not in ("", "cpu") and len(rest) > 1 else "fp32"

@@ -1,0 +1,65 @@
+"""How a tensor lies in memory: row-major, or with its channels in blocks."""
+
+from math import prod
+
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+BLOCK_BYTES = 16
+"""Bytes of one block of channels: what one thread copies at a time."""
+
+
+@irdl_attr_definition
+class ChannelsAttr(ParametrizedAttribute):
+    """The encoding of a tensor (N, C, *spatial) that is stored as (N, C / block, *spatial, block).
+
+    Its logical shape stays; `tensor<1x64x56x56xf32, #dataflow.channels<4>>` is an example.
+    """
+
+    name = "dataflow.channels"
+    block: IntAttr
+
+    def __init__(self, block: int):
+        super().__init__(IntAttr(block))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        """Parse `<4>`."""
+        with parser.in_angle_brackets():
+            return [IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))]
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Print `<4>`."""
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.block.data))
+
+
+def block_of(type: Attribute) -> int:
+    """Channels in a block of a tensor of this type; 0 where it lies row-major."""
+    encoding = type.encoding if isa(type, TensorType[Attribute]) else None
+    return encoding.block.data if isinstance(encoding, ChannelsAttr) else 0
+
+
+def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
+    """The same tensor type with its channels in blocks, or row-major for 0."""
+    assert isa(type, TensorType[Attribute])
+    shape, element = type.get_shape(), type.get_element_type()
+    return TensorType(element, shape, ChannelsAttr(block)) if block else TensorType(element, shape)
+
+
+def can_block(shape: tuple[int, ...], block: int) -> bool:
+    """Whether the channels of a shape fill whole blocks."""
+    return block > 1 and len(shape) >= 3 and prod(shape) > 0 and shape[1] % block == 0
+
+
+def verify_layout(type: Attribute) -> None:
+    """Raise VerifyException for a tensor whose channels do not fill its blocks."""
+    if not isa(type, TensorType[Attribute]) or not block_of(type):
+        return
+    if not can_block(type.get_shape(), block_of(type)):
+        raise VerifyException(f"channels in blocks of {block_of(type)} do not fit {type}")

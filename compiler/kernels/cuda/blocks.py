@@ -1,0 +1,86 @@
+"""The CUDA text that stores blocks of consecutive rows, and copies beforehand what that reads."""
+
+from math import prod
+
+from compiler.kernels.cuda.problem import Problem
+from compiler.kernels.cuda.store import Part, StoreFunction
+from compiler.kernels.group import Group
+
+DEVICE = "  __device__ __forceinline__"
+PROBLEM_NUMBER = "    const int z = share / Problem::SPLITS;"
+
+
+def block_methods(store: StoreFunction, problem: Problem, group: Group) -> list[str]:
+    """The methods of `Store`: copy the blocks of a place, of a row; store the blocks of a place."""
+    block = problem.block
+    reads = [i for i, argument in enumerate(store.arguments) if argument < group.inputs]
+    places = [i for i in reads if store.parts[i] is Part.PLACE]
+    rows = [i for i in reads if store.parts[i] is Part.ROW]
+    return [
+        f"{DEVICE} static int64_t place_of(int share, int m, int n) {{",
+        PROBLEM_NUMBER,
+        f"    return {_place(problem, group)};",
+        "  }",
+        f"{DEVICE} static int row_of(int share, int m) {{",
+        PROBLEM_NUMBER,
+        f"    return ({problem.place[1]}) / {block};",
+        "  }",
+        *_fetch("places", "int64_t place", places, store, block, "place"),
+        *_fetch("rows", "int row", rows, store, block, "row"),
+        *_store(store, problem, places, rows, group),
+    ]
+
+
+def _place(problem: Problem, group: Group) -> str:
+    """The number of a block within a result, as a C expression."""
+    outer, row, column = problem.place
+    shape, block = group.writes[0].shape, problem.block
+    first = f"(int64_t)({outer}) * {shape[1] // block} + ({row}) / {block}"
+    return f"({first}) * {prod(shape[2:])} + {column}"
+
+
+def _type(store: StoreFunction, number: int, block: int) -> str:
+    return f"Block<{store.types[number]}, {block}>"
+
+
+def _fetch(
+    name: str, parameter: str, reads: list[int], store: StoreFunction, block: int, index: str
+) -> list[str]:
+    """Copy the blocks of some reads to shared memory, `stride` bytes apart."""
+    lines = [f"{DEVICE} void fetch_{name}({parameter}, char* to, int stride, bool valid) const {{"]
+    for slot, i in enumerate(reads):
+        kind = _type(store, i, block)
+        lines.append(
+            f"    copy_block(({kind}*)(to + {slot} * stride), ({kind}*)buffer{i} + {index}, valid);"
+        )
+    return [*lines, "  }"]
+
+
+def _store(
+    store: StoreFunction, problem: Problem, places: list[int], rows: list[int], group: Group
+) -> list[str]:
+    block = problem.block
+    outer, row, column = problem.place
+    fetched = problem.fetches != (0, 0)
+    lines = [
+        f"{DEVICE} void operator()(int share, int m, int n, const float (&values)[{block}],"
+        " const char* places, int place_stride, const char* rows, int row_stride) const {",
+        PROBLEM_NUMBER,
+        "    const int64_t place = place_of(share, m, n);",
+    ]
+    written = [i for i, part in enumerate(store.parts) if part is Part.PLACE and i not in places]
+    for name, index, reads in (("places", "place", places), ("rows", "row_of(share, m)", rows)):
+        for slot, i in enumerate(reads):
+            kind = _type(store, i, block)
+            copied = f"*(const {kind}*)({name} + {slot} * {name[:-1]}_stride)"
+            source = copied if fetched else f"((const {kind}*)buffer{i})[{index}]"
+            lines.append(f"    const {kind} block{i} = {source};")
+    lines += [f"    {_type(store, i, block)} block{i};" for i in written]
+    passed = [
+        f"buffer{i}" if part is Part.ANY else f"({store.types[i]}*)block{i}.at + r"
+        for i, part in enumerate(store.parts)
+    ]
+    call = f"{store.name}({', '.join(passed)}, {outer}, {row} + r, {column}, values[r]);"
+    lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
+    lines += [f"    (({_type(store, i, block)}*)buffer{i})[place] = block{i};" for i in written]
+    return [*lines, "  }"]

@@ -1,0 +1,313 @@
+// How a block copies its tiles of A and B to shared memory, a step of k at a time.
+//
+// A tile is kept in chunks of 16 bytes along k where memory allows it: rows of k (a matrix that is
+// contiguous in k, padded by one chunk a row), or channel blocks (an image that is stored as
+// (batch, channels / block, place, block), for each block the pixels side by side). Both hand
+// `ldmatrix` eight rows of 16 bytes without bank conflicts. Any other B is kept as lines of k.
+//
+// `P` holds the constants of one problem and its index maps; see contraction.py.
+
+enum Form { LINES, ROWS, BLOCKS };
+
+template <bool WIDE>
+struct Mask {
+  typedef uint32_t Type;
+};
+template <>
+struct Mask<true> {
+  typedef uint64_t Type;
+};
+
+template <class P>
+struct Tiles {
+  using Element = typename P::Element;
+  static constexpr int CHUNK = 16 / sizeof(Element), CHUNKS = P::BK / CHUNK;
+  static constexpr int LINE = P::BN + 8;                              // elements, when B is lines of k
+  static constexpr int A_ROW = CHUNKS + 1, B_ROW = P::FORM == ROWS ? CHUNKS + 1 : 1;  // chunks
+  static constexpr int A_NEXT = 1, B_NEXT = P::FORM == ROWS ? 1 : P::BN;
+  static constexpr int A_SIZE = P::BM * A_ROW;
+  static constexpr int B_SIZE = P::FORM == ROWS ? P::BN * B_ROW : P::FORM == BLOCKS ? P::BN * CHUNKS : P::BK * LINE / CHUNK;
+  static constexpr int STAGE = A_SIZE + B_SIZE;
+  static constexpr int MT = P::WM / 16, NT = P::WN / 8, COLUMNS = P::BN / P::WN;
+  static constexpr int THREADS = P::BM / P::WM * COLUMNS * 32;
+  // Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a thread
+  // reads V pieces of a line of floats at once.
+  static constexpr int V = P::FORM != LINES || sizeof(Element) == 2 ? 1 : NT < 4 ? NT : 4;
+  static constexpr bool BY_PIXEL = P::OUT_BLOCK > 0;  // how the result lies in shared memory
+  static constexpr int C_STRIDE = BY_PIXEL ? P::BM + 4 : P::BN + (V == 1 ? 8 : 4);
+};
+
+// What a thread copies of a matrix of rows that are contiguous in k. WIDE when 16 bytes at a time.
+template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
+struct RowCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr bool WIDE = ALIGNED && STRIDE % T::CHUNK == 0 && P::K % T::CHUNK == 0;
+  static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BK / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr int ROW = T::A_ROW * T::CHUNK;
+  const Element* from;
+  int place, rows, depth;
+
+  __device__ __forceinline__ RowCopies(const Element* matrix, int first, int k0) {
+    const int row = threadIdx.x / PARTS, k = threadIdx.x % PARTS * WIDTH;
+    from = matrix + (int64_t)(first + row) * STRIDE + k0 + k;
+    place = row * ROW + k, rows = COUNT - first - row, depth = P::K - k0 - k;
+  }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    Element* to = (Element*)tile + place;
+#pragma unroll
+    for (int row = 0; row < HEIGHT; row += PASS) {
+      if (PASS > HEIGHT && threadIdx.x / PARTS >= HEIGHT) break;
+      const bool valid = (COUNT % HEIGHT == 0 || row < rows) && (P::K % P::BK == 0 || depth > 0);
+      if constexpr (WIDE)
+        copy_chunk<false>(to + row * ROW, from + (int64_t)row * STRIDE, valid);
+      else
+        copy_element(to + row * ROW, from + (int64_t)row * STRIDE, valid);
+    }
+    from += P::BK, depth -= P::BK;
+  }
+};
+
+// The place in a plane that a tap reads for an output position; false in the padding.
+template <class P>
+__device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& place) {
+  const int taps[3] = {tap / (P::WINDOW(1) * P::WINDOW(2)), tap / P::WINDOW(2) % P::WINDOW(1), tap % P::WINDOW(2)};
+  bool valid = true;
+  place = 0;
+#pragma unroll
+  for (int axis = 0; axis < 3; axis++) {
+    int position;
+    if constexpr (P::TRANSPOSED) {
+      position = at[axis] + P::PADS(axis) - taps[axis] * P::DILATIONS(axis);
+      valid = valid && position >= 0 && position % P::STRIDES(axis) == 0;
+      position /= P::STRIDES(axis);
+    } else {
+      position = at[axis] * P::STRIDES(axis) - P::PADS(axis) + taps[axis] * P::DILATIONS(axis);
+    }
+    valid = valid && position >= 0 && position < P::SOURCE(axis);
+    place = place * P::SOURCE(axis) + position;
+  }
+  return valid;
+}
+
+// The output position of a pixel.
+template <class P>
+__device__ __forceinline__ void pixel_position(int pixel, int (&at)[3]) {
+  at[0] = pixel / (P::RESULT(1) * P::RESULT(2));
+  at[1] = pixel / P::RESULT(2) % P::RESULT(1);
+  at[2] = pixel % P::RESULT(2);
+}
+
+// Which taps lie inside the image for one pixel, and where they read.
+template <class P>
+struct Taps {
+  using Bits = typename Mask<(P::TAPS > 32)>::Type;
+  Bits mask;
+  int corner, at[3];
+
+  __device__ __forceinline__ Taps(int pixel, bool exists) {
+    pixel_position<P>(pixel, at);
+    tap_place<P>(0, at, corner);
+    mask = 0;
+    if constexpr (P::TAPS <= 64)
+#pragma unroll
+      for (int tap = 0; tap < P::TAPS; tap++) {
+        int place;
+        mask |= (Bits)(tap_place<P>(tap, at, place) && exists) << tap;
+      }
+    else if (!exists)
+      at[0] = -(1 << 20);
+  }
+
+  // How far behind the corner a tap of a convolution reads.
+  static __device__ __forceinline__ int offset(int tap) {
+    const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
+    return tap / rest * (P::DILATIONS(0) * plane) +
+           tap / P::WINDOW(2) % P::WINDOW(1) * (P::DILATIONS(1) * P::SOURCE(2)) + tap % P::WINDOW(2) * P::DILATIONS(2);
+  }
+
+  __device__ __forceinline__ bool inside(int tap) const { return (mask >> tap & 1) != 0; }
+
+  __device__ __forceinline__ bool locate(int tap, int& place) const {
+    if constexpr (P::TRANSPOSED || P::TAPS > 64) {
+      const bool valid = tap_place<P>(tap, at, place);
+      return P::TAPS > 64 ? valid : inside(tap);
+    }
+    place = corner + offset(tap);
+    return inside(tap);
+  }
+};
+
+// What a thread copies of an image in channel blocks: all chunks of one pixel that are its own.
+// Where a step has one tap, the taps are innermost in k, so that the cache serves most of them.
+template <class P>
+struct BlockCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr int PASS = T::THREADS / P::BN, BLOCKS = P::CHANNELS / T::CHUNK;
+  static constexpr bool ONE_TAP = P::TAPS == 1 || P::CHANNELS % P::BK == 0;  // in each step
+  static_assert(T::THREADS % P::BN == 0 && T::CHUNKS % PASS == 0 && P::CHANNELS % T::CHUNK == 0);
+  const Element *image, *from;
+  Taps<P> taps;
+  int line, column, next, tap;  // next chunk of k
+  bool inside;
+
+  __device__ __forceinline__ BlockCopies(const Element* b, int n0, int k0)
+      : taps((n0 + threadIdx.x % P::BN) % P::PIXELS, n0 + threadIdx.x % P::BN < P::N) {
+    line = threadIdx.x / P::BN, column = threadIdx.x % P::BN, next = k0 / T::CHUNK;
+    const int n = n0 + column;
+    image = b + (n < P::N ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
+    if constexpr (ONE_TAP) {
+      tap = k0 / P::BK % P::TAPS, next = k0 / (P::BK * P::TAPS) * T::CHUNKS;
+      seek();
+    }
+  }
+
+  // Goes to the tap and the chunk that are next.
+  __device__ __forceinline__ void seek() {
+    int place;
+    inside = taps.locate(tap, place);
+    from = image + (inside ? ((int64_t)(next + line) * P::PLANE + place) * T::CHUNK : 0);
+  }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    tile += line * P::BN + column;
+    if constexpr (ONE_TAP)
+      copy_tap(tile);
+    else
+      copy_taps(tile);
+  }
+
+  __device__ __forceinline__ void copy_tap(int4* tile) {
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += PASS) {
+      const bool valid = inside && (P::CHANNELS % P::BK == 0 || next + line + i < BLOCKS);
+      copy_chunk<(P::TAPS > 1)>(tile + i * P::BN, valid ? from + (int64_t)i * P::PLANE * T::CHUNK : image, valid);
+    }
+    if constexpr (P::TAPS == 1) {
+      next += T::CHUNKS, from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
+    } else {
+      if (++tap == P::TAPS) tap = 0, next += T::CHUNKS;
+      seek();
+    }
+  }
+
+  __device__ __forceinline__ void copy_taps(int4* tile) {
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += PASS) {
+      const int chunk = next + line + i;
+      int place;
+      const bool valid = taps.locate(chunk / BLOCKS, place) && chunk < P::TAPS * BLOCKS;
+      const Element* block = image + ((int64_t)(chunk % BLOCKS) * P::PLANE + place) * T::CHUNK;
+      copy_chunk<true>(tile + i * P::BN, valid ? block : image, valid);
+    }
+    next += T::CHUNKS;
+  }
+};
+
+// What a thread copies of lines of k: one column (a pixel of a plain image, or a column of a matrix
+// that is contiguous in n), or as many columns side by side as 16 bytes hold.
+template <class P, bool WIDE>
+struct LineCopies {
+  using T = Tiles<P>;
+  using Element = typename P::Element;
+  static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
+  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
+  static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= P::TABLE_DEPTH && !P::TRANSPOSED;
+  const Element *image, *from;
+  const int2* table;  // for each k where it reads, and its tap
+  Taps<P> taps;
+  int place, row, k, channel;
+  bool exists, inside;
+
+  __device__ __forceinline__ LineCopies(const Element* b, int n0, int k0)
+      : taps((n0 + threadIdx.x % PARTS * WIDTH) % P::PIXELS, n0 + threadIdx.x % PARTS * WIDTH < P::N) {
+    const int column = threadIdx.x % PARTS * WIDTH, n = n0 + column;
+    row = threadIdx.x / PARTS, k = k0, place = row * T::LINE + column;
+    exists = n < P::N;
+    image = b + (exists ? (int64_t)(n / P::PIXELS) * P::IMAGE : 0);
+    if (ONE_TAP) seek(P::TAPS == 1 ? 0 : k / P::ROW, P::TAPS == 1 ? k : k % P::ROW);
+    if constexpr (TABLE) tabulate();
+  }
+
+  static __device__ __forceinline__ bool split(int own, int& source, int& tap) {
+    source = P::TAP_MAJOR ? own % P::ROW : own / P::TAPS;
+    tap = P::TAP_MAJOR ? own / P::ROW : own % P::TAPS;
+    return source < P::CHANNELS && tap < P::TAPS;
+  }
+
+  __device__ __forceinline__ void tabulate() {
+    __shared__ int2 entries[P::K];
+    for (int own = threadIdx.x; own < P::K; own += T::THREADS) {
+      int source, tap;
+      const bool valid = split(own, source, tap);
+      entries[own] = int2{source * P::PLANE + Taps<P>::offset(tap), valid ? tap : 64};
+    }
+    __syncthreads();
+    table = entries, image += taps.corner;
+  }
+
+  // Goes to a channel of a tap.
+  __device__ __forceinline__ void seek(int tap, int first) {
+    int offset;
+    inside = taps.locate(tap, offset);
+    channel = first + row;
+    from = image + (inside ? (int64_t)channel * P::PLANE + offset : 0);
+  }
+
+  __device__ __forceinline__ void copy_one(Element* to, const Element* place, bool valid) const {
+    if constexpr (WIDE)
+      copy_chunk<false>(to, valid ? place : image, valid);
+    else
+      copy_element(to, valid ? place : image, valid);
+  }
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    if constexpr (ONE_TAP)
+      copy_tap((Element*)tile + place);
+    else
+      copy_taps((Element*)tile + place);
+    k += P::BK;
+  }
+
+  __device__ __forceinline__ void copy_tap(Element* to) {
+#pragma unroll
+    for (int i = 0; i < P::BK; i += PASS) {
+      const bool valid = inside && (P::CHANNELS % P::BK == 0 || channel + i < P::CHANNELS);
+      copy_one(to + i * T::LINE, from + (int64_t)i * P::PLANE, valid);
+    }
+    channel += P::BK, from += (int64_t)P::BK * P::PLANE;
+    if (P::TAPS > 1 && channel - row == P::ROW && k + P::BK < P::K) seek(k / P::ROW + 1, 0);
+  }
+
+  __device__ __forceinline__ void copy_taps(Element* to) {
+#pragma unroll 8
+    for (int i = 0; i < P::BK; i += PASS) {
+      const int own = k + row + i;
+      int source, tap, offset;
+      bool valid;
+      if constexpr (TABLE) {
+        const int2 entry = own < P::K ? table[own] : int2{0, 64};
+        valid = entry.y < 64 && taps.inside(entry.y), offset = entry.x;
+      } else {
+        valid = split(own, source, tap) && taps.locate(tap, offset);
+        offset += source * P::PLANE;
+      }
+      copy_one(to + i * T::LINE, valid ? image + offset : image, valid);
+    }
+  }
+};
+
+template <class P, bool WIDE, int FORM>
+struct RightCopies {
+  using Type = LineCopies<P, WIDE && P::CONTIGUOUS>;
+};
+template <class P, bool WIDE>
+struct RightCopies<P, WIDE, ROWS> {
+  using Type = RowCopies<P, P::BN, P::N, P::B_ROW, WIDE>;
+};
+template <class P, bool WIDE>
+struct RightCopies<P, WIDE, BLOCKS> {
+  using Type = BlockCopies<P>;
+};

@@ -1,0 +1,78 @@
+"""Where the operands of a contraction lie in memory: reads, behind views and boundary casts."""
+
+from dataclasses import dataclass
+
+import numpy
+
+from compiler.kernels.group import Group, Operator
+
+ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of the element types that contractions read."""
+
+CHUNK_BYTES = 16
+"""Bytes that one instruction copies to shared memory, and that a block of channels has."""
+
+RESHAPES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A read and how an operand's logical indices step through it.
+
+    `view` has the operand's logical shape and one byte an element, so that its strides count
+    elements; its content means nothing. `moved` tells that it is no plain row-major read.
+    """
+
+    read: int
+    dtype: str
+    block: int
+    constant: bool
+    view: numpy.ndarray
+
+    @property
+    def chunk(self) -> int:
+        """Elements in 16 bytes."""
+        return CHUNK_BYTES // ELEMENT_BYTES[self.dtype]
+
+
+def find_operand(group: Group, value: int | None) -> Operand | None:
+    """The read that a value is a view of; None when the group computes it."""
+    if value is None:
+        return None
+    if value < group.inputs:
+        return _plain_read(group, value)
+    maker = next((op for op in group.operators if value in op.outputs), None)
+    if maker is None or maker.type not in (*RESHAPES, "Transpose", "Cast"):
+        return None
+    source = find_operand(group, maker.inputs[0])
+    return None if source is None else _viewed(group, maker, source)
+
+
+def _plain_read(group: Group, value: int) -> Operand | None:
+    info = group.values[value]
+    if info.dtype not in ELEMENT_BYTES or not info.elements:
+        return None
+    constant = group.weights[value] and len(group.users(value)) == 1
+    return Operand(value, info.dtype, info.block, constant, numpy.empty(info.shape, numpy.int8))
+
+
+def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
+    """An operand behind one more view operator; None where elements would have to move."""
+    result, given = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
+    if maker.type == "Cast":
+        return source if given.dtype in ELEMENT_BYTES and result.dtype == "float32" else None
+    if maker.type == "Transpose":
+        order = maker.attributes.get("perm")
+        view = source.view.transpose(order)
+    else:
+        view = reshaped(source.view, result.shape)
+    if view is None or source.block:
+        return None
+    constant = source.constant and maker.type in RESHAPES
+    return Operand(source.read, source.dtype, 0, constant, view)
+
+
+def reshaped(view: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray | None:
+    """A view in another shape; None where no strides give it."""
+    result = view.reshape(shape)
+    return result if numpy.may_share_memory(result, view) else None
