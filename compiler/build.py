@@ -11,16 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.analysis.devices import Device, device_of
+from compiler.analysis.kernel_time import work_of
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.simulator import demand
 from compiler.analysis.units import graphs_of
-from compiler.backends.base import Executable
-from compiler.backends.cuda.target import architecture
+from compiler.analysis.weights import weight_array
+from compiler.backends.base import Executable, chosen_options
+from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
 from compiler.choice import Decision, Request, decide
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
@@ -36,7 +42,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {"cpu": ("fp32",), "cuda": ("tf32", "fp32", "fp16", "bf16")}
+PRECISIONS = {
+    "cpu": ("fp32",),
+    "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "emu": ("tf32", "fp32", "fp16", "bf16"),
+}
 """The precisions of each target that kernels can be built for, its default first."""
 
 
@@ -115,7 +125,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.run(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels)
+    annotate(module, kernels, target_device(settings.target))
+    if settings.dump_ir is not None:
+        dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
     clock.lap("kernels")
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
@@ -134,7 +146,8 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         clock.seconds,
         tuple(runner.timings),
         decision.record or None,
-        decision.loaded and decision.loaded.alternative(schedule, mode=decision.mode),
+        decision.loaded
+        and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
     )
 
 
@@ -145,8 +158,9 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    if settings.target.partition(":")[0] == "cpu":
-        return Decision(settings.passes, "streams", {})
+    name = settings.target.partition(":")[0]
+    if name != "cuda":
+        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,
@@ -174,8 +188,18 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     if name == "cpu":
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
-    chosen = arch or named or architecture(name)
+    chosen = arch or named or (DEFAULT_ARCHITECTURE if name == "emu" else architecture(name))
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+
+
+def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
+    """Write the CUDA text of each kernel to `NAME.cu`; raises PipelineError if that fails."""
+    try:
+        for name, text in kernel_texts(module, target):
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"{name}.cu").write_text(text)
+    except OSError as error:
+        raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error
 
 
 def set_target(module: ModuleOp, target: str) -> None:
@@ -184,24 +208,37 @@ def set_target(module: ModuleOp, target: str) -> None:
         graph.target = StringAttr(target)
 
 
-def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
-    """Put what the schedule passes need to know of each kernel on the groups that launch it."""
+def annotate(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
+) -> None:
+    """Put what the schedule passes need to know of each kernel on the groups that launch it.
+
+    Where the device is known, that includes the share of its block slots that the kernel fills.
+    """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+            if device is not None:
+                slots = demand(work_of(kernel, 1.0, device), device)[0]
+                op.share = IntegerAttr(round(1000 * slots), i64)
+
+
+def target_device(target: str) -> Device | None:
+    """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
+    return None if target.partition(":")[0] == "cpu" else device_of(architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
     return {
-        op.allocation_name: np.asarray(
-            apply_packing(weights[op.key.data], op.packing.data)
-            if op.packing is not None
-            else weights[op.key.data],
-            order="C",
-        )
+        op.allocation_name: np.asarray(_packed(op, weight_array(weights, op.key.data)), order="C")
         for op in graph.walk()
         if isinstance(op, taskflow.WeightOp)
     }
+
+
+def _packed(weight: taskflow.WeightOp, array: Array) -> Array:
+    stored = stored_as(array, weight.result.type, weight.key.data)
+    return apply_packing(stored, weight.packing.data) if weight.packing is not None else stored

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from compiler.backends.base import Array, Executable, Executor, MemoryReport, backend
+from compiler.backends.base import (
+    Array,
+    Executable,
+    Executor,
+    MemoryReport,
+    backend,
+    chosen_options,
+)
 from compiler.backends.memory import place_weights
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
@@ -46,7 +53,9 @@ class Module:
         )
         self._weights = place_weights(schedule, weights)
         self.choice = None if choice is None else dict(choice)
-        self._options, self._lock = {**chosen_options(self.choice), **options}, Lock()
+        costs = {} if self.choice is None else {"costs": self.choice["costs"]}
+        self._options = {**costs, **chosen_options(self.choice), **options}
+        self._lock = Lock()
         self._loaded = loaded
 
     @property
@@ -130,11 +139,6 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self.schedule.name!r}: {self.summary()}>"
-
-
-def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The backend's options that a recorded choice stands for: mode, and measured kernel times."""
-    return {} if choice is None else {"mode": choice["mode"], "costs": choice["costs"]}
 
 
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:

@@ -109,6 +109,9 @@ class Launch:
     `block` threads; a CPU calls the function for ranges of `grid[0]` independent blocks.
     `shared_bytes` are asked for by the launch; what the code itself takes are `registers` a thread
     and `static_shared_bytes` a block, both 0 where they are unknown.
+    One that is `programmatic` waits, before it touches memory, for the end of the launches that it
+    follows in a graph, so that it may be started before they have ended. `indirect` names a second
+    entry point, if there is one, whose parameters are the addresses of pointers to the buffers.
     """
 
     symbol: str
@@ -118,6 +121,8 @@ class Launch:
     shared_bytes: int = 0
     registers: int = 0
     static_shared_bytes: int = 0
+    programmatic: bool = False
+    indirect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +131,16 @@ class KernelSpec:
 
     `packings` has one entry a read: how a weight there is laid out beforehand (see
     `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
-    buffers, which follow the results in a task's writes. `launches` run in order.
+    buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
+    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/cuda`.
     """
 
     name: str
-    language: Literal["object", "cuda", "hip"]
+    language: Literal["object", "cuda", "hip", "emu"]
     code: bytes
     launches: tuple[Launch, ...]
     packings: tuple[str, ...]
     workspaces: tuple[int, ...] = ()
     flops: int = 0
     traffic_bytes: int = 0
+    source: str = ""

@@ -69,6 +69,22 @@ def test_dumped_ir_can_be_processed_again(
     assert main(["check", str(files[-1])]) == 0
 
 
+def test_the_text_of_every_cuda_kernel_is_dumped(model: Path, tmp_path: Path):
+    dump, built = tmp_path / "ir", tmp_path / "built"
+    arguments = ["--input-shape", "x=4,8", "--dump-ir", str(dump)]
+    target = ["--target", "cuda", "--arch", "sm_90", "--budget", "0"]
+    assert main(["compile", str(model), "-o", str(built), *target, *arguments]) == 0
+    kernels = json.loads((built / "kernels" / "kernels.json").read_text())
+    assert {f"{kernel['name']}.cu" for kernel in kernels} == {
+        path.name for path in (dump / "kernels").iterdir()
+    }
+    for kernel in kernels:
+        text = (dump / "kernels" / f"{kernel['name']}.cu").read_text()
+        for launch in kernel["launches"]:
+            assert f" {launch['symbol']}(" in text
+            assert launch["indirect"] == "" or f" {launch['indirect']}(" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -85,6 +101,8 @@ def test_dumped_ir_can_be_processed_again(
         (["compile", "MODEL", "--input-shape", "x=4,8", "-o", "/proc/nowhere"], "/proc/nowhere"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--dump-ir", "/proc/x"], "/proc/x"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--arch", "z80"], "z80"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--budget", "3"], "leave out budget"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--profile", "p.json"], "leave out budget"),
         (["run", "JUNK"], "JUNK"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--inputs", "JUNK"], "JUNK"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--outputs", "/proc/x.npz"], "/proc/x.npz"),

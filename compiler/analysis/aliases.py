@@ -8,7 +8,9 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.operators import KINDS, Kind
+from compiler.analysis.sharing import shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
+from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.schedule import ELEMENT_BYTES
 
@@ -74,7 +76,8 @@ def plan_views(graph: GraphOp) -> ViewPlan:
     """Decide which operators outside groups are views, assuming that the others are kernels.
 
     Reshapes alias their input, a contiguous Slice or Split lies in it, and a contiguous Concat
-    gives its operands' roots a place in its result, unless more than one would need a copy.
+    gives its operands' roots a place in its result, unless more than one would need a copy. All
+    tensors of a view lie in one way; where channels lie in blocks, no view cuts a block.
     """
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
     forest = _Forest({value: place for op in operators for value, place in _aliases(op)})
@@ -97,7 +100,17 @@ def _tensors(graph: GraphOp) -> Iterator[SSAValue]:
         yield from (value for value in op.results if op.name != "dataflow.none")
 
 
+def _lie_alike(op: OperatorOp) -> bool:
+    """Whether a view's tensors have one layout, which a reshape must not have to know."""
+    tensors = [value.type for value in shared_values(op)]
+    blocks = {stored_block(type) for type in tensors}
+    reshapes = KINDS.get(op.type_name) is Kind.VIEW and len(set(map(shape_of, tensors))) > 1
+    return len(blocks) <= 1 and not (reshapes and any(blocks))
+
+
 def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Place]]:
+    if not _lie_alike(op):
+        return
     if KINDS.get(op.type_name) is Kind.VIEW:
         yield op.outputs[0], Place(op.inputs[0], 0)
     elif op.type_name == "Split" and _is_contiguous_split(op):
@@ -105,10 +118,11 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Place]]:
         for value in op.outputs:
             yield value, Place(op.inputs[0], offset)
             offset += nbytes_of(value.type)
-    elif op.type_name == "Slice" and (starts := _slice_starts(op)) is not None:
+    elif op.type_name == "Slice" and (starts := slice_starts(op)) is not None:
         shape, dtype = shape_of(op.inputs[0].type), dtype_of(op.inputs[0].type)
         offset = sum(start * prod(shape[axis + 1 :]) for axis, start in enumerate(starts))
-        yield op.outputs[0], Place(op.inputs[0], offset * ELEMENT_BYTES[dtype])
+        if not (block := stored_block(op.inputs[0].type)) or starts[1] % block == 0:
+            yield op.outputs[0], Place(op.inputs[0], offset * ELEMENT_BYTES[dtype])
 
 
 def _axis(op: OperatorOp, rank: int) -> int:
@@ -125,7 +139,7 @@ def _is_contiguous_concat(op: OperatorOp) -> bool:
     if op.type_name != "Concat":
         return False
     shape = shape_of(op.outputs[0].type)
-    return prod(shape[: _axis(op, len(shape))]) == 1
+    return prod(shape[: _axis(op, len(shape))]) == 1 and _lie_alike(op)
 
 
 def _integers(op: OperatorOp, operand: int) -> list[int] | None:
@@ -135,7 +149,7 @@ def _integers(op: OperatorOp, operand: int) -> list[int] | None:
     return [value for value in owner.value.get_values() if isinstance(value, int)]
 
 
-def _slice_starts(op: OperatorOp) -> list[int] | None:
+def slice_starts(op: OperatorOp) -> list[int] | None:
     """The first index on each axis of a contiguous Slice with unit steps, else None."""
     shape, result = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
     starts, axes, steps = (_integers(op, operand) for operand in (1, 3, 4))

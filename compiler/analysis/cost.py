@@ -15,16 +15,33 @@ from compiler.ir.types import nbytes_of, shape_of
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it."""
+    """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it.
+
+    `operators` is how many a kernel of cheap ones may have before it is too large.
+    """
 
     flops_per_ns: float
     bytes_per_ns: float
     launch_ns: int
     cache_bytes: int
+    operators: int = 32
 
 
 CPU = Device(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
 """One core of a current server CPU with 256-bit vectors, and its share of the last-level cache."""
+
+
+GPU = Device(
+    flops_per_ns=60_000.0,
+    bytes_per_ns=4_000.0,
+    launch_ns=2_000,
+    cache_bytes=50 << 20,
+    operators=128,
+)
+"""A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
+
+DEVICES = {"cuda": GPU}
+"""The device of each kind of target whose costs are not the CPU's."""
 
 
 @dataclass(frozen=True, slots=True)

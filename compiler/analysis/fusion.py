@@ -43,13 +43,25 @@ def _add(growth: Growth, v: int, ranks: list[int], limit: int) -> None:
     growth.kernels[v] = start_alone(growth, v)
     if growth.table.nodes[v].kind in _ANCHORS:
         growth.kernels[v].anchor = v
-    for edge in _producers(growth, v):
-        mine, other = (growth.clusters.cluster_of[u] for u in (v, edge.source))
-        if mine == other or not allows(growth, v, edge, mine, other):
-            continue
-        times = merged_times(growth, mine, other, ranks, limit)
-        if times is not None and growth.clusters.can_merge(mine, other):
-            _merge(growth, v, mine, other, times)
+    edges = _producers(growth, v)
+    refused = [edge for edge in edges if not _join(growth, v, edge, ranks, limit)]
+    if len(refused) < len(edges):  # a producer that has joined may have been what others waited for
+        for edge in refused:
+            _join(growth, v, edge, ranks, limit)
+
+
+def _join(growth: Growth, v: int, edge: Edge, ranks: list[int], limit: int) -> bool:
+    """Merge a node's kernel with a producer's where that is allowed and helps."""
+    mine, other = (growth.clusters.cluster_of[u] for u in (v, edge.source))
+    if mine == other:
+        return True
+    if not allows(growth, v, edge, mine, other):
+        return False
+    times = merged_times(growth, mine, other, ranks, limit)
+    if times is None or not growth.clusters.can_merge(mine, other):
+        return False
+    _merge(growth, v, mine, other, times)
+    return True
 
 
 def _producers(growth: Growth, v: int) -> list[Edge]:

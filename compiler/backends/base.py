@@ -1,7 +1,7 @@
 """What every backend provides, and the registry of backends by target.
 
 A target's text is the backend's name, then whatever else the backend reads after a colon
-(`cpu:x86-64-v3`, `cuda:sm_90`).
+(`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ Array = NDArray[Any]
 BACKENDS = {
     "cpu": "compiler.backends.cpu.driver",
     "cuda": "compiler.backends.cuda.build",
+    "emu": "compiler.backends.emu.build",
 }
 """The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
 
@@ -104,6 +105,14 @@ class Backend(Protocol):
         before it allocates what does not fit, with the bytes needed.
         """
         ...
+
+
+def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of executors that a recorded choice stands for: modes, and bindings by name."""
+    if not choice:
+        return {}
+    bindings = {name: figures["chosen"] for name, figures in choice.get("bindings", {}).items()}
+    return {"mode": choice["mode"], "pdl": bool(choice.get("pdl")), "bindings": bindings}
 
 
 def backend(target: str) -> Backend:

@@ -35,11 +35,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, or `MODE` for one plan."""
+    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, or `MODE` for one plan.
+
+    With `pdl`, kernels in its graphs may start before those they follow have ended; the whole
+    graph competes with and without, as `graph+pdl` and `graph`.
+    """
 
     name: str
     mode: Mode
     plan: Plan
+    pdl: bool = False
 
 
 def pipelines(given: str | None, partitions: Sequence[str] = tuple(PARTITIONS)) -> dict[str, str]:
@@ -81,9 +86,12 @@ def scheduled(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
     return taskflow_graph(copy, pipeline)
 
 
-def candidates(plan: Plan) -> list[Candidate]:
-    """A plan in every mode."""
-    return [Candidate(f"{mode}{plan.name}", mode, plan) for mode in MODES]
+def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:
+    """A plan in every mode; with `pdl`, its whole graph in both ways."""
+    found = [Candidate(f"{m}{plan.name}", m, plan, pdl and m == "subgraphs") for m in MODES]
+    if pdl:
+        found.append(Candidate(f"graph+pdl{plan.name}", "graph", plan, True))
+    return found
 
 
 def put_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.analysis.simulator import Mode, predict
 from compiler.backends.base import backend
 from compiler.backends.cuda.target import architecture, device
-from compiler.backends.gpu.choose import Choice, measured_choice
+from compiler.backends.gpu.choose import Choice, measure_bindings, measured_choice
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.candidates import (
@@ -42,6 +42,9 @@ Array = NDArray[Any]
 
 DEFAULT_BUDGET = 5.0
 """Seconds of measuring on the device while a model is compiled."""
+
+BINDINGS_SHARE = 0.1
+"""The part of the budget for how buffers that move are bound."""
 
 KERNELS_SHARE = 0.5
 """The part of the budget after which no further kernel is timed."""
@@ -110,13 +113,22 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     all_plans = plans(request.module, costs.of, competing)
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     estimates = _estimates(found, request, costs)
-    chosen = choose_estimated(estimates, baseline_of(request.pipeline))
-    record = _record(request, costs, found[chosen], estimates)
+    chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
+    chosen = replace(chosen, pdl=starts_early(request.kernels) and chosen.mode != "streams")
+    record = _record(request, costs, chosen, estimates)
     return Decision(
-        found[chosen].plan.pipeline,
-        found[chosen].mode,
+        chosen.plan.pipeline,
+        chosen.mode,
         {"source": "model", "reason": f"not measured: {why}", **record},
     )
+
+
+def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
+    """Whether any kernel can be launched before those it follows have ended.
+
+    The graph of such a module has been faster so, or as fast, wherever it was measured.
+    """
+    return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
 
 
 def baseline_of(pipeline: str | None) -> str:
@@ -144,14 +156,17 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     all_plans = list(plans(request.module, costs.of, pipelines(request.pipeline)))
-    found = {each.name: each for plan in all_plans for each in candidates(plan)}
+    pdl = starts_early(request.kernels)
+    found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
     base = GpuExecutable.load(
         driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
     )
-    choice = _timed(found, base, baseline_of(request.pipeline), request.budget - spent)
+    left = (request.budget - spent) * (1 - BINDINGS_SHARE)
+    choice = _timed(found, base, baseline_of(request.pipeline), left)
     kept = found[choice.name]
+    bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
     record = _record(request, costs, kept, _estimates(found, request, costs))
-    record |= {"device": asdict(driver.device), **choice.as_json()}
+    record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
     return Decision(
         kept.plan.pipeline,
         kept.mode,
@@ -187,10 +202,20 @@ def _timed(
 ) -> Choice:
     alternatives = {each.plan.name: base.alternative(each.plan.schedule) for each in found.values()}
     openers = {
-        name: partial(alternatives[each.plan.name].executor, mode=each.mode)
+        name: partial(alternatives[each.plan.name].executor, mode=each.mode, pdl=each.pdl)
         for name, each in found.items()
     }
     return measured_choice(openers, baseline, seconds)
+
+
+def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, Any]:
+    """How buffers that move are best bound to the schedule that was chosen, by name."""
+    alternative = base.alternative(kept.plan.schedule, mode=kept.mode, pdl=kept.pdl)
+    executor = alternative.executor()
+    try:
+        return measure_bindings(executor, seconds)
+    finally:
+        executor.close()
 
 
 def _why(choice: Choice) -> str:
@@ -207,6 +232,7 @@ def _record(
         "chosen": chosen.name,
         "baseline": baseline_of(request.pipeline),
         "mode": chosen.mode,
+        "pdl": chosen.pdl,
         "streams": chosen.plan.schedule.streams,
         "pipeline": " ".join(chosen.plan.pipeline.split()),
         "budget_seconds": request.budget,

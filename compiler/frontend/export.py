@@ -8,10 +8,11 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
+from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 
 
 def graph_of(module: ModuleOp) -> dataflow.GraphOp:
@@ -94,9 +95,8 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
                 array = attribute_to_array(op.value)
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
             case dataflow.WeightOp():
-                if op.key.data not in weights:
-                    raise ModelError(f"the weight {op.key.data!r} is not in the store")
-                array = weights[op.key.data]
+                array = weight_array(weights, op.key.data)
+                array = stored_as(array, op.output.type, op.key.data)
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
             case _:
                 pass

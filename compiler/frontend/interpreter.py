@@ -10,11 +10,12 @@ from onnx.reference import ReferenceEvaluator
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import SSAValue
 
+from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
-from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 
 
 @lru_cache(maxsize=4096)
@@ -65,7 +66,8 @@ def interpret(
             case dataflow.ConstantOp():
                 values[op.output] = attribute_to_array(op.value)
             case dataflow.WeightOp():
-                values[op.output] = weights[op.key.data]
+                array = weight_array(weights, op.key.data)
+                values[op.output] = stored_as(array, op.output.type, op.key.data)
             case dataflow.NoneOp():
                 values[op.output] = None
             case _:

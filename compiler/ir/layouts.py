@@ -45,6 +45,12 @@ def block_of(type: Attribute) -> int:
     return encoding.block.data if isinstance(encoding, ChannelsAttr) else 0
 
 
+def stored_block(type: Attribute) -> int:
+    """As `block_of`, but 0 as well where blocks make no difference: where all else is one pixel."""
+    assert isa(type, TensorType[Attribute])
+    return block_of(type) if prod(type.get_shape()[2:]) > 1 else 0
+
+
 def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
     """The same tensor type with its channels in blocks, or row-major for 0."""
     assert isa(type, TensorType[Attribute])

@@ -33,7 +33,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.dataflow import verify_order
-from compiler.ir.types import nbytes_of
+from compiler.ir.types import dtype_of, nbytes_of
 
 Buffer = MemRefType[Attribute]
 
@@ -49,8 +49,8 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
 class GraphOp(IRDLOperation):
     """A schedule: block arguments are the model's input buffers, then its output buffers.
 
-    Block order is launch order. While `unsynchronized`, tokens are not there yet and nothing
-    may run it; `insert-sync` takes the mark off.
+    Block order is launch order. While `unsynchronized`, tokens say only which order was asked for
+    beyond that of the data, and nothing may run it; `insert-sync` takes the mark off.
     """
 
     name = "taskflow.graph"
@@ -92,8 +92,6 @@ class GraphOp(IRDLOperation):
     def verify_(self) -> None:
         if len(self.body.block.args) != len(self.input_names) + len(self.output_names):
             raise VerifyException("a taskflow.graph names each of its inputs and outputs")
-        if self.unsynchronized is not None and any(task.after for task in self.tasks):
-            raise VerifyException("an unsynchronized taskflow.graph has no tokens in use")
         verify_order(self.body.block)
 
 
@@ -110,9 +108,14 @@ class ArenaOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
+NARROW = ("float16", "bfloat16")
+"""Element types that a weight may have beside that of the store."""
+
+
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A tensor of the store, laid out beforehand as `packing` says; no task writes it."""
+    """A tensor of the store, converted to the type's elements and laid out beforehand as `packing`
+    says; no task writes it."""
 
     name = "taskflow.weight"
     key = prop_def(StringAttr)
@@ -132,8 +135,10 @@ class WeightOp(IRDLOperation):
 
     @property
     def allocation_name(self) -> str:
-        """The name of the laid-out tensor: the key, with the packing where there is one."""
-        return f"{self.key.data}|{self.packing.data}" if self.packing is not None else self.key.data
+        """The name of the laid-out tensor: the key, with the packing and a 16-bit type if any."""
+        packing = [self.packing.data] if self.packing is not None else []
+        dtype = dtype_of(self.result.type)
+        return "|".join([self.key.data, *packing, *([dtype] if dtype in NARROW else [])])
 
 
 @irdl_op_definition

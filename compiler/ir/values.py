@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from compiler.errors import ModelError
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 
@@ -27,6 +28,23 @@ Value = int | float | str | Array | Sequence[int] | Sequence[float] | Sequence[s
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """The numpy dtype of a dtype name; bfloat16 is ml_dtypes'."""
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def stored_as(array: Array, type: Attribute, key: str) -> Array:
+    """A weight's array in the element type in which it is used.
+
+    Raises ModelError for finite numbers that the type cannot hold.
+    """
+    if str(array.dtype) == dtype_of(type):
+        return array
+    with np.errstate(over="ignore"):
+        result = array.astype(numpy_dtype(dtype_of(type)))
+    if np.isfinite(array).all() and not np.isfinite(result).all():
+        raise ModelError(
+            f"the weight {key!r} has numbers beyond the range of {dtype_of(type)}:"
+            " compile with the precision bf16, tf32 or fp32"
+        )
+    return result
 
 
 def array_to_attribute(array: Array) -> DenseIntOrFPElementsAttr:

@@ -1,14 +1,16 @@
 """Building a module's distinct kernels: from the cache, in process, or in worker processes."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
+from compiler.analysis.boundary import boundary_kernels
 from compiler.analysis.cost import Work, work_of
-from compiler.ir.dataflow import GroupOp
+from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
+from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
@@ -28,6 +30,8 @@ def build_kernels(
     """
     machine = parse_target(target)
     groups = distinct_groups(module)
+    if isinstance(machine, CudaTarget):
+        groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
     if cache is not None:
         found = {name: cache.load(group, str(machine)) for name, group in groups.items()}
@@ -62,6 +66,12 @@ def distinct_groups(module: ModuleOp) -> dict[str, Group]:
         if isinstance(op, GroupOp) and op.kernel is not None:
             groups.setdefault(op.kernel.data, op)
     return {name: extract_group(op) for name, op in groups.items()}
+
+
+def at_boundary(module: ModuleOp, groups: Mapping[str, Group]) -> dict[str, Group]:
+    """The groups, with those marked that touch the inputs or outputs of their graph."""
+    found = {n for op in module.ops if isinstance(op, GraphOp) for n in boundary_kernels(op)}
+    return {name: replace(group, boundary=name in found) for name, group in groups.items()}
 
 
 def build_groups(

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from compiler.emulator.compile import version as emulator_version
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
@@ -44,7 +45,7 @@ def default_directory() -> Path:
 @cache
 def generator_version() -> str:
     """A hash of the kernel generator's source and of the versions of what generates code."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(emulator_version().encode())
     folder = Path(__file__).parent
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cuh")]):
         digest.update(path.read_bytes())
@@ -63,12 +64,18 @@ def _version(package: str) -> str:
 class KernelCache:
     """Compiled kernels in a directory, keyed by group, target and generator.
 
+    A `version` stands for the generator in a cache that is carried to a machine without one.
     Raises KernelError when the directory cannot be made or written.
     """
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, limit: int = DEFAULT_LIMIT):
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        limit: int = DEFAULT_LIMIT,
+        version: str | None = None,
+    ):
         self.directory = Path(directory) if directory is not None else default_directory()
-        self.limit = limit
+        self.limit, self._version = limit, version
 
     def load(self, group: Group, target: str) -> KernelSpec | None:
         """The kernel of a group, or None; a damaged entry is warned of and counts as absent."""
@@ -140,7 +147,7 @@ class KernelCache:
     def _path(self, group: Group, target: str) -> Path:
         mark = hashlib.sha256(target.encode()).hexdigest()[:8]
         folder = "-".join(target.split(":")[:2]) + "-" + mark
-        content = f"{group.content_hash()} {target} {generator_version()}"
+        content = f"{group.content_hash()} {target} {self._version or generator_version()}"
         return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
 
     def _error(self, action: str, error: OSError) -> KernelError:

@@ -73,6 +73,7 @@ class Group:
     """A group's values are its inputs first, then constants and results in order.
 
     `weights` tells for each input whether it is a weight, which a packing may lay out beforehand.
+    Kernels at the `boundary` touch a caller's memory, which may move between runs.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Group:
     constants: Mapping[int, numpy.ndarray]
     operators: tuple[Operator, ...]
     outputs: tuple[int, ...]
+    boundary: bool = False
 
     @property
     def reads(self) -> tuple[TensorInfo, ...]:
@@ -123,6 +125,7 @@ class Group:
         constants = sorted((i, c.dtype.str, c.tobytes()) for i, c in self.constants.items())
         values = [(t.dtype, t.shape, t.block) for t in self.values]
         content = (self.name, values, self.inputs, self.weights, constants, operators, self.outputs)
+        content += ("boundary",) * self.boundary
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 

@@ -9,8 +9,10 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from compiler.analysis.aliases import plan_views
+from compiler.analysis.cost import CPU, DEVICES
 from compiler.analysis.fusion import FusionRules, plan_fusion
 from compiler.analysis.operator_table import read_operators
+from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
@@ -42,8 +44,8 @@ class Fuse(ModulePass):
 
     name = "fuse"
 
-    max_ops: int = 32
-    """The largest number of operators in a group."""
+    max_ops: int = 0
+    """The largest number of operators in a group; 0 for what the target's device is best at."""
     contraction_prologue: bool = False
     """Let cheap elementwise operators be recomputed inside a convolution or matrix product."""
     injective_epilogue: bool = False
@@ -53,15 +55,17 @@ class Fuse(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse every `dataflow.graph` of the module."""
-        if self.max_ops < 1:
-            raise PipelineError(f"max-ops must be at least 1, not {self.max_ops}")
-        rules = FusionRules(
-            self.max_ops,
-            self.contraction_prologue,
-            self.injective_epilogue,
-            self.allow_longer_path,
-        )
+        if self.max_ops < 0:
+            raise PipelineError(f"max-ops must not be negative, not {self.max_ops}")
         for graph in graphs_of(op):
+            device = DEVICES.get(target_kind(graph), CPU)
+            rules = FusionRules(
+                self.max_ops or device.operators,
+                self.contraction_prologue,
+                self.injective_epilogue,
+                self.allow_longer_path,
+                device,
+            )
             _fuse(graph, rules)
 
 

@@ -1,6 +1,7 @@
-"""The one way in which passes move the groups of a graph."""
+"""The ways in which passes move the operations of a graph."""
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 from xdsl.ir import Operation
 
@@ -39,3 +40,26 @@ def _place(op: Operation, placed: dict[Operation, None]) -> None:
 
 def _owners(op: Operation) -> list[Operation]:
     return [v.owner for v in op.operands if isinstance(v.owner, Operation)]
+
+
+def restore_order(graph: GraphOp) -> None:
+    """Put every operation behind those it uses, and otherwise keep their order."""
+    block = graph.body.block
+    operations = list(block.ops)
+    number = {op: i for i, op in enumerate(operations)}
+    users: list[list[int]] = [[] for _ in operations]
+    waiting = [0] * len(operations)
+    for i, op in enumerate(operations):
+        for owner in set(_owners(op)):
+            users[number[owner]].append(i)
+            waiting[i] += 1
+    ready = [i for i, count in enumerate(waiting) if count == 0 and i < len(operations) - 1]
+    heapify(ready)
+    while ready:
+        i = heappop(ready)
+        block.detach_op(operations[i])
+        block.insert_op_before(operations[i], operations[-1])
+        for user in users[i]:
+            waiting[user] -= 1
+            if waiting[user] == 0 and user < len(operations) - 1:
+                heappush(ready, user)

@@ -53,8 +53,15 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
-    parser.add_argument("--arch", help="architecture of the kernels, such as sm_90 for cuda")
-    parser.add_argument("--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda")
+    parser.add_argument(
+        "--arch", help="architecture of the kernels, such as sm_90 for cuda and emu"
+    )
+    parser.add_argument(
+        "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
+    )
+    parser.add_argument(
+        "--schedule", type=Path, metavar="FILE", help="constraints, or a schedule.json to obey"
+    )
     parser.add_argument(
         "--budget",
         type=seconds,
@@ -69,7 +76,12 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure nothing: the schedule follows from the model, the options and --profile",
     )
-    parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
+    parser.add_argument(
+        "--dump-ir",
+        type=Path,
+        metavar="DIR",
+        help="write the IR after each pass, and the CUDA text of every kernel",
+    )
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
 
 
@@ -114,9 +126,20 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
     each.add_argument("directory", type=Path, metavar="DIR")
     each.add_argument("-o", "--output", type=Path, help="write an HTML page instead")
+    each.add_argument(
+        "--constraints", action="store_true", help="streams and order, for compile --schedule"
+    )
     each.set_defaults(command=commands.report_command)
 
-    each = add("trace", help="write a timeline for Perfetto: predicted, and measured on a GPU")
+    each = add(
+        "trace",
+        help="write a timeline for Perfetto: predicted, and measured on a GPU",
+        description="Write a timeline for Perfetto (or chrome://tracing): a row a stream, a slice a"
+        " kernel, an arrow a dependency. The first process is the run that the cost model predicts."
+        " With the module's device present, the second is measured: 15 runs in mode streams, each"
+        " kernel between two timing events, of which the run of median length is drawn. The events"
+        " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
+    )
     each.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
     each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     _add_compile_options(each)

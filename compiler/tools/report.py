@@ -81,9 +81,10 @@ def _choice(module: Module) -> list[str]:
     if choice is None:
         return ["choice   none: this target has one way to run, and the pipeline was as given"]
     kernels = choice["kernels"]
+    mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
     lines = [
         f"choice   {choice['chosen']}: {choice['source']}; {choice['reason']}",
-        f"         mode {choice['mode']} on {choice['streams']} streams; times of "
+        f"         mode {mode} on {choice['streams']} streams; times of "
         f"{kernels['measured']} of {kernels['of']} kernels measured; budget "
         f"{choice['budget_seconds']} s",
     ]
@@ -107,6 +108,9 @@ def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
         if name in choice.get("skipped", {}):
             mark += f" skipped: {choice['skipped'][name]}"
         yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
+    for name, ways in choice.get("bindings", {}).items():
+        times = ", ".join(f"{w} {t['median'] / 1e3:.1f}" for w, t in ways.items() if w != "chosen")
+        yield f"         {name} in memory that moves: by {ways['chosen']} (us: {times})"
     errors = [abs(estimates[name] / found["median"] - 1) for name, found in timings.items()]
     if errors:
         yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"

@@ -1,10 +1,12 @@
 """Views share the right bytes, and a plan names every copy that they need."""
 
+import re
+
 import pytest
 
 from compiler.analysis.aliases import ViewPlan, plan_views
 from compiler.ir.context import parse_module
-from compiler.ir.dataflow import GraphOp
+from compiler.ir.dataflow import GraphOp, OperatorOp
 
 
 def plan(body: str, inputs: str = "%x: tensor<1x4xf32>", outputs: str = '"y"') -> ViewPlan:
@@ -165,3 +167,50 @@ def test_split_and_concat_behind_a_real_axis_are_kernels():
         "dataflow.yield %y : tensor<2x4xf32>"
     )
     assert not plan(body, "%x: tensor<2x4xf32>").views
+
+
+BLOCKED = ", #dataflow.channels<4>"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_view"),
+    [
+        ('"Identity" (%a) : (T<1x8x3x3>) -> T<1x8x3x3>', True),
+        ('"Identity" (%a) : (T<1x8x3x3>) -> P<1x8x3x3>', False),
+        ('"Reshape" (%a, %s) : (T<1x8x3x3>, tensor<2xi64>) -> P<8x9>', False),
+        ('"Concat" (%a, %a) {axis = 1 : i64} : (T<1x8x3x3>, T<1x8x3x3>) -> T<1x16x3x3>', True),
+        ('"Concat" (%a, %a) {axis = 1 : i64} : (T<1x8x3x3>, T<1x8x3x3>) -> P<1x16x3x3>', False),
+        ('"Slice" (%a, %b0, %b4, %s) : (T<1x8x3x3>, I, I, I) -> T<1x4x3x3>', True),
+        ('"Slice" (%a, %b2, %b6, %s) : (T<1x8x3x3>, I, I, I) -> T<1x4x3x3>', False),
+    ],
+)
+def test_views_keep_the_layout_and_cut_no_block(body: str, is_view: bool):
+    body = re.sub(r"T<(\S+?)>", rf"tensor<\1xf32{BLOCKED}>", body)
+    body = re.sub(r"P<(\S+?)>", r"tensor<\1xf32>", body).replace(" I", " tensor<1xi64>")
+    axes = "dense<[8, 9]> : tensor<2xi64>" if "Reshape" in body else "dense<1> : tensor<1xi64>"
+    result = body.rpartition("-> ")[2]
+    module = parse_module(f"""
+dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {{
+^bb0(%x: tensor<1xf32>):
+  %s = dataflow.constant {axes}
+  %b0 = dataflow.constant dense<0> : tensor<1xi64>
+  %b2 = dataflow.constant dense<2> : tensor<1xi64>
+  %b4 = dataflow.constant dense<4> : tensor<1xi64>
+  %b6 = dataflow.constant dense<6> : tensor<1xi64>
+  %a = dataflow.group "a" (%x) : (tensor<1xf32>) -> tensor<1x8x3x3xf32{BLOCKED}> {{
+  ^bb1(%p: tensor<1xf32>):
+    %q = dataflow.op "Relu" (%p) : (tensor<1xf32>) -> tensor<1x8x3x3xf32>
+    dataflow.yield %q : tensor<1x8x3x3xf32>
+  }}
+  %v = dataflow.op {body}
+  %y = dataflow.group "y" (%v) : ({result}) -> tensor<1xf32> {{
+  ^bb2(%p: {result.replace(BLOCKED, "")}):
+    %q = dataflow.op "Relu" (%p) : ({result.replace(BLOCKED, "")}) -> tensor<1xf32>
+    dataflow.yield %q : tensor<1xf32>
+  }}
+  dataflow.yield %y : tensor<1xf32>
+}}""")
+    (graph,) = module.ops
+    assert isinstance(graph, GraphOp)
+    (view,) = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
+    assert (view in plan_views(graph).views) == is_view

@@ -1,6 +1,7 @@
 """A model, kernels and a device with known times, so that choices can be foretold."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -64,13 +65,23 @@ def recorder() -> RecordingDriver:
     return RecordingDriver(Anything())
 
 
+def programmatic_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
+    """The same kernels, which wait themselves."""
+    return {
+        name: replace(k, launches=tuple(replace(x, programmatic=True) for x in k.launches))
+        for name, k in kernels(module).items()
+    }
+
+
 def timed(nanoseconds: Callable[[str, int], float]) -> Callable[[Executor], Callable[[], float]]:
     """In place of `timed_run`: runs for real, then tells the time of a mode on some streams."""
 
     def timed_run(executor: Executor) -> Callable[[], float]:
         def once() -> float:
             executor.run(executor.in_place("input"), outputs="device")
-            return nanoseconds(executor.settings.mode, executor.schedule.streams)
+            settings = executor.settings
+            mode = settings.mode + ("+pdl" if settings.pdl and settings.mode == "graph" else "")
+            return nanoseconds(mode, executor.schedule.streams)
 
         return once
 

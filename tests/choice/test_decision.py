@@ -68,6 +68,46 @@ def test_the_fastest_candidate_becomes_the_module(
     assert found["timings"].keys() == found["estimates"].keys()
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_early_launches_compete(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, early: bool, tmp_path: Path
+):
+    monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
+    takes(monkeypatch, lambda m, s: 1000.0 if (m == "graph+pdl") == early else 2000.0)
+    module = compiled(budget=0.3)
+    found = chosen(module)
+    assert {"graph/1/none", "graph+pdl/1/none", "graph+pdl/4/none"} <= found["timings"].keys()
+    assert found["chosen"].startswith("graph+pdl") == early
+    module.save(tmp_path / "built")
+    for each in (module, compiler.load(tmp_path / "built")):
+        executor: Any = each.executor()
+        assert executor.settings.pdl == found["pdl"]
+
+
+def test_how_buffers_are_bound_is_measured_and_kept(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def slow(executor: Any, inputs: Any, outputs: Any) -> float:
+        executor.run(inputs, outputs=outputs)
+        return {"copy": 10.0, "update": 20.0}[executor.bindings["x"]]
+
+    takes(monkeypatch, lambda mode, streams: 1000.0)
+    monkeypatch.setattr("compiler.backends.gpu.choose._wall_time", slow)
+    module = compiled(budget=1.0)
+    assert chosen(module)["bindings"]["x"]["chosen"] == "copy"
+    assert chosen(module)["bindings"]["x"]["update"]["median"] == 20
+    module.save(tmp_path / "built")
+    for each in (module, compiler.load(tmp_path / "built")):
+        executor: Any = each.executor()
+        assert executor.bindings["x"] == "copy"
+
+
+def test_early_launches_are_taken_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
+    assert not chosen(compiled(budget=0))["pdl"]
+    monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
+    assert chosen(compiled(budget=0))["pdl"]
+
+
 def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
     driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ):

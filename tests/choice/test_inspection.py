@@ -105,7 +105,10 @@ def test_the_cpu_has_no_choice_and_a_predicted_trace(
         (["report", "missing"], "missing"),
         (["trace", "missing.onnx", "-o", "x.json"], "missing.onnx"),
         (["compile", "m.onnx", "-o", "x", "--frozen"], "--profile"),
-        (["compile", "m.onnx", "-o", "x", "--frozen", "--profile", "no.json"], "m.onnx"),
+        (
+            ["compile", "m.onnx", "-o", "x", "--target", "cuda", "--frozen", "--profile", "n.json"],
+            "m.onnx",
+        ),
     ],
 )
 def test_bad_input_is_one_line(

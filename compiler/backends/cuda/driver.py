@@ -10,6 +10,26 @@ from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
 from compiler.errors import DeviceError
 
+SPIN = b"""
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry flowloom_spin(.param .u64 nanoseconds)
+{
+  .reg .u64 %r<4>;
+  .reg .pred %p;
+  ld.param.u64 %r0, [nanoseconds];
+  mov.u64 %r1, %globaltimer;
+again:
+  mov.u64 %r2, %globaltimer;
+  sub.u64 %r3, %r2, %r1;
+  setp.lt.u64 %p, %r3, %r0;
+  @%p bra again;
+  ret;
+}
+\0"""
+"""A kernel in PTX, which the driver compiles for any device."""
+
 
 @cache
 def bindings() -> Any:
@@ -94,7 +114,7 @@ class CudaCall:
 class CudaDriver:
     """One CUDA device, used through its primary context (as PyTorch and CuPy do)."""
 
-    language: Literal["cuda", "hip"] = "cuda"
+    language: Literal["cuda", "hip", "emu"] = "cuda"
 
     def __init__(self, ordinal: int = 0) -> None:
         cu = self._cu = bindings()
@@ -200,9 +220,18 @@ class CudaDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> CudaCall:
         """Prepare a launch whose parameters are device addresses."""
         return CudaCall(function, grid, block, shared_bytes, arguments)
+
+    def spin(self, nanoseconds: int) -> CudaCall:
+        """A launch of one thread that reads the device's clock until the time is over."""
+        return self.call(self._spin, (1, 1, 1), (1, 1, 1), 0, [nanoseconds])
+
+    @cached_property
+    def _spin(self) -> Handle:
+        return self.function(self.load_module(SPIN), "flowloom_spin")
 
     def free_memory(self) -> int:
         """Bytes of device memory that can still be allocated."""
@@ -238,6 +267,10 @@ class CudaDriver:
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
         """Queue writing one byte value."""
         check(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
+
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        """Queue writing one integer of 64 bits, which travels with the command."""
+        check(self._cu.cuStreamWriteValue64(stream, destination, value, 0))
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream, ordered with the legacy default stream or not."""
@@ -310,18 +343,34 @@ class CudaDriver:
         check(self._cu.cuGraphDestroy(graph))
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node."""
+        """Add a kernel node, with programmatic edges from the nodes `early`."""
         cu = self._cu
         params = cast(CudaCall, call).node
         node = check(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
+        if early:
+            edges, ends = (self._programmatic_edge,) * len(early), (node,) * len(early)
+            check(cu.cuGraphAddDependencies(graph, tuple(early), ends, edges, len(early)))
         if priority is not None:
             value = cu.CUkernelNodeAttrValue()
             value.priority = priority
             kind = cu.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_PRIORITY
             check(cu.cuGraphKernelNodeSetAttribute(node, kind, value))
         return node
+
+    @cached_property
+    def _programmatic_edge(self) -> Any:
+        edge = self._cu.CUgraphEdgeData()
+        kind = self._cu.CUgraphDependencyType
+        edge.type = kind.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC.value
+        edge.from_port = self._cu.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+        return edge
 
     def add_copy(
         self,

@@ -1,9 +1,9 @@
 """Where each input and output of one run lies, and how the schedule's launches get to it.
 
-A caller's device buffer is bound in one of two ways: its bytes are copied to or from the
-executor's own buffer (`copy`), or the few launches that touch it get its address (`update`).
-Host arrays travel through page-locked memory. A third way, kernels that read a pointer to a
-pointer, would be another `Binding`: a write of 8 bytes in place of the copy.
+A caller's device buffer is bound in one of three ways (PyGraph, 2025): its bytes are copied to or
+from the executor's own buffer (`copy`), the few launches that touch it get its address (`update`),
+or they read it from a pointer on the device, which is written before the run (`indirection`).
+Host arrays travel through page-locked memory.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
 
 Array = NDArray[Any]
-Binding = Literal["copy", "update"]
+Binding = Literal["copy", "update", "indirection"]
 Outputs = Mapping[str, Any] | Literal["numpy", "device"]
 
 DIRECT_ALIGNMENT = 16
@@ -183,7 +183,7 @@ class Binder:
 
     def _direct(self, allocation: Allocation, view: DeviceView) -> bool:
         aligned = view.address % DIRECT_ALIGNMENT == 0
-        return aligned and self.bindings[allocation.name] == "update" and view.nbytes > 0
+        return aligned and self.bindings[allocation.name] != "copy" and view.nbytes > 0
 
     def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""

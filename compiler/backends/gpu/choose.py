@@ -17,7 +17,7 @@ from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import Binding
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
-from compiler.backends.gpu.timing import Timing, time_all
+from compiler.backends.gpu.timing import WARM_UP, Timing, time_all
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 
@@ -102,16 +102,18 @@ def fill_inputs(executor: Executor) -> None:
 
 
 def measure_bindings(executor: Executor, seconds: float) -> dict[str, dict[str, Any]]:
-    """Time both ways to bind a buffer that moves, for each input and output, and set the faster.
+    """Time all ways to bind a buffer that moves, for each input and output, and set the fastest.
 
-    Returns the figures; nothing is measured where the executor has no choice.
+    Returns the figures; nothing is measured where the executor has no choice, and what is not
+    measured when time is over stays as it is.
     """
     fill_inputs(executor)
     inputs, outputs = executor.in_place("input"), executor.in_place("output")
     trials = [(inputs, name) for name in inputs] + [(outputs, name) for name in outputs]
     figures: dict[str, dict[str, Any]] = {}
+    end = perf_counter() + seconds
     for arrays, name in trials if executor.binds_freely else []:
-        if arrays[name].nbytes:
+        if arrays[name].nbytes and perf_counter() < end:
             share = seconds / len(trials)
             figures[name] = _measure_binding(executor, inputs, outputs, arrays, name, share)
     return figures
@@ -135,16 +137,16 @@ def _measure_binding(
     def once(binding: Binding) -> float:
         if executor.bindings[name] != binding:
             executor.bind_by(name, binding)
+            for _ in range(WARM_UP):
+                arrays[name] = next(turn)
+                _wall_time(executor, inputs, outputs)
         arrays[name] = next(turn)
         return _wall_time(executor, inputs, outputs)
 
-    ways: dict[str, Callable[[], float]] = {
-        "update": partial(once, "update"),
-        "copy": partial(once, "copy"),
-    }
+    ways: dict[str, Callable[[], float]] = {w: partial(once, w) for w in executor.ways(name)}
     timings = time_all(ways, seconds, perf_counter, keep=tuple(ways), samples=30)
     arrays[name] = own
-    chosen = "update" if timings["update"].median <= timings["copy"].median else "copy"
+    chosen = min(executor.ways(name), key=lambda way: timings[way].median)
     executor.bind_by(name, chosen)
     for address in moved:
         driver.free(address)

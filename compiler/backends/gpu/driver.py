@@ -63,7 +63,7 @@ class Call(Protocol):
 class Driver(Protocol):
     """One device and its primary context."""
 
-    language: Literal["cuda", "hip"]
+    language: Literal["cuda", "hip", "emu"]
     ordinal: int
     dlpack_device: tuple[int, int]
 
@@ -112,8 +112,16 @@ class Driver(Protocol):
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> Call:
-        """Prepare a launch whose parameters are device addresses."""
+        """Prepare a launch whose parameters are device addresses.
+
+        `extents` are the bytes that each leads to, for drivers that check accesses.
+        """
+        ...
+
+    def spin(self, nanoseconds: int) -> Call:
+        """A launch of one thread that touches no memory and takes some time."""
         ...
 
     def free_memory(self) -> int:
@@ -146,6 +154,10 @@ class Driver(Protocol):
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
         """Queue writing one byte value."""
+        ...
+
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        """Queue writing one integer of 64 bits to the device, for graphs launched after it."""
         ...
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
@@ -209,9 +221,14 @@ class Driver(Protocol):
         ...
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node."""
+        """Add a kernel node; it may start before the kernel nodes `early` end, and waits itself."""
         ...
 
     def add_copy(

@@ -10,8 +10,10 @@ from typing import Any, Literal, Protocol
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
 from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
 from compiler.backends.gpu.buffers import POISON, Buffers
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.kernels import Calls, Functions
+from compiler.backends.gpu.graph import GraphOptions
+from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.run import Run
@@ -51,7 +53,9 @@ class Settings:
 
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
-    `poison` fills arena and outputs with NaN before each run.
+    `poison` fills arena and outputs with NaN before each run. `pdl` (programmatic dependent launch)
+    lets kernels that wait themselves start while those before them in a graph still run. `delays`
+    is a seed of random delays before random tasks, for tests: they must change no result.
     """
 
     mode: Mode = "graph"
@@ -59,6 +63,8 @@ class Settings:
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     updates: int = 16
     poison: bool = False
+    pdl: bool = True
+    delays: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,13 @@ class Executor:
         self._fence = self._driver.create_event()
         self._variants: dict[frozenset[int], _Variant] = {}
         self._binder = Binder(self._driver, schedule, self._buffers, self._bindings())
+        self._indirect: set[int] = set()
         self._runs = 0
         self._foreign: tuple[int, Handle] | None = None
         self._last: tuple[Handle, Handle] | None = None
         self._pending: Run | None = None
         self._ready: tuple[Placement, Runner] | None = None
+        self._redirect()
 
     def _bindings(self) -> dict[str, Binding]:
         """How each input and output is bound: as set, else by how many nodes an update touches."""
@@ -116,7 +124,40 @@ class Executor:
             return "copy" if self.settings.children else "update"
         touched = len(self._calls.touching(index))
         by_rule: Binding = "update" if touched <= self.settings.updates else "copy"
-        return self.settings.bindings.get(name, by_rule)
+        return self._checked(name, self.settings.bindings.get(name, by_rule))
+
+    def ways(self, name: str) -> tuple[Binding, ...]:
+        """The ways in which a device buffer given as an input or output can be bound."""
+        kinds = self._plan.schedule.allocations
+        index = next(i for i in self._at if kinds[i].name == name)
+        found = has_indirect_entries(self._plan.schedule, self._program.functions, index)
+        return ("update", "copy", "indirection") if found else ("update", "copy")
+
+    def _checked(self, name: str, binding: Binding) -> Binding:
+        if binding not in self.ways(name):
+            raise DeviceError(
+                f"{name!r} cannot be bound by {binding!r}, only by {', '.join(self.ways(name))}"
+            )
+        return binding
+
+    def _redirect(self) -> None:
+        """Let the launches that touch buffers bound by indirection read pointers to them."""
+        kinds, bindings = self._plan.schedule.allocations, self._binder.bindings
+        wanted = {i for i in self._at if bindings[kinds[i].name] == "indirection"}
+        if wanted != self._indirect:
+            self._synchronize()
+            self._close_variants()
+            self._calls.close()
+            functions, addresses = self._program.functions, self._buffers.addresses
+            schedule, self._indirect = self._plan.schedule, wanted
+            self._calls = Calls(self._driver, schedule, functions, addresses, wanted)
+            self._at = {index: addresses[index] for index in self._at}
+
+    def _close_variants(self) -> None:
+        for variant in self._variants.values():
+            variant.runner.close()
+        self._variants.clear()
+        self._ready = None
 
     @property
     def bindings(self) -> Mapping[str, Binding]:
@@ -131,7 +172,9 @@ class Executor:
     def bind_by(self, name: str, binding: Binding) -> None:
         """Change how an input or output is bound, from the next run on."""
         with self._lock:
-            self._binder.set_binding(name, binding)
+            self._driver.make_current()
+            self._binder.set_binding(name, self._checked(name, binding))
+            self._redirect()
 
     @property
     def driver(self) -> Driver:
@@ -237,7 +280,8 @@ class Executor:
         """The runner for where this run's arrays lie, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
-                self._calls.move(index, address)
+                for place, value in self._calls.move(index, address):
+                    self._driver.write(place, value, stream)
                 self._at[index] = address
         variant = self._variants.get(frozenset(placement.staged))
         if variant is None:
@@ -261,7 +305,8 @@ class Executor:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
-        common = self._driver, self._plan, self._calls, stream, inputs, outputs
+        options = GraphOptions(Delays(self._driver, self.settings.delays), self.settings.pdl)
+        common = self._driver, self._plan, self._calls, options, stream, inputs, outputs
         if self.settings.mode == "graph":
             return GraphRunner(*common, children=self.settings.children)
         return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
@@ -286,8 +331,8 @@ class Executor:
             self._driver.make_current()
             self._settle()
             self._synchronize()
-            for variant in self._variants.values():
-                variant.runner.close()
+            self._close_variants()
+            self._calls.close()
             for event in (*self._events, self._fence):
                 self._driver.destroy_event(event)
             self._driver.destroy_stream(self._stream)

@@ -1,8 +1,9 @@
 """A schedule, or a part of one, as an explicit graph: nodes added one by one, nothing captured."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
@@ -19,17 +20,32 @@ class Transfer:
     nbytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """What a graph has besides its tasks.
+
+    With `pdl` (programmatic dependent launch), a kernel that waits itself may start before the
+    kernels that it follows have ended. `delays` are added before tasks.
+    """
+
+    delays: Delays
+    pdl: bool = True
+
+
 class GraphBuilder:
     """Adds tasks, copies and child graphs to a new graph, and remembers their nodes.
 
-    `nodes` maps each call to its kernel node; calls inside child graphs have none.
+    `nodes` maps each call to its kernel node; calls inside child graphs have none. Implied edges
+    are left out, also where kernels start early: a kernel ends after its own wait, so its end
+    implies the end of all that it follows.
     """
 
-    def __init__(self, driver: Driver, plan: Plan, calls: Calls) -> None:
-        self._driver, self._plan, self._calls = driver, plan, calls
+    def __init__(self, driver: Driver, plan: Plan, calls: Calls, options: GraphOptions) -> None:
+        self._driver, self._plan, self._calls, self._options = driver, plan, calls, options
         self.graph = driver.create_graph()
         self.nodes: dict[int, Handle] = {}
         self._last: dict[int, Handle] = {}
+        self._kernels: set[int] = set()
         self._entries: dict[int, list[Handle]] = {}
 
     def add_copies_in(self, transfers: Iterable[Transfer]) -> None:
@@ -54,35 +70,56 @@ class GraphBuilder:
 
     def add_task(self, task: int) -> None:
         """Add a task's launches as a chain, after its predecessors that are in this graph."""
-        after = self._before(task)
+        others, kernels = self._before(task)
+        delay = self._options.delays.before(task)
+        if delay is not None:
+            late = self._driver.add_call(self.graph, (*others, *kernels), delay)
+            others = (*others, late)
         for index in self._calls.of_task[task]:
-            call, priority = self._calls.calls[index], self._plan.priorities[task]
-            self.nodes[index] = self._driver.add_call(self.graph, after, call, priority)
-            after = (self.nodes[index],)
-        if not self._calls.of_task[task]:
-            after = (self._driver.add_empty(self.graph, after),)
-        self._last[task] = after[0]
+            self.nodes[index] = self._add_call(task, index, others, kernels)
+            others, kernels = (), (self.nodes[index],)
+        if self._calls.of_task[task]:
+            self._kernels.add(task)
+            self._last[task] = kernels[0]
+        else:
+            self._last[task] = self._driver.add_empty(self.graph, (*others, *kernels))
+
+    def _add_call(
+        self, task: int, index: int, others: Sequence[Handle], kernels: Sequence[Handle]
+    ) -> Handle:
+        """A kernel node after kernel nodes and others, of which only kernels may still run."""
+        early = kernels if self._options.pdl and self._calls.programmatic[index] else ()
+        after = others if early else (*others, *kernels)
+        call, priority = self._calls.calls[index], self._plan.priorities[task]
+        return self._driver.add_call(self.graph, after, call, priority, early)
 
     def add_unit(self, unit: Unit) -> None:
         """Add several tasks as one child graph, or a single task as itself."""
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
             return
-        child = GraphBuilder(self._driver, self._plan, self._calls)
+        child = GraphBuilder(self._driver, self._plan, self._calls, self._options)
         for task in unit.tasks:
             child.add_task(task)
         inside = set(unit.tasks)
         after = self._distinct(
-            node for task in unit.tasks for node in self._before(task, without=inside)
+            node
+            for task in unit.tasks
+            for nodes in self._before(task, without=inside)
+            for node in nodes
         )
         node = self._driver.add_child(self.graph, after, child.graph)
         self._driver.destroy_graph(child.graph)
         self._last |= dict.fromkeys(unit.tasks, node)
 
-    def _before(self, task: int, without: Iterable[int] = ()) -> Sequence[Handle]:
-        others = [other for other in self._plan.before[task] if other not in set(without)]
-        tasks = (self._last[other] for other in others if other in self._last)
-        return self._distinct((*self._entries.get(task, ()), *tasks))
+    def _before(
+        self, task: int, without: Set[int] = frozenset()
+    ) -> tuple[Sequence[Handle], Sequence[Handle]]:
+        """The nodes that a task follows: copies, child graphs and empty nodes; kernel nodes."""
+        earlier = [t for t in self._plan.before[task] if t in self._last and t not in without]
+        kernels = [self._last[other] for other in earlier if other in self._kernels]
+        others = [self._last[other] for other in earlier if other not in self._kernels]
+        return self._distinct((*self._entries.get(task, ()), *others)), self._distinct(kernels)
 
     @staticmethod
     def _distinct(nodes: Iterable[Handle]) -> tuple[Handle, ...]:
@@ -122,6 +159,7 @@ def whole_graph(
     driver: Driver,
     plan: Plan,
     calls: Calls,
+    options: GraphOptions,
     *,
     copies_in: Iterable[Transfer] = (),
     copies_out: Iterable[Transfer] = (),
@@ -131,7 +169,7 @@ def whole_graph(
 
     With `children`, each sub-flow is a child graph.
     """
-    builder = GraphBuilder(driver, plan, calls)
+    builder = GraphBuilder(driver, plan, calls, options)
     builder.add_copies_in(copies_in)
     if children:
         for unit in subflows(plan.schedule):
@@ -143,9 +181,11 @@ def whole_graph(
     return builder
 
 
-def unit_graph(driver: Driver, plan: Plan, calls: Calls, unit: Unit) -> GraphBuilder:
+def unit_graph(
+    driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Unit
+) -> GraphBuilder:
     """The graph of one unit: what it waits for outside is left to its stream and events."""
-    builder = GraphBuilder(driver, plan, calls)
+    builder = GraphBuilder(driver, plan, calls, options)
     for task in unit.tasks:
         builder.add_task(task)
     return builder

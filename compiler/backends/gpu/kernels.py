@@ -1,19 +1,26 @@
 """Compiled kernels on a device, and the launches of one executor's schedule with its addresses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import KernelSpec, Launch, Schedule, Task
+from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 
+POINTER_BYTES = 8
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that every function may use without asking."""
 
 
 class Functions:
-    """The functions of every kernel that a schedule launches, loaded once for a device."""
+    """The functions of every kernel that a schedule launches, loaded once for a device.
+
+    `indirect` holds, for each launch of `of`, its second entry point, or None.
+    """
 
     def __init__(
         self, driver: Driver, schedule: Schedule, kernels: Mapping[str, KernelSpec]
@@ -21,12 +28,13 @@ class Functions:
         self._driver = driver
         self._modules: list[Handle] = []
         self.of: dict[str, tuple[tuple[Handle, Launch], ...]] = {}
+        self.indirect: dict[str, tuple[Handle | None, ...]] = {}
         for name in dict.fromkeys(task.kernel for task in schedule.tasks):
             if name not in kernels:
                 raise KernelError(f"the kernel {name!r} is missing: compile the model again")
-            self.of[name] = self._load(kernels[name])
+            self._load(kernels[name])
 
-    def _load(self, kernel: KernelSpec) -> tuple[tuple[Handle, Launch], ...]:
+    def _load(self, kernel: KernelSpec) -> None:
         if kernel.language != self._driver.language:
             raise DeviceError(
                 f"kernel {kernel.name!r} is {kernel.language} code, this device runs "
@@ -35,7 +43,12 @@ class Functions:
         try:
             module = self._driver.load_module(kernel.code)
             self._modules.append(module)
-            return tuple((self._function(module, launch), launch) for launch in kernel.launches)
+            launches = kernel.launches
+            self.of[kernel.name] = tuple((self._function(module, x), x) for x in launches)
+            self.indirect[kernel.name] = tuple(
+                self._function(module, replace(x, symbol=x.indirect)) if x.indirect else None
+                for x in launches
+            )
         except DeviceError as error:
             raise DeviceError(f"kernel {kernel.name!r}: {error}") from error
 
@@ -76,45 +89,130 @@ class Site:
     offset: int
 
 
+Place = tuple[int, int]
+"""An allocation and an offset in it."""
+
+
+class Pointers:
+    """Pointers on the device, one for each place; `of` says where each lies."""
+
+    def __init__(self, driver: Driver, addresses: Sequence[int], places: Iterable[Place]) -> None:
+        self._driver, distinct = driver, list(dict.fromkeys(places))
+        need = POINTER_BYTES * len(distinct)
+        self._block = reserve(driver, need, "pointers to inputs and outputs") if need else 0
+        self.of = {
+            place: self._block + POINTER_BYTES * number for number, place in enumerate(distinct)
+        }
+        values = [addresses[allocation] + offset for allocation, offset in distinct]
+        if need:
+            upload(driver, [(self._block, as_bytes(np.array(values, np.uint64)))])
+
+    def of_buffer(self, allocation: int, address: int) -> list[tuple[int, int]]:
+        """Where the pointers into an allocation lie, and their values when it is at an address."""
+        here = [place for place in self.of if place[0] == allocation]
+        return [(self.of[place], address + place[1]) for place in here]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._block:
+            self._driver.free(self._block)
+        self._block = 0
+
+
 class Calls:
     """The launches of a schedule with the addresses of one executor, in schedule order.
 
-    `of_task` holds the indices of each task's calls; `sites` where each input and output appears.
+    `of_task` holds the indices of each task's calls, `programmatic` whether each call waits itself
+    for what it follows; `sites` where each input and output appears. Launches that touch an
+    `indirect` allocation get pointers to pointers instead, and so are no sites.
     """
 
     def __init__(
-        self, driver: Driver, schedule: Schedule, functions: Functions, addresses: Sequence[int]
+        self,
+        driver: Driver,
+        schedule: Schedule,
+        functions: Functions,
+        addresses: Sequence[int],
+        indirect: Set[int] = frozenset(),
     ) -> None:
+        self._driver, self._addresses, self._indirect = driver, addresses, indirect
         self.calls: list[Call] = []
+        self.programmatic: list[bool] = []
         self.of_task: list[tuple[int, ...]] = []
         self.sites: dict[int, list[Site]] = {
             index: []
             for index, allocation in enumerate(schedule.allocations)
             if allocation.kind in ("input", "output")
         }
+        self._pointers = Pointers(driver, addresses, self._places(schedule, functions))
         for task in schedule.tasks:
-            added = [self._add(driver, task, f, a, addresses) for f, a in functions.of[task.kernel]]
+            entries = zip(functions.of[task.kernel], functions.indirect[task.kernel], strict=True)
+            added = [self._add(task, launch, f, second) for (f, launch), second in entries]
             self.of_task.append(tuple(added))
 
-    def _add(
-        self, driver: Driver, task: Task, function: Handle, launch: Launch, addresses: Sequence[int]
-    ) -> int:
-        buffers = task.reads + task.writes
-        views = [buffers[index] for index in launch.args]
-        index = len(self.calls)
-        for argument, view in enumerate(views):
-            if view.allocation in self.sites:
-                self.sites[view.allocation].append(Site(index, argument, view.offset))
-        arguments = [addresses[view.allocation] + view.offset for view in views]
-        call = driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
-        self.calls.append(call)
+    def _places(self, schedule: Schedule, functions: Functions) -> list[Place]:
+        """The places whose pointers indirect launches read."""
+        return [
+            (view.allocation, view.offset)
+            for task in schedule.tasks
+            for second, (_, launch) in zip(
+                functions.indirect[task.kernel], functions.of[task.kernel], strict=True
+            )
+            if self._is_indirect(second, arguments_of(task, launch))
+            for view in arguments_of(task, launch)
+        ]
+
+    def _is_indirect(self, second: Handle | None, views: Sequence[View]) -> bool:
+        return second is not None and any(view.allocation in self._indirect for view in views)
+
+    def _add(self, task: Task, launch: Launch, function: Handle, second: Handle | None) -> int:
+        views, index = arguments_of(task, launch), len(self.calls)
+        if self._is_indirect(second, views):
+            function = second
+            arguments = [self._pointers.of[view.allocation, view.offset] for view in views]
+            extents = [POINTER_BYTES] * len(views)
+        else:
+            arguments = [self._addresses[view.allocation] + view.offset for view in views]
+            extents = [view.nbytes for view in views]
+            for argument, view in enumerate(views):
+                if view.allocation in self.sites:
+                    self.sites[view.allocation].append(Site(index, argument, view.offset))
+        shape = launch.grid, launch.block, launch.shared_bytes
+        self.calls.append(self._driver.call(function, *shape, arguments, extents))
+        self.programmatic.append(launch.programmatic)
         return index
 
     def touching(self, allocation: int) -> tuple[int, ...]:
         """The calls that an input or output is an argument of."""
         return tuple(dict.fromkeys(site.call for site in self.sites[allocation]))
 
-    def move(self, allocation: int, address: int) -> None:
-        """Let every call that touches an input or output use this address."""
+    def move(self, allocation: int, address: int) -> list[tuple[int, int]]:
+        """Let every call that touches an input or output use this address.
+
+        Returns the pointers to write before the next run: where each is, and its value.
+        """
         for site in self.sites[allocation]:
             self.calls[site.call].set_argument(site.argument, address + site.offset)
+        return self._pointers.of_buffer(allocation, address)
+
+    def close(self) -> None:
+        """Give the pointers' memory back."""
+        self._pointers.close()
+
+
+def arguments_of(task: Task, launch: Launch) -> list[View]:
+    """The buffers that a launch of a task gets, in order."""
+    buffers = task.reads + task.writes
+    return [buffers[index] for index in launch.args]
+
+
+def has_indirect_entries(schedule: Schedule, functions: Functions, allocation: int) -> bool:
+    """Whether every launch that touches an allocation has a second entry point."""
+    return all(
+        second is not None
+        for task in schedule.tasks
+        for second, (_, launch) in zip(
+            functions.indirect[task.kernel], functions.of[task.kernel], strict=True
+        )
+        if any(view.allocation == allocation for view in arguments_of(task, launch))
+    )

@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
-from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.graph import ExecutableGraph, Transfer, unit_graph, whole_graph
+from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.graph import (
+    ExecutableGraph,
+    GraphOptions,
+    Transfer,
+    unit_graph,
+    whole_graph,
+)
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.plan import Plan
 
@@ -25,6 +31,7 @@ class GraphRunner:
         driver: Driver,
         plan: Plan,
         calls: Calls,
+        options: GraphOptions,
         stream: Handle,
         copies_in: Sequence[Transfer] = (),
         copies_out: Sequence[Transfer] = (),
@@ -33,7 +40,13 @@ class GraphRunner:
     ) -> None:
         self._driver, self._calls = driver, calls
         builder = whole_graph(
-            driver, plan, calls, copies_in=copies_in, copies_out=copies_out, children=children
+            driver,
+            plan,
+            calls,
+            options,
+            copies_in=copies_in,
+            copies_out=copies_out,
+            children=children,
         )
         self._graph = ExecutableGraph.of(driver, builder, stream)
 
@@ -62,13 +75,14 @@ class StreamRunner:
         driver: Driver,
         plan: Plan,
         calls: Calls,
+        options: GraphOptions,
         stream: Handle,
         copies_in: Sequence[Transfer] = (),
         copies_out: Sequence[Transfer] = (),
         *,
         graphs: bool = False,
     ) -> None:
-        self._driver, self._calls = driver, calls
+        self._driver, self._calls, self._options = driver, calls, options
         self._units = subflows(plan.schedule) if graphs else single_tasks(plan.schedule)
         self._copies_in, self._copies_out = copies_in, copies_out
         self._streams = {
@@ -85,7 +99,7 @@ class StreamRunner:
     def _build_graphs(self, plan: Plan, stream: Handle) -> None:
         for index, unit in enumerate(self._units):
             if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
-                builder = unit_graph(self._driver, plan, self._calls, unit)
+                builder = unit_graph(self._driver, plan, self._calls, self._options, unit)
                 self._graphs[index] = ExecutableGraph.of(self._driver, builder, stream)
 
     def _awaited(self) -> set[int]:
@@ -141,9 +155,11 @@ class StreamRunner:
     def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
         if index in self._graphs:
             return [(self._driver.launch_graph, (self._graphs[index].executable, stream))]
-        calls = (
-            self._calls.calls[call] for task in unit.tasks for call in self._calls.of_task[task]
-        )
+        calls: list[Call] = []
+        for task in unit.tasks:
+            delay = self._options.delays.before(task)
+            calls += [] if delay is None else [delay]
+            calls += [self._calls.calls[index] for index in self._calls.of_task[task]]
         return [(self._driver.launch, (call, stream)) for call in calls]
 
     def close(self) -> None:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.backends.gpu.choose import fill_inputs
+from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.dependencies import Unit
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import Executor, Program, Runner, Settings
+from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.runners import Command, StreamRunner
 
@@ -60,7 +62,8 @@ class TimedExecutor(Executor):
 
     def _make(self, staged: frozenset[int], stream: Handle) -> Runner:
         assert not staged, "a timed run works on the executor's own buffers"
-        self._timed = TimedRunner(self._driver, self._plan, self._calls, stream)
+        options = GraphOptions(Delays(self._driver, None))
+        self._timed = TimedRunner(self._driver, self._plan, self._calls, options, stream)
         return self._timed
 
     def spans(self) -> list[Span]:

@@ -24,25 +24,6 @@ __device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, C
 template <class P>
 using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
-// Loads column `q` of all pieces from a line of a warp's tile of B.
-template <class P>
-__device__ __forceinline__ void load_columns(float (&to)[Tiles<P>::NT], const float* line, int q) {
-  using T = Tiles<P>;
-#pragma unroll
-  for (int j = 0; j < T::NT; j += T::V) {
-    const float* from = line + j * 8 + q * T::V;
-    if constexpr (T::V == 4) {
-      const float4 four = *(const float4*)from;
-      to[j] = four.x, to[j + 1] = four.y, to[j + 2] = four.z, to[j + 3] = four.w;
-    } else if constexpr (T::V == 2) {
-      const float2 pair = *(const float2*)from;
-      to[j] = pair.x, to[j + 1] = pair.y;
-    } else {
-      to[j] = *from;
-    }
-  }
-}
-
 // Four k of column `q` of piece `j`, from `k` on.
 template <class P>
 __device__ __forceinline__ void load_four(float (&to)[4], const int4* b, int j, int q, int k) {
@@ -121,11 +102,22 @@ struct Fragments {
       }
     } else {
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        float row[T::NT];
-        load_columns<P>(row, (const float*)right + ((chunk + s) * 4 + lane % 4) * T::LINE, lane / 4);
+      for (int s = 0; s < 2; s++)
+        load_columns((const float*)right + ((chunk + s) * 4 + lane % 4) * T::LINE + lane / 4 * T::V, part, s);
+    }
+  }
+
+  // Loads this thread's column of all pieces from a line of a warp's tile of B.
+  __device__ __forceinline__ void load_columns(const float* line, int part, int s) {
 #pragma unroll
-        for (int j = 0; j < T::NT; j++) b[j][part][s] = __float_as_uint(row[j]);
+    for (int j = 0; j < T::NT; j += T::V) {
+      if constexpr (T::V == 4) {
+        const int4 four = *(const int4*)(line + j * 8);
+        b[j][part][s] = four.x, b[j + 1][part][s] = four.y, b[j + 2][part][s] = four.z, b[j + 3][part][s] = four.w;
+      } else {
+        static_assert(T::V == 2);
+        const int2 pair = *(const int2*)(line + j * 8);
+        b[j][part][s] = pair.x, b[j + 1][part][s] = pair.y;
       }
     }
   }

@@ -101,9 +101,10 @@ def check_resources(
     """The resources of the launched kernels; raises KernelError for one that cannot run."""
     found = read_resources(cubin)
     for launch in launches:
-        if launch.symbol not in found:
-            raise KernelError(f"the cubin has no kernel {launch.symbol}")
-        _check(launch, found[launch.symbol], target)
+        for symbol in filter(None, (launch.symbol, launch.indirect)):
+            if symbol not in found:
+                raise KernelError(f"the cubin has no kernel {symbol}")
+            _check(launch, found[symbol], target)
     return found
 
 

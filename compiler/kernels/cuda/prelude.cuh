@@ -12,6 +12,16 @@ typedef unsigned long long uint64_t;
 #else
 #include <cstdint>
 #endif
+
+// Waits until the launches before have ended and their writes are seen. Those that follow may start
+// when all blocks are about to end: to let them start at once cost one-stream graphs 3 to 11 %.
+// Without programmatic dependent launch (before sm_90, or by plain edges) it does nothing.
+__device__ __forceinline__ void begin_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #define uchar unsigned char
 #define ushort unsigned short
 #define uint unsigned int

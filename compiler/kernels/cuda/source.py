@@ -1,6 +1,7 @@
-"""CUDA text of device functions, free of headers."""
+"""CUDA text of device functions; of headers it includes only those of this package."""
 
 import re
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -26,6 +27,9 @@ _DEVICE_PASSES = [
 
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
 """Functions of prelude.cuh that stand for LLVM's."""
+
+_KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
+"""The definition of a kernel up to its body."""
 
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
@@ -55,7 +59,12 @@ def _portable(function: PrimFunc) -> PrimFunc:
 
 
 def complete_text(text: str) -> str:
-    """Kernels with everything they use before them: types, functions and tables."""
+    """Kernels with everything they use before them, and `begin_launch` as their first statement.
+
+    Text that calls `begin_launch` itself is left as it is: it knows a better place.
+    """
+    if "begin_launch(" not in text:
+        text = _KERNEL_HEAD.sub(r"\g<0>\n  begin_launch();", text)
     parts = [header("prelude")]
     for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
         if re.search(rf"\b{kind}\b", text):
@@ -89,5 +98,15 @@ def literal(value: numpy.generic) -> str:
 
 
 def header(name: str) -> str:
-    """The text of one of this package's CUDA headers."""
-    return (resources.files(__package__) / f"{name}.cuh").read_text()
+    """The line that includes one of this package's CUDA headers.
+
+    Another platform compiles the same kernels with headers of its own in the place of some.
+    """
+    return f'#include "{name}.cuh"'
+
+
+@cache
+def headers() -> dict[str, str]:
+    """The text of every CUDA header of this package, by file name."""
+    files = resources.files(__package__).iterdir()
+    return {file.name: file.read_text() for file in files if file.name.endswith(".cuh")}

@@ -1,8 +1,10 @@
 """What follows a contraction in its group, as a CUDA function that stores one element's results."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import tvm_ffi
@@ -78,7 +80,8 @@ def store_function(
         statement = _store_image(around, place, value)
     parts = _parts(around, group, statement, place, block) if block else {}
     statement = _by_element(statement, list(parts)) if parts else statement
-    return _function(f"{group.name}_store", around, statement, [*place, value], parts, target)
+    name, scalars = f"{group.name}_store", [*place, value]
+    return device_function(name, around, statement, scalars, target, parts=parts)
 
 
 def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
@@ -167,27 +170,63 @@ def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
     return tvm_ffi.structural_mutate(statement, ((TensorLoad, mutate), (BufferStore, mutate)))
 
 
-def _function(
+def value_function(
+    name: str, around: Surroundings, value: Any, scalars: list[Var], target: CudaTarget
+) -> StoreFunction:
+    """A float that depends on a group's buffers and some scalars as a device function.
+
+    Its first argument is where the float goes; `arguments` leave that out.
+    """
+    result = tirx.decl_buffer((1,), "float32", name="result")
+    statement = BufferStore(result, value, [0])
+    return device_function(name, around, statement, scalars, target, [result])
+
+
+def device_function(
     name: str,
     around: Surroundings,
     statement: Stmt,
     scalars: list[Var],
-    parts: dict[Var, Part],
     target: CudaTarget,
+    results: Sequence[Var] = (),
+    parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:
-    used = [buffer for buffer in buffers_of(statement) if buffer in around.buffers]
-    pointers = [Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
-    declared = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
+    """A statement on buffers of a group and some scalars; its `results` come first."""
+    used = [found for found in buffers_of(statement) if found in around.buffers]
+    passed = [*results, *used]
+    pointers = [
+        Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
+    ]
+    declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
     function = PrimFunc([*pointers, *scalars], SeqStmt([*declared, statement]))
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
-    numbers = [around.buffers.index(buffer) for buffer in used]
+    numbers = [around.buffers.index(found) for found in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)
+
+
+def value_struct(name: str, function: StoreFunction, scalars: str) -> str:
+    """A struct of a value function's buffers that gives its value; `scalars` are C parameters."""
+    names = [f"buffer{i}" for i in range(len(function.types))]
+    passed = ", ".join(["&result", *names, *(part.split()[-1] for part in scalars.split(","))])
+    return "\n".join(
+        [
+            f"struct {name} {{",
+            *(f"  {kind}* {own};" for kind, own in zip(function.types, names, strict=True)),
+            f"  __device__ __forceinline__ float operator()({scalars}) const {{",
+            "    float result;",
+            f"    {function.name}({passed});",
+            "    return result;",
+            "  }",
+            "};",
+            "",
+        ]
+    )
 
 
 def c_type(dtype: str) -> str:
@@ -198,5 +237,5 @@ def c_type(dtype: str) -> str:
         "float16": "half",
         "bfloat16": "nv_bfloat16",
     }
-    special |= {"bool": "signed char", "int32": "int", "int64": "int64_t", "int8": "signed char"}
+    special |= {"bool": "bool", "int32": "int", "int64": "int64_t", "int8": "signed char"}
     return special.get(dtype, f"{dtype}_t")

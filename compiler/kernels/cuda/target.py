@@ -34,6 +34,11 @@ class CudaTarget:
         return int(self.arch.removeprefix("sm_"))
 
     @property
+    def programmatic(self) -> bool:
+        """Whether a kernel can be launched before those it waits for have ended."""
+        return self.capability >= 90
+
+    @property
     def compiler_arch(self) -> str:
         """What the compiler is told: sm_90 with its architecture-specific instructions."""
         return "sm_90a" if self.arch == "sm_90" else self.arch

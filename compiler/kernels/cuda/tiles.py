@@ -43,30 +43,33 @@ TABLE_DEPTH = 1024
 WARPS, REGISTERS = 64, 65536
 """Warps and registers of a processor."""
 
-START_US, WAVE_US, SHARE_US = 0.95, 0.39, 0.42
+START_US, WAVE_US, SHARE_US = 0.51, 0.61, 0.59
 """Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
 
-CLUSTER_US, MEMBER_US = 0.77, 0.35
+CLUSTER_US, MEMBER_US = 0.89, 0.43
 """Adding shares within a cluster, and for each of its blocks."""
 
-STEP_US, WARP_US = 0.093, 0.0085
+STEP_US, WARP_US = 0.086, 0.0047
 """What a step takes at least, and for each warp that waits at its barrier."""
 
-RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.3e6, "bf16": 1.3e6}
+RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.2e6, "bf16": 1.2e6}
 """Multiply-adds a microsecond of one processor when operands are in shared memory."""
 
-FRAGMENT_BYTES, LINE_ELEMENTS = 1.3e6, 0.2e6
+FRAGMENT_BYTES, LINE_ELEMENTS = 0.16e6, 0.33e6
 """Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
 that it copies there one by one."""
 
-CACHE_BYTES, REUSE = 4.2e6, 0.72
+SCATTERED_CHUNKS = 1.8e3
+"""Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
+
+CACHE_BYTES, REUSE = 4.2e6, 0.76
 """Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
 they do, since taps overlap in the first level."""
 
-RESULT_BYTES = 9.9e3
+RESULT_BYTES = 12.3e3
 """Bytes of results a microsecond that one processor stores."""
 
-SHARES_BYTES = 7.6e6
+SHARES_BYTES = 5.7e6
 """Bytes a microsecond that shares of a second launch take."""
 
 
@@ -197,6 +200,10 @@ def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
     if problem.form is Form.LINES and not problem.contiguous:
         return max(products, loaded, problem.step * tile.columns / LINE_ELEMENTS)
+    gather = problem.gather
+    if problem.form is Form.BLOCKS and gather.taps > 1 and gather.channels % problem.step:
+        chunks = tile.columns * STEP_BYTES / 16
+        return max(products, loaded, chunks / SCATTERED_CHUNKS)
     return max(products, loaded)
 
 

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import te, tirx
 from tvm.ir import Call, Var
 from tvm.tirx import Stmt
+from tvm.tirx.stmt import AllocBuffer
 
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.layout import stored_index
@@ -22,19 +23,25 @@ _ROW, _COLUMN = variable("row"), variable("column")
 
 
 class Surroundings:
-    """The group around one anchor, whose first result is a float32 tensor.
+    """The group around one anchor, whose first result is a float32 tensor, or without one.
 
-    `buffers` are the kernel's parameters, each flat: the reads, then the writes.
+    `buffers` are the kernel's parameters, each flat: the reads, then the writes. `known` are
+    tensors whose element at the place that is computed is already in a buffer of one element.
     """
 
-    def __init__(self, group: Group, anchor: Operator):
+    def __init__(self, group: Group, anchor: Operator | None):
         emitter = Emitter(group)
-        emitter.lower_before(anchor)
-        self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
-        self.shape = group.values[anchor.outputs[0]].shape
+        self.known: list[tuple[te.Tensor, Var]] = []
+        self.shape, self.operands = group.writes[0].shape, []
+        if anchor is not None:
+            emitter.lower_before(anchor)
+            self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
+            self.shape = group.values[anchor.outputs[0]].shape
         self.sum = te.placeholder(self.shape, "float32", name="anchor")
-        emitter.values[anchor.outputs[0]] = self.sum
+        if anchor is not None:
+            emitter.values[anchor.outputs[0]] = self.sum
         self.results = emitter.lower_all()
+        self.values = emitter.values
         self.placeholders = emitter.placeholders
         self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
         self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
@@ -88,6 +95,18 @@ class Surroundings:
         present = len(self.operands) > 2 and self.operands[2] is not None
         return self.operand(2, indices) if present else None
 
+    def result(self, value: Any, indices: Sequence[Any]) -> Any:
+        """The element of the first result that follows from an element of the anchor's."""
+        return self._value(self.results[0], indices, value, None)
+
+    def keep(self, tensor: te.Tensor, indices: Sequence[Any]) -> list[Stmt]:
+        """Compute an element once, for all that use it."""
+        name = f"kept{len(self.known)}"
+        register = tirx.decl_buffer((1,), str(tensor.dtype), name=name, scope="local")
+        value = self._value(tensor, indices, None, None)
+        self.known.append((tensor, register))
+        return [AllocBuffer(register), tirx.BufferStore(register, value, [0])]
+
     def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
         """Store the element of every result that follows from an element of the anchor's."""
         return self._store(value, list(indices), None)
@@ -103,8 +122,7 @@ class Surroundings:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
         zero = tirx.const(0, "int32")
-        lead = [zero] * (len(self.shape) - 2)
-        statement = self.store_flat(tirx.const(0.0, "float32"), lead, zero)
+        statement = self.store_flat(tirx.const(0.0, "float32"), [zero, zero], zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):
@@ -136,6 +154,9 @@ class Surroundings:
     def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
         if tensor.same_as(self.sum):
             return value
+        for known, register in self.known:
+            if tensor.same_as(known):
+                return tirx.BufferLoad(register, [0])
         for read, placeholder in zip(self.reads, self.placeholders, strict=True):
             if tensor.same_as(placeholder):
                 shape = [int(extent) for extent in tensor.shape]

@@ -102,6 +102,7 @@ def test_every_name_used_of_the_bindings_exists():
     text = Path(driver.__file__).read_text()
     used = set(re.findall(r"\b(?:cu|self\._cu|library|bindings\(\))\.(\w+)", text))
     assert {"cuGraphAddKernelNode", "CUDA_MEMCPY3D", "cuGraphExecKernelNodeSetParams"} <= used
+    assert {"cuGraphAddDependencies", "CUgraphEdgeData", "CUgraphDependencyType"} <= used
     assert [name for name in used if not hasattr(library, name)] == []
     enums = {
         "CUdevice_attribute": r'_attribute\("(\w+)"\)',
@@ -109,6 +110,7 @@ def test_every_name_used_of_the_bindings_exists():
         "CUstream_flags": r"flags\.(CU_STREAM\w+)",
         "CUevent_flags": r"flags\.(CU_EVENT\w+)",
         "CUmemorytype": r"kind\.(CU_MEMORYTYPE\w+)",
+        "CUgraphDependencyType": r"kind\.(CU_GRAPH_DEP\w+)\.value",
         "CUresult": r"CUresult\.(\w+)",
     }
     for kind, pattern in enums.items():

@@ -14,16 +14,26 @@ from compiler.schedule import Allocation, AllocationKind, KernelSpec, Launch, Sc
 
 Words = NDArray[np.uint32]
 THREADS = 64
+BEGIN = r"""
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+"""
+"""How a programmatic kernel begins."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """A function of uint32 arrays: each word written mixes one word of each array read."""
+    """A function of uint32 arrays: each word written mixes one word of each array read.
+
+    A programmatic one waits itself for what it follows in a graph.
+    """
 
     symbol: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     salt: int
+    programmatic: bool = False
 
     def __call__(self, *arrays: NDArray[np.uint8]) -> None:
         sizes = (*self.reads, *self.writes)
@@ -46,7 +56,7 @@ class Mix:
         return (-(-max(self.writes) // THREADS), 1, 1)
 
     def cuda(self) -> str:
-        """The same function in CUDA C++, after waiting `DELAY` clock ticks if that is defined."""
+        """The same function in CUDA C++ after doing `WAIT`, and its indirect entry point."""
         reads = [f"const unsigned *r{i}" for i in range(len(self.reads))]
         writes = [f"unsigned *w{i}" for i in range(len(self.writes))]
         steps = "".join(
@@ -58,9 +68,30 @@ class Mix:
             f"{steps}w{i}[p] = m; }}"
             for i, n in enumerate(self.writes)
         )
-        head = f'extern "C" __global__ void {self.symbol}({", ".join(reads + writes)})'
         place = f"unsigned p = blockIdx.x * {THREADS}u + threadIdx.x;"
-        return f"{head} {{\n  WAIT;\n  {place}\n{stores}\n}}\n"
+        begin = BEGIN if self.programmatic else ""
+        body = f"{begin}  WAIT;\n  {place}\n{stores}\n}}\n"
+        own = [each.rpartition("*")[2] for each in reads + writes]
+        loads = [f"{x} = *{n}_at; " for x, n in zip(reads + writes, own, strict=True)]
+        places = [f"{x.replace('*', '*const *')}_at" for x in reads + writes]
+        head = f'extern "C" __global__ void {self.symbol}'
+        return (
+            f"{head}({', '.join(reads + writes)}) {{\n{body}"
+            f"{head}_indirect({', '.join(places)}) {{\n  {''.join(loads)}\n{body}"
+        )
+
+
+def launch_of(mix: Mix, args: tuple[int, ...], shared_bytes: int = 0) -> Launch:
+    """The launch of a function."""
+    return Launch(
+        mix.symbol,
+        args,
+        mix.grid,
+        (THREADS, 1, 1),
+        shared_bytes,
+        programmatic=mix.programmatic,
+        indirect=f"{mix.symbol}_indirect",
+    )
 
 
 @dataclass(frozen=True)
@@ -83,13 +114,13 @@ class Case:
     def _spec(self, task: Task, code: bytes) -> KernelSpec:
         mixes, reads, total = self.kernels[task.kernel], len(task.reads), len(task.writes)
         plain = tuple(range(reads + 1))
-        launches = [Launch(mixes[0].symbol, plain, mixes[0].grid, (THREADS, 1, 1))]
+        launches = [launch_of(mixes[0], plain)]
         if len(mixes) == 2:
             scratch = (*range(reads), reads + total - 1)
             last = (*range(reads), reads + total - 1, reads)
             launches = [
-                Launch(mixes[0].symbol, scratch, mixes[0].grid, (THREADS, 1, 1)),
-                Launch(mixes[1].symbol, last, mixes[1].grid, (THREADS, 1, 1), shared_bytes=64),
+                launch_of(mixes[0], scratch),
+                launch_of(mixes[1], last, shared_bytes=64),
             ]
         workspaces = tuple(view.nbytes for view in task.writes[1:])
         packings = ("",) * reads
@@ -202,12 +233,13 @@ class _Builder:
     def _kernel(self, name: str, reads: list[View], writes: tuple[View, ...]) -> None:
         sizes, salt = tuple(view.shape[0] for view in reads), self.chance.randrange(2**31)
         result = writes[0].shape[0]
-        mixes = (Mix(name, sizes, (result,), salt),)
+        waits = [self.chance.random() < 0.8 for _ in range(2)]
+        mixes = (Mix(name, sizes, (result,), salt, waits[0]),)
         if len(writes) == 2:
             scratch = writes[1].shape[0]
             mixes = (
-                Mix(f"{name}_a", sizes, (scratch,), salt),
-                Mix(f"{name}_b", (*sizes, scratch), (result,), salt + 1),
+                Mix(f"{name}_a", sizes, (scratch,), salt, waits[0]),
+                Mix(f"{name}_b", (*sizes, scratch), (result,), salt + 1, waits[1]),
             )
         self.kernels[name] = mixes
 

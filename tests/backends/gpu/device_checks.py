@@ -142,11 +142,27 @@ def check_random_delays() -> str:
     return check_modes("random", 3)
 
 
+def check_early_launches(seeds: int = 8) -> str:
+    """Programmatic edges and delays before random tasks change no bit in any mode."""
+    count = 0
+    for seed in range(seeds):
+        found = case(900 + seed, tasks=40, streams=1 + seed % 4, words=3000)
+        inputs = found.inputs(seed)
+        for options in OPTIONS:
+            for extra in ({"pdl": False}, {}, {"delays": seed}, {"delays": seed, "pdl": False}):
+                executor = load(found, "random", **options, **extra).executor()
+                for _ in range(5):
+                    equal(executor.run(inputs), found.expected(inputs), f"{options} {extra}")
+                    count += 1
+                executor.close()
+    return f"{count} runs equal"
+
+
 def check_replays(runs: int = 1000) -> str:
-    """Many runs with changing inputs, in memory that moves, bound in both ways."""
+    """Many runs with changing inputs, in memory that moves, bound in every way."""
     found = case(7, tasks=30, streams=4, words=200)
     updates = 0
-    for binding in ("update", "copy"):
+    for binding in ("update", "copy", "indirection"):
         names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
         executor = load(found, bindings=dict.fromkeys(names, binding), updates=10**6).executor()
         places = [{n: OnDevice(a) for n, a in found.inputs(0).items()} for _ in range(3)]
@@ -428,6 +444,7 @@ CHECKS: tuple[Callable[[], str], ...] = (
     check_device,
     check_modes,
     check_random_delays,
+    check_early_launches,
     check_replays,
     check_host_replays,
     check_misaligned_and_overlapping,

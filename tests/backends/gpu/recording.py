@@ -22,6 +22,8 @@ from compiler.errors import DeviceError
 Bytes = NDArray[np.uint8]
 BASE = 1 << 56
 POISON = 0xA5
+INDIRECT = "_indirect"
+"""How symbols end whose functions take pointers to pointers."""
 
 
 @dataclass
@@ -41,7 +43,7 @@ class RecordedCall:
 
 @dataclass
 class Node:
-    """A graph's node: its kind, what it does, and the nodes it follows."""
+    """A graph's node: its kind, what it does, the nodes it follows, those it may start before."""
 
     kind: Literal["call", "copy", "fill", "child", "empty"]
     after: tuple["Node", ...]
@@ -50,6 +52,7 @@ class Node:
     direction: Direction | None = None
     child: "Graph | None" = None
     priority: int | None = None
+    early: tuple["Node", ...] = ()
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Event:
 class RecordingDriver:
     """Implements `Driver`; `kernels` are Python functions of the arrays from each address on."""
 
-    language: Literal["cuda", "hip"] = "cuda"
+    language: Literal["cuda", "hip", "emu"] = "cuda"
     ordinal = 0
     dlpack_device: tuple[int, int] = (2, 0)
     priorities = (0, -5)
@@ -139,9 +142,10 @@ class RecordingDriver:
         self.log.append("unload_module")
 
     def function(self, module: Handle, symbol: str) -> Handle:
-        if symbol not in self._kernels:
+        own = symbol.removesuffix(INDIRECT)
+        if own not in self._kernels:
             raise DeviceError(f"the image has no kernel {symbol!r}")
-        return symbol, self._kernels[symbol]
+        return symbol, self._kernels[own]
 
     def function_info(self, function: Handle) -> FunctionInfo:
         return FunctionInfo(32, 0, 0, 1024)
@@ -159,9 +163,14 @@ class RecordingDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> RecordedCall:
         symbol, action = function
         return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))
+
+    def spin(self, nanoseconds: int) -> RecordedCall:
+        shape = (1, 1, 1)
+        return RecordedCall("spin", lambda: None, shape, shape, 0, [])
 
     def free_memory(self) -> int:
         return self._total - sum(block.size for block in self._blocks.values())
@@ -222,6 +231,13 @@ class RecordingDriver:
         def action() -> None:
             self._bytes(destination, nbytes)[:] = value
 
+        self._queue(stream, action)
+
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        def action() -> None:
+            self._bytes(destination, 8).view(np.uint64)[:] = value
+
+        self.log.append("write")
         self._queue(stream, action)
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
@@ -314,6 +330,8 @@ class RecordingDriver:
         self._pending.remove(chosen)
 
     def _execute(self, call: RecordedCall, arguments: Sequence[int]) -> None:
+        if call.symbol.endswith(INDIRECT):
+            arguments = [int(self._bytes(at, 8).view(np.uint64)[0]) for at in arguments]
         call.action(*(self.bytes_from(address) for address in arguments))
 
     def launch(self, call: Call, stream: Handle) -> None:
@@ -330,16 +348,24 @@ class RecordingDriver:
         self.log.append("destroy_graph")
 
     def _add(self, graph: Graph, node: Node) -> Node:
-        assert all(any(other is each for each in graph.nodes) for other in node.after)
-        assert len({id(other) for other in node.after}) == len(node.after)
+        before = node.after + node.early
+        assert all(any(other is each for each in graph.nodes) for other in before)
+        assert len({id(other) for other in before}) == len(before)
+        assert all(other.kind == "call" for other in node.early)
         graph.nodes.append(node)
         return node
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
         assert isinstance(call, RecordedCall)
-        return self._add(graph, Node("call", tuple(after), call=call, priority=priority))
+        node = Node("call", tuple(after), call=call, priority=priority, early=tuple(early))
+        return self._add(graph, node)
 
     def add_copy(
         self,
@@ -399,10 +425,18 @@ class RecordingDriver:
     def _expand(
         self, graph: Graph, start: list[Operation], arguments: dict[int, tuple[int, ...]]
     ) -> list[Operation]:
-        """Queue a graph's nodes; returns what the graph's end must follow."""
+        """Queue a graph's nodes; returns what the graph's end must follow.
+
+        A call follows the end of its early predecessors if it waits itself, else their start.
+        """
         ends: dict[int, list[Operation]] = {}
+        starts: dict[int, list[Operation]] = {}
         for node in graph.nodes:
-            before = [end for other in node.after for end in ends[id(other)]] or start
+            waits = node.call is not None and getattr(node.call.action, "programmatic", False)
+            early = ends if waits else starts
+            before = [end for other in node.after for end in ends[id(other)]]
+            before += [each for other in node.early for each in early[id(other)]]
+            before = starts[id(node)] = before or start
             if node.child is not None:
                 ends[id(node)] = self._expand(node.child, before, arguments)
             else:

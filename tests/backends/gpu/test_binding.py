@@ -1,12 +1,14 @@
 """Device buffers are bound without copies, moved buffers by updates; wrong arrays are refused."""
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation
@@ -45,7 +47,7 @@ def test_a_run_on_the_same_device_buffers_is_one_graph_launch():
     assert driver.log == ["make_current", "launch_graph", "record"]
 
 
-@pytest.mark.parametrize("binding", ["update", "copy"])
+@pytest.mark.parametrize("binding", ["update", "copy", "indirection"])
 def test_moved_buffers_are_followed(binding: str):
     names = [a.name for a in FOUND.schedule.allocations if a.kind in ("input", "output")]
     driver, executor = start(bindings=dict.fromkeys(names, binding))
@@ -56,8 +58,37 @@ def test_moved_buffers_are_followed(binding: str):
         driver.log.clear()
         executor.run(inputs, outputs=outputs)
         assert ("update_call" in driver.log) == (binding == "update" and run > 0)
+        assert ("write" in driver.log) == (binding == "indirection")
         for name, expected in FOUND.expected(values).items():
             np.testing.assert_array_equal(outputs[name].numpy(), expected)
+
+
+def test_ways_to_bind_can_be_mixed_and_changed():
+    driver, executor = start()
+    chance = random.Random(5)
+    for run in range(30):
+        for name in executor.bindings:
+            if chance.random() < 0.3:
+                executor.bind_by(name, chance.choice(("copy", "update", "indirection")))
+        values = FOUND.inputs(run)
+        inputs, outputs = (elsewhere(driver, executor, kind) for kind in ("input", "output"))
+        put(driver, inputs, values)
+        on_host = chance.random() < 0.3
+        results = executor.run(values if on_host else inputs, outputs=outputs)
+        for name, expected in FOUND.expected(values).items():
+            np.testing.assert_array_equal(results[name].numpy(), expected)
+
+
+def test_indirection_needs_second_entry_points():
+    driver = RecordingDriver(FOUND.functions)
+    specs = {
+        name: replace(spec, launches=tuple(replace(x, indirect="") for x in spec.launches))
+        for name, spec in FOUND.specs(lambda _: b"\x7fELF").items()
+    }
+    executor = GpuExecutable.load(driver, FOUND.schedule, specs, FOUND.weights).executor()
+    assert executor.ways("x0") == ("update", "copy")
+    with pytest.raises(DeviceError, match="'x0' cannot be bound by 'indirection', only by update"):
+        executor.bind_by("x0", "indirection")
 
 
 def test_the_rule_copies_what_many_nodes_touch():

@@ -23,7 +23,12 @@ NEED_A_GPU = {
     "check_overhead",
     "check_profile",
 }
-REPEATED = {"check_replays": 20, "check_host_replays": 8, "check_two_threads": 10}
+REPEATED = {
+    "check_early_launches": 1,
+    "check_replays": 20,
+    "check_host_replays": 8,
+    "check_two_threads": 10,
+}
 
 
 @pytest.mark.gpu

@@ -47,12 +47,60 @@ def test_edges_are_the_reduced_tokens_and_stream_order(seed: int, streams: int):
     first = {task_of(node): node for node in reversed(graph.nodes)}
     for index, task in enumerate(found.schedule.tasks):
         before = {id(last[f"k{other}"]) for other in plan.before[index]}
-        assert {id(node) for node in first[task.kernel].after} == before
-        if first[task.kernel] is not last[task.kernel]:
-            assert last[task.kernel].after == (first[task.kernel],)
+        node = first[task.kernel]
+        assert {id(other) for other in node.after + node.early} == before
+        if node is not last[task.kernel]:
+            assert last[task.kernel].after + last[task.kernel].early == (node,)
         assert last[task.kernel].priority == plan.priorities[index]
     order = list(dict.fromkeys(task_of(node) for node in graph.nodes))
     assert order == [f"k{task}" for task in plan.order]
+
+
+@given(SEEDS, st.booleans())
+@settings(max_examples=20)
+def test_only_kernels_that_wait_themselves_start_early(seed: int, pdl: bool):
+    found = case(seed, tasks=10)
+    graph, _ = built(found, pdl=pdl)
+    for node in graph.nodes:
+        assert node.call is not None
+        waits = pdl and found.functions[node.call.symbol].programmatic
+        assert not (node.after if waits else node.early)
+
+
+@given(SEEDS)
+@settings(max_examples=10)
+def test_delays_come_before_random_tasks_and_leave_all_other_edges(seed: int):
+    found = case(seed, tasks=20, streams=3)
+    plain, _ = built(found)
+    late, _ = built(found, delays=seed)
+    spins = {
+        id(node) for node in late.nodes if node.call is not None and node.call.symbol == "spin"
+    }
+
+    def edges(graph: Graph) -> list[tuple[str, list[str]]]:
+        names = {id(n): n.call.symbol for n in graph.nodes if n.call is not None}
+        return [
+            (names[id(n)], [names[id(o)] for o in n.after + n.early if id(o) not in spins])
+            for n in graph.nodes
+            if id(n) not in spins
+        ]
+
+    assert edges(late) == edges(plain)
+    delayed = [node for node in late.nodes if any(id(other) in spins for other in node.after)]
+    assert len(delayed) == len(spins)
+
+
+@given(SEEDS)
+@settings(max_examples=10)
+def test_kernels_wait_for_the_end_of_copies_and_child_graphs(seed: int):
+    found = case(seed, tasks=10)
+    driver = RecordingDriver({})
+    for children in (False, True):
+        load(found, driver, children=children).run(found.inputs(seed))
+    for graph in driver.graphs:
+        for node in graph.nodes:
+            assert node.call is not None or not node.early
+            assert all(other.call is not None for other in node.early)
 
 
 @given(SEEDS)

@@ -1,6 +1,7 @@
 """Cubins without a GPU: targets, resources, limits, errors, the cache."""
 
 import dataclasses
+import re
 import shutil
 
 import numpy
@@ -73,6 +74,17 @@ def test_nvcc_compiles_the_same_text():
     assert set(check_resources(cubin, kernel.launches, target)) == {
         launch.symbol for launch in kernel.launches
     }
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_of_newer_architectures_wait_themselves(arch: str):
+    target = parse_cuda_target(f"cuda:{arch}")
+    for group in (convolution(), row_softmax()):
+        spec = build_kernel(group, target)
+        assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
+        text = complete_text(generate(group, target).text)
+        heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
+        assert heads == ["begin_launch"] * len(spec.launches)
 
 
 def test_target_text_round_trips():

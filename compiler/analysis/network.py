@@ -1,0 +1,133 @@
+"""Operators and values as plain data: what analyses read of a graph and of a kernel's group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import SSAValue
+
+from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attribute_to_array, attributes_of
+
+
+class Value(Protocol):
+    """The dtype name and the shape of a tensor."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class Node(Protocol):
+    """An ONNX operator; inputs and outputs are numbers of values, None is one left out."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, Any]: ...
+    @property
+    def inputs(self) -> tuple[int | None, ...]: ...
+    @property
+    def outputs(self) -> tuple[int, ...]: ...
+
+
+class Network(Protocol):
+    """Operators in order, their values, the constants among those, and the results."""
+
+    @property
+    def operators(self) -> Sequence[Node]: ...
+    @property
+    def values(self) -> Sequence[Value]: ...
+    @property
+    def constants(self) -> Mapping[int, NDArray[Any]]: ...
+    @property
+    def outputs(self) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GraphValue:
+    """A value of a graph."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """An operator of a graph outside groups."""
+
+    type: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphNetwork:
+    """The operators of a graph outside groups, with the operation of each.
+
+    `outputs` are the values that the graph yields or a group reads.
+    """
+
+    operators: Sequence[GraphNode]
+    values: Sequence[GraphValue]
+    constants: Mapping[int, NDArray[Any]]
+    outputs: Sequence[int]
+    operations: Sequence[OperatorOp]
+    weights: frozenset[int]
+
+
+def read_network(graph: GraphOp) -> GraphNetwork:
+    """The plain form of a graph."""
+    numbers: dict[SSAValue, int] = {}
+    values: list[GraphValue] = []
+    constants: dict[int, NDArray[Any]] = {}
+    operations: list[OperatorOp] = []
+    weights: set[int] = set()
+    outputs: list[int] = []
+    for value in graph.body.block.args:
+        _number(value, numbers, values)
+    for op in graph.body.block.ops:
+        if isinstance(op, OperatorOp):
+            operations.append(op)
+        else:
+            outputs += [numbers[value] for value in op.operands if value in numbers]
+        for value in op.results:
+            _number(value, numbers, values)
+        if isinstance(op, ConstantOp):
+            constants[numbers[op.output]] = attribute_to_array(op.value)
+        elif isinstance(op, WeightOp):
+            weights.add(numbers[op.output])
+    nodes = [_node(op, numbers) for op in operations]
+    return GraphNetwork(nodes, values, constants, outputs, operations, frozenset(weights))
+
+
+def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:
+    numbers[value] = len(values)
+    none = isinstance(value.type, NoneType)
+    values.append(
+        GraphValue("", ()) if none else GraphValue(dtype_of(value.type), shape_of(value.type))
+    )
+
+
+def _node(op: OperatorOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
+    inputs = tuple(None if isinstance(v.owner, NoneOp) else numbers[v] for v in op.inputs)
+    return GraphNode(op.type_name, attributes_of(op), inputs, tuple(numbers[v] for v in op.outputs))
+
+
+def users_of(network: Network) -> list[list[int]]:
+    """For each value the operators that use it, each once."""
+    users: list[list[int]] = [[] for _ in network.values]
+    for i, node in enumerate(network.operators):
+        for value in {v for v in node.inputs if v is not None}:
+            users[value].append(i)
+    return users
+
+
+def producers_of(network: Network) -> dict[int, int]:
+    """The operator that makes each value which one makes."""
+    return {value: i for i, node in enumerate(network.operators) for value in node.outputs}

@@ -1,0 +1,31 @@
+"""Random delays before random tasks: a test of the edges, which must hold whatever takes long."""
+
+import random
+from dataclasses import dataclass, field
+
+from compiler.backends.gpu.driver import Call, Driver
+
+SHARE = 0.3
+"""The part of the tasks that are delayed."""
+
+LONGEST = 40_000
+"""Nanoseconds: longer than most kernels run, so that what need not wait overtakes."""
+
+
+@dataclass(slots=True)
+class Delays:
+    """Launches that only take time, the same for the same seed; without one there are none."""
+
+    driver: Driver
+    seed: int | None
+    _calls: dict[int, Call | None] = field(default_factory=dict[int, Call | None])
+
+    def before(self, task: int) -> Call | None:
+        """What delays a task, if anything does."""
+        if self.seed is None:
+            return None
+        if task not in self._calls:
+            chance = random.Random(f"{self.seed} {task}")
+            late = chance.random() < SHARE
+            self._calls[task] = self.driver.spin(chance.randrange(LONGEST)) if late else None
+        return self._calls[task]

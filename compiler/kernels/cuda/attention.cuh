@@ -1,0 +1,276 @@
+// Attention: softmax(scores(Q K^T)) V for every problem of a batch, none of it written in between
+// (FlashAttention-2, Dao 2023, algorithm 1, with the keys of a row shared out among warps).
+//
+// A block has 16 * TILES rows of Q, its warps every WARPS-th piece of 16 keys. Each warp keeps the
+// largest score, the sum and the weighted values of what it saw; shared memory is used once, to
+// bring the warps' shares together. K and V go from memory into the fragments of the tensor cores:
+// each is read by one warp of the block only.
+//
+// Thread `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of a 16 x 8 piece. As sums
+// may run in any order, a thread's four products of a row are neighbours in memory: element i of
+// depth 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
+//
+// `P` holds the constants of one problem; see attention.py. `score(z, row, column, product)` is
+// what the softmax sees.
+
+template <class P>
+struct Pieces {
+  static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 31) / 32;
+  static constexpr int CHUNKS = (P::COLUMNS + 15) / 16, ROWS = 16 * P::TILES, LINE = WIDTHS * 32 + 4;
+  static constexpr float LOG2E = 1.44269504f;
+};
+
+// Four elements as floats, zeros from the `valid`-th on. WIDE when they lie at a multiple of their size.
+template <bool WIDE, class T>
+__device__ __forceinline__ void load_four(float (&to)[4], const T* from, int64_t stride, int valid) {
+  if constexpr (WIDE) {
+    struct __align__(sizeof(T) * 4) Four { T at[4]; };
+    if (valid > 0) {
+      const Four four = *(const Four*)from;
+#pragma unroll
+      for (int i = 0; i < 4; i++) to[i] = (float)four.at[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; i++) to[i] = 0;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; i++) to[i] = i < valid ? (float)from[i * stride] : 0.0f;
+  }
+}
+
+template <bool WIDE, class T>
+__device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&from)[4], int valid) {
+  if constexpr (WIDE) {
+    struct __align__(sizeof(T) * 4) Four { T at[4]; };
+    Four four;
+#pragma unroll
+    for (int i = 0; i < 4; i++) four.at[i] = (T)from[i];
+    if (valid > 0) *(Four*)to = four;
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      if (i < valid) to[i * stride] = (T)from[i];
+  }
+}
+
+// The part of a float that tensor cores read of it as TF32.
+__device__ __forceinline__ float leading(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
+__device__ __forceinline__ float trailing(float x) { return leading(x) == x ? 0.0f : x - leading(x); }
+
+template <int PRECISION>
+__device__ __forceinline__ uint32_t rounded_pair(const float* pair) {
+  return round_pair<PRECISION>(__float_as_uint(pair[0]), __float_as_uint(pair[1]));
+}
+
+// c += left * right over 16 products; `upper` and `lower` are a thread's rows of `left`. In FP32
+// both operands are sums of two TF32 numbers, of whose four products the smallest is left out.
+template <int PRECISION>
+__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&upper)[4], const float (&lower)[4],
+                                                 const float (&right)[4]) {
+  if constexpr (PRECISION == FP16 || PRECISION == BF16) {
+    uint32_t a[4], b[2];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      a[s * 2] = rounded_pair<PRECISION>(upper + s * 2);
+      a[s * 2 + 1] = rounded_pair<PRECISION>(lower + s * 2);
+      b[s] = rounded_pair<PRECISION>(right + s * 2);
+    }
+    multiply_add<PRECISION>(c, a, b);
+  } else {
+#pragma unroll
+    for (int s = 0; s < 4; s += 2) {
+      const float left[4] = {upper[s], lower[s], upper[s + 1], lower[s + 1]};
+      uint32_t a[4], b[2];
+      if constexpr (PRECISION == FP32) {
+        uint32_t rest[4], other[2];
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = __float_as_uint(leading(left[i])), rest[i] = __float_as_uint(trailing(left[i]));
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+          b[i] = __float_as_uint(leading(right[s + i])), other[i] = __float_as_uint(trailing(right[s + i]));
+        multiply_add<TF32>(c, rest, b);
+        multiply_add<TF32>(c, a, other);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = round_tf32(__float_as_uint(left[i]));
+#pragma unroll
+        for (int i = 0; i < 2; i++) b[i] = round_tf32(__float_as_uint(right[s + i]));
+      }
+      multiply_add<TF32>(c, a, b);
+    }
+  }
+}
+
+// The largest of the four threads that share a row, and their sum.
+__device__ __forceinline__ float row_largest(float x) {
+  x = fmaxf(x, __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 1));
+  return fmaxf(x, __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 2));
+}
+__device__ __forceinline__ float row_total(float x) {
+  x += __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 1);
+  return x + __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 2);
+}
+
+// exp(x - largest), 0 for a score that is masked out even where all are.
+__device__ __forceinline__ float weight(float x, float largest) {
+  return exp2f((x - (largest == -CUDART_INF_F ? 0.0f : largest)) * 1.44269504f);
+}
+
+// What a warp has seen of its rows so far; `largest` and `total` are those of rows lane / 4 (+ 8).
+template <class P>
+struct Seen {
+  using T = Pieces<P>;
+  float values[P::TILES][T::WIDTHS][4][4], largest[P::TILES][2], total[P::TILES][2];
+
+  __device__ __forceinline__ Seen() {
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) largest[m][i] = -CUDART_INF_F, total[m][i] = 0;
+#pragma unroll
+      for (int i = 0; i < T::WIDTHS * 16; i++) values[m][i / 16][i / 4 % 4][i % 4] = 0;
+    }
+  }
+
+  // Turns 16 scores of a tile's rows into weights, and scales what was seen to the new largest.
+  __device__ __forceinline__ void weigh(float (&scores)[2][4], int m) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const float own = fmaxf(fmaxf(scores[0][i * 2], scores[0][i * 2 + 1]), fmaxf(scores[1][i * 2], scores[1][i * 2 + 1]));
+      const float most = fmaxf(largest[m][i], row_largest(own)), scale = weight(largest[m][i], most);
+      largest[m][i] = most, total[m][i] *= scale;
+#pragma unroll
+      for (int s = 0; s < 4; s++) {
+        float& score = scores[s / 2][i * 2 + s % 2];
+        score = weight(score, most), total[m][i] += score;
+      }
+#pragma unroll
+      for (int t = 0; t < T::WIDTHS * 8; t++) values[m][t / 8][t / 2 % 4][i * 2 + t % 2] *= scale;
+    }
+  }
+};
+
+template <class P, bool ALIGNED, class Q, class K, class V, class Score>
+__device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, const V* v, int z, const Score& score) {
+  using T = Pieces<P>;
+  const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, first = blockIdx.x * T::ROWS;
+  float query[P::TILES][2][T::DEPTHS][4];
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++)
+#pragma unroll
+    for (int s = 0; s < T::DEPTHS; s++) {
+      const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
+      load_four<ALIGNED && P::Q_WIDE>(query[m / 2][m % 2][s], q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN,
+                                      row < P::ROWS ? P::DEPTH - depth : 0);
+    }
+#pragma unroll 1
+  for (int chunk = threadIdx.x / 32; chunk < T::CHUNKS; chunk += P::WARPS) {
+    float key[2][T::DEPTHS][4], value[4][T::WIDTHS][4];
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+      for (int s = 0; s < T::DEPTHS; s++) {
+        const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
+        load_four<ALIGNED && P::K_WIDE>(key[j][s], k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
+                                        column < P::COLUMNS ? P::DEPTH - depth : 0);
+      }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int t = 0; t < T::WIDTHS; t++) {
+        const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2, column = t * 32 + line * 4;
+        load_four<ALIGNED && P::V_WIDE>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
+                                        row < P::COLUMNS ? P::WIDTH - column : 0);
+      }
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++) {
+      float scores[2][4] = {};
+#pragma unroll
+      for (int s = 0; s < T::DEPTHS; s++)
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+          multiply_sixteen<P::PRECISION>(scores[j], query[m][0][s], query[m][1][s], key[j][s]);
+#pragma unroll
+      for (int i = 0; i < 8; i++) {
+        const int row = first + m * 16 + i / 2 % 2 * 8 + line, column = chunk * 16 + i / 4 * 8 + quad * 2 + i % 2;
+        const bool exists = row < P::ROWS && column < P::COLUMNS;
+        float& own = scores[i / 4][i % 4];
+        own = exists ? score(z, row, column, own * P::FACTOR) : -CUDART_INF_F;
+      }
+      seen.weigh(scores, m);
+      const float upper[4] = {scores[0][0], scores[0][1], scores[1][0], scores[1][1]};
+      const float lower[4] = {scores[0][2], scores[0][3], scores[1][2], scores[1][3]};
+#pragma unroll
+      for (int t = 0; t < T::WIDTHS; t++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const float right[4] = {value[0][t][j], value[1][t][j], value[2][t][j], value[3][t][j]};
+          multiply_sixteen<P::PRECISION>(seen.values[m][t][j], upper, lower, right);
+        }
+    }
+  }
+}
+
+// Shows a warp's share to the block: its weighted values, then each row's largest score and sum.
+template <class P>
+__device__ __forceinline__ void share(Seen<P>& seen, float* values, float* rows) {
+  using T = Pieces<P>;
+  const int warp = threadIdx.x / 32, quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+  for (int m = 0; m < P::TILES * 2; m++) {
+    const int row = warp * T::ROWS + m * 8 + line, i = m % 2;
+    const float total = row_total(seen.total[m / 2][i]);
+    if (quad == 0) rows[row * 2] = seen.largest[m / 2][i], rows[row * 2 + 1] = total;
+#pragma unroll
+    for (int t = 0; t < T::WIDTHS * 2; t++) {
+      const float(&from)[4][4] = seen.values[m / 2][t / 2];
+      const int s = i * 2 + t % 2;
+      *(float4*)(values + row * T::LINE + t / 2 * 32 + (quad * 2 + t % 2) * 4) =
+          float4{from[0][s], from[1][s], from[2][s], from[3][s]};
+    }
+  }
+  __syncthreads();
+}
+
+// Computes this block's rows of problem blockIdx.y.
+template <class P, class Q, class K, class V, class O, class Score>
+__device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score) {
+  using T = Pieces<P>;
+  DYNAMIC_SHARED;
+  float *values = shared, *rows = shared + P::WARPS * T::ROWS * T::LINE;
+  const int z = blockIdx.y;
+  q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z), o += P::o_offset(z);
+  const uint64_t misplaced = (P::Q_WIDE ? (uint64_t)q % (4 * sizeof(Q)) : 0) | (P::K_WIDE ? (uint64_t)k % (4 * sizeof(K)) : 0) |
+                             (P::V_WIDE ? (uint64_t)v % (4 * sizeof(V)) : 0) | (P::O_WIDE ? (uint64_t)o % (4 * sizeof(O)) : 0);
+  {
+    Seen<P> seen;
+    if (misplaced == 0)
+      look<P, true>(seen, q, k, v, z, score);
+    else
+      look<P, false>(seen, q, k, v, z, score);
+    share<P>(seen, values, rows);
+  }
+#pragma unroll 1
+  for (int item = threadIdx.x; item < T::ROWS * T::WIDTHS * 8; item += P::WARPS * 32) {
+    const int own = item / (T::WIDTHS * 8), column = item % (T::WIDTHS * 8) * 4, row = blockIdx.x * T::ROWS + own;
+    float largest = -CUDART_INF_F, total = 0, sum[4] = {};
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) largest = fmaxf(largest, rows[(w * T::ROWS + own) * 2]);
+#pragma unroll
+    for (int w = 0; w < P::WARPS; w++) {
+      const float scale = weight(rows[(w * T::ROWS + own) * 2], largest);
+      const float4 part = *(const float4*)(values + (w * T::ROWS + own) * T::LINE + column);
+      total += scale * rows[(w * T::ROWS + own) * 2 + 1];
+      sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum[i] /= total;
+    O* to = o + row * P::O_ROW + column * P::O_COLUMN;
+    const int valid = row < P::ROWS ? P::WIDTH - column : 0;
+    if (misplaced == 0)
+      store_four<P::O_WIDE>(to, P::O_COLUMN, sum, valid);
+    else
+      store_four<false>(to, P::O_COLUMN, sum, valid);
+  }
+}

@@ -1,0 +1,181 @@
+"""Fused attention as one CUDA kernel: the text of its problem around attention.cuh."""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tvm.ir import PrimType, Var
+
+from compiler.analysis.attention import Attention, find_attentions
+from compiler.analysis.strides import Strided
+from compiler.analysis.windows import Operand
+from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.source import header
+from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, value_struct
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div
+from compiler.kernels.group import Group
+from compiler.kernels.lowering import unflatten_index
+from compiler.kernels.templates.fusion import Surroundings
+from compiler.kernels.templates.loops import variable
+from compiler.schedule import Launch
+
+PIECE = 16
+"""Rows, and keys, of the smallest piece that tensor cores multiply."""
+
+WARPS = 8
+"""Most warps of a block of one tile of rows; blocks of two tiles have half as many."""
+
+FEWEST = 4
+"""Fewest warps, even for fewer pieces of keys: all of them bring the shares together."""
+
+ROOM = 64
+"""Columns of the largest head of which registers hold two tiles."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tiles of 16 rows that a block has, and the warps that share their keys."""
+
+    tiles: int
+    warps: int
+
+
+def attention_kernel(
+    group: Group, target: CudaTarget, block: Block | None = None
+) -> CudaKernel | None:
+    """The kernel of a group that is one attention and nothing else; None for any other."""
+    found = find_attentions(group)
+    if len(found) != 1 or len(found[0].operators) != len(group.operators):
+        return None
+    attention = found[0]
+    sources = (attention.query, attention.key, attention.value)
+    places = [*(operand.source for operand in sources), attention.result.source]
+    inside = group.outputs != (places[-1],) or max(places[:-1]) >= group.inputs
+    if inside or any(group.values[place].block for place in places):
+        return None
+    return _Emitter(group, attention, target, block or choose_block(attention, target)).kernel()
+
+
+def choose_block(attention: Attention, target: CudaTarget) -> Block:
+    """One tile of rows a block, two where that still gives every processor two blocks."""
+    rows, depth = attention.query.window.shape[-2:]
+    columns, width = attention.value.window.shape[-2:]
+    problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
+    fits = target.precision != "fp32" and max(depth, width) <= ROOM
+    tiles = 2 if fits and problems * ceil_div(rows, PIECE) > 2 * processors else 1
+    return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    """Writes the CUDA text of one attention."""
+
+    group: Group
+    attention: Attention
+    target: CudaTarget
+    block: Block
+
+    def kernel(self) -> CudaKernel:
+        """The whole kernel."""
+        score, name = self._score(), f"{self.group.name}_0"
+        sources = tuple(operand.source for operand in self._operands()[:3])
+        text = "\n".join(
+            [
+                header("instructions"),
+                header("attention"),
+                score.text,
+                self._constants(),
+                value_struct("Score", score, "int outer, int row, int column, float product"),
+                self._function(name, score),
+            ]
+        )
+        arguments = (*sources, len(self.group.reads), *score.arguments)
+        rows = self.attention.query.window.shape[-2]
+        grid = (ceil_div(rows, PIECE * self.block.tiles), prod(self.attention.batch), 1)
+        launch = Launch(name, arguments, grid, (self.block.warps * 32, 1, 1), self._shared_bytes())
+        return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
+
+    def _score(self) -> StoreFunction:
+        """What the softmax sees of one product."""
+        attention, operators = self.attention, self.group.operators
+        first = operators[attention.first]
+        seen = operators[attention.softmax].inputs[0]
+        assert seen is not None
+        left_out = {attention.softmax, attention.second, *attention.result.operators}
+        kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
+        around = Surroundings(replace(self.group, operators=kept, outputs=(seen,)), first)
+        z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
+        value = Var("value", PrimType("float32"))
+        at = [*unflatten_index(z, self.attention.batch), row, column]
+        score = around.result(value, at)
+        name = f"{self.group.name}_score"
+        return value_function(name, around, score, [*place, value], self.target)
+
+    def _function(self, name: str, score: StoreFunction) -> str:
+        types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
+        names = [f"buffer{i}" for i in range(len(score.types))]
+        given = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
+        given += [f"{types[3]}* o"]
+        given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        return (
+            f'extern "C" __global__ void __launch_bounds__({self.block.warps * 32})'
+            f" {name}({', '.join(given)}) {{\n"
+            f"  attend<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
+        )
+
+    def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
+        attention = self.attention
+        return attention.query, attention.key, attention.value, attention.result
+
+    def _shared_bytes(self) -> int:
+        rows = self.block.warps * self.block.tiles * PIECE
+        line = ceil_div(self.attention.value.window.shape[-1], 32) * 32 + 4
+        return 4 * rows * (line + 2)
+
+    def _constants(self) -> str:
+        attention = self.attention
+        rows, depth = attention.query.window.shape[-2:]
+        columns, width = attention.value.window.shape[-2:]
+        precisions = {"fp32": "FP32", "tf32": "TF32", "fp16": "FP16", "bf16": "BF16"}
+        scalars: dict[str, Any] = {
+            "ROWS": rows,
+            "COLUMNS": columns,
+            "DEPTH": depth,
+            "WIDTH": width,
+            "PRECISION": precisions[self.target.precision],
+            "TILES": self.block.tiles,
+            "WARPS": self.block.warps,
+        }
+        wide: dict[str, bool] = {}
+        strides: dict[str, int] = {}
+        for letter, operand in zip("QKVO", self._operands(), strict=True):
+            row, column = operand.window.strides[-2:]
+            strides |= {f"{letter}_ROW": row, f"{letter}_COLUMN": column}
+            wide[letter] = in_fours(operand.window, inner=-2 if letter == "K" else -1)
+        scalars |= {f"{letter}_WIDE": int(value) for letter, value in wide.items()}
+        factor = attention.query.factor * attention.key.factor
+        lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        lines += [f"  static constexpr int64_t {name} = {n};" for name, n in strides.items()]
+        lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
+        lines += [
+            f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
+            f" {{ return {batch_offset(operand.window)}; }}"
+            for letter, operand in zip("qkvo", self._operands(), strict=True)
+        ]
+        return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def in_fours(window: Strided, inner: int) -> bool:
+    """Whether elements along an axis can be read by four wherever the buffer is aligned so."""
+    steps = [*window.strides[:-2], window.strides[-3 - inner], window.offset, window.shape[inner]]
+    return window.strides[inner] == 1 and all(step % 4 == 0 for step in steps)
+
+
+def batch_offset(window: Strided) -> str:
+    """Where problem z of a window begins, as a C expression."""
+    batch, terms = window.shape[:-2], [str(window.offset)] if window.offset else []
+    for axis, (extent, stride) in enumerate(zip(batch, window.strides[:-2], strict=True)):
+        if extent > 1 and stride:
+            terms.append(f"(int64_t)(z / {prod(batch[axis + 1 :])} % {extent}) * {stride}")
+    return " + ".join(terms) or "0"

@@ -1,0 +1,54 @@
+// Rows brought to a standard: LayerNormalization and RMSNormalization over the last axes.
+//
+// A block has one row, its threads every THREADS-th element, which stay in registers: memory is
+// read once. Sums run in a fixed order: a warp's by shuffles, then the warps' one after another.
+//
+// `P` holds the constants of one problem; see rows.py. `load(row, column)` gives an element, `scale`
+// and `shift` what its standard value is multiplied by and moved by, `store(row, column, value)`
+// takes the result. All that the sums do not need is read before them, too.
+
+// The total over all threads of the block; `parts` has a float for each warp.
+template <int WARPS>
+__device__ __forceinline__ float block_total(float x, float* parts) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int other = 16; other > 0; other /= 2) x += __shfl_sync(~0u, x, lane ^ other);
+  if (WARPS == 1) return x;
+  if (lane == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  float total = 0;
+#pragma unroll
+  for (int warp = 0; warp < WARPS; warp++) total += parts[warp];
+  return total;
+}
+
+template <class P, class Load, class Scale, class Shift, class Store>
+__device__ __forceinline__ void standardise(const Load& load, const Scale& scale, const Shift& shift, const Store& store) {
+  constexpr int WARPS = P::THREADS / 32, ITEMS = (P::COLUMNS + P::THREADS - 1) / P::THREADS;
+  __shared__ float parts[2][WARPS];
+  float x[ITEMS], factor[ITEMS], addend[ITEMS], sum = 0, squares = 0;
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int column = i * P::THREADS + threadIdx.x;
+    const bool exists = column < P::COLUMNS;
+    x[i] = exists ? load(blockIdx.x, column) : 0.0f;
+    factor[i] = exists ? scale(blockIdx.x, column) : 0.0f, addend[i] = exists ? shift(blockIdx.x, column) : 0.0f;
+  }
+  float mean = 0;
+  if (P::CENTRED) {
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) sum += x[i];
+    mean = block_total<WARPS>(sum, parts[0]) / P::COLUMNS;
+  }
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const bool exists = i * P::THREADS + (int)threadIdx.x < P::COLUMNS;
+    x[i] -= mean, squares += exists ? x[i] * x[i] : 0.0f;
+  }
+  const float inverse = 1.0f / sqrtf(block_total<WARPS>(squares, parts[1]) / P::COLUMNS + P::EPSILON);
+#pragma unroll
+  for (int i = 0; i < ITEMS; i++) {
+    const int column = i * P::THREADS + threadIdx.x;
+    if (column < P::COLUMNS) store(blockIdx.x, column, x[i] * inverse * factor[i] + addend[i]);
+  }
+}

@@ -1,0 +1,135 @@
+"""Normalisations of rows as CUDA kernels that read memory once: the text around rows.cuh."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import PrimType, Var
+
+from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.source import header
+from compiler.kernels.cuda.store import StoreFunction, device_function, value_function, value_struct
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import ceil_div
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.lowering import unflatten_index
+from compiler.kernels.templates.fusion import Surroundings
+from compiler.kernels.templates.loops import variable
+from compiler.schedule import Launch
+
+NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
+
+MOST_THREADS = 1024
+ITEMS = 4
+"""Elements that a thread has, as long as there are threads for all."""
+MOST_ITEMS = 16
+"""Elements that fit the registers of a thread."""
+
+EPSILON = 1e-5
+"""ONNX's own where the attribute is left out."""
+
+
+def rows_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
+    """The kernel of a group around one float32 normalisation; None for any other group."""
+    anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
+    if len(anchors) != 1 or not _is_plain(group, anchors[0]):
+        return None
+    around = Surroundings(group, anchors[0])
+    shape = around.shape
+    first = anchors[0].attributes.get("axis", -1) % len(shape)
+    columns = prod(shape[first:])
+    if not around.elementwise or not 0 < columns <= MOST_THREADS * MOST_ITEMS:
+        return None
+    row, column = place = [variable(name) for name in ("row", "column")]
+    at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
+    values = {
+        "Load": around.operand(0, at),
+        "Scale": _broadcast(around, 1, at, 1.0),
+        "Shift": _broadcast(around, 2, at, 0.0),
+    }
+    functions = {
+        name: value_function(f"{group.name}_{name.lower()}", around, value, place, target)
+        for name, value in values.items()
+    }
+    value = Var("value", PrimType("float32"))
+    store = device_function(
+        f"{group.name}_store", around, around.store(value, at), [*place, value], target
+    )
+    return _kernel(group, anchors[0], functions, store, prod(shape[:first]), columns)
+
+
+def _is_plain(group: Group, anchor: Operator) -> bool:
+    """Whether an anchor has float32 operands and one result."""
+    used = [i for i in anchor.inputs if i is not None]
+    results = [i for i in anchor.outputs if group.values[i].dtype]
+    return len(results) == 1 and all(group.values[i].dtype == "float32" for i in (*used, *results))
+
+
+def _broadcast(around: Surroundings, position: int, at: list[Any], missing: float) -> Any:
+    """The element of an operand that goes with an element of the result."""
+    if position >= len(around.operands) or around.operands[position] is None:
+        return tirx.const(missing, "float32")
+    shape = [int(extent) for extent in around.operands[position].shape]
+    own = at[len(at) - len(shape) :]
+    own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
+    return around.operand(position, own)
+
+
+def _kernel(
+    group: Group,
+    anchor: Operator,
+    functions: Mapping[str, StoreFunction],
+    store: StoreFunction,
+    rows: int,
+    columns: int,
+) -> CudaKernel:
+    threads = min(MOST_THREADS, ceil_div(columns, ITEMS * 32) * 32)
+    epsilon = float(anchor.attributes.get("epsilon", EPSILON)).hex()
+    constants = [
+        "struct Problem {",
+        f"  static constexpr int COLUMNS = {columns}, THREADS = {threads};",
+        f"  static constexpr bool CENTRED = {int(anchor.type == 'LayerNormalization')};",
+        f"  static constexpr float EPSILON = {epsilon}f;",
+        "};",
+        "",
+    ]
+    parts = [*(function.text for function in functions.values()), store.text]
+    parts += [header("rows"), "\n".join(constants)]
+    parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
+    name = f"{group.name}_0"
+    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, threads)])
+    arguments = [i for function in (*functions.values(), store) for i in function.arguments]
+    launch = Launch(name, tuple(arguments), (rows, 1, 1), (threads, 1, 1))
+    return CudaKernel(text, (launch,), flops=8 * rows * columns)
+
+
+def _store_struct(store: StoreFunction) -> str:
+    names = [f"buffer{i}" for i in range(len(store.types))]
+    return "\n".join(
+        [
+            "struct Store {",
+            *(f"  {kind}* {own};" for kind, own in zip(store.types, names, strict=True)),
+            "  __device__ __forceinline__ void operator()"
+            "(int row, int column, float value) const {",
+            f"    {store.name}({', '.join([*names, 'row', 'column', 'value'])});",
+            "  }",
+            "};",
+            "",
+        ]
+    )
+
+
+def _function(
+    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, threads: int
+) -> str:
+    given: list[str] = []
+    objects: list[str] = []
+    for struct, function in (*functions.items(), ("Store", store)):
+        names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
+        given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
+        objects.append(f"{struct}{{{', '.join(names)}}}")
+    return (
+        f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
+        f"  standardise<Problem>({', '.join(objects)});\n}}\n"
+    )

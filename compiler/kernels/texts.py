@@ -1,0 +1,24 @@
+"""The CUDA text of a module's kernels, for people to read."""
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.kernels.build import at_boundary, distinct_groups
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.target import parse_target
+
+
+def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
+    """The name of each distinct kernel and the CUDA text that it is compiled from.
+
+    There is none for targets of other kinds. Raises KernelError.
+    """
+    machine = parse_target(target)
+    if not isinstance(machine, CudaTarget):
+        return
+    from compiler.kernels.cuda.kernel import generate_entries
+    from compiler.kernels.cuda.source import complete_text
+
+    for name, group in at_boundary(module, distinct_groups(module)).items():
+        yield name, complete_text(generate_entries(group, machine).text)

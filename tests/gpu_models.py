@@ -1,0 +1,323 @@
+"""Every zoo model on a CUDA device, in every precision and mode: `python3 tests/gpu_models.py`.
+
+Outputs are compared with onnxruntime, and bit for bit between modes, numbers of streams, early and
+plain launches, runs with random tasks delayed, replays with changing inputs, and two threads.
+
+    python3 tests/gpu_models.py [--models resnet50 ...] [--precisions tf32 ...] [--large]
+                                [--replays 1000] [--replayed squeezenet ...] [--json FILE]
+
+To check a device on a machine without TVM, build the kernels elsewhere and carry them there:
+
+    python3 tests/gpu_models.py --prepare DIR [--arch sm_90] ...    then    --kernels DIR ...
+"""
+
+import argparse
+import json
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from compiler.backends.cuda.target import device
+from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.memory import as_bytes, reserve, upload
+from compiler.build import annotate, full_target, packed_weights
+from compiler.choice.candidates import scheduled
+from compiler.frontend import import_model
+from compiler.ir.flatten import schedule_of
+from compiler.kernels import KernelCache, build_kernels
+from compiler.pipeline import Runner, default_pipeline, parse, split
+from compiler.schedule import Schedule
+from compiler.tools.reference import compare, run_onnxruntime
+from examples import zoo
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+
+BOUNDS = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 5e-2}
+"""Largest error of an output against onnxruntime, relative in the Euclidean norm."""
+
+REPLAYED = ("googlenet", "inception_v3", "bert128")
+STREAMS = (1, 4)
+WAYS: dict[str, dict[str, Any]] = {
+    "graph": {"mode": "graph"},
+    "graph, plain launches": {"mode": "graph", "pdl": False},
+    "child graphs": {"mode": "graph", "children": True},
+    "subgraphs": {"mode": "subgraphs"},
+    "streams": {"mode": "streams"},
+    "graph, delays": {"mode": "graph", "delays": 1},
+    "graph, plain launches, delays": {"mode": "graph", "pdl": False, "delays": 2},
+    "subgraphs, delays": {"mode": "subgraphs", "delays": 3},
+    "streams, delays": {"mode": "streams", "delays": 4},
+}
+"""The options of executors that must agree in every bit, by what they are called in messages."""
+
+CARRIED = "carried"
+"""The version of kernels that were built elsewhere."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model in one precision on the device, as a schedule on each number of streams."""
+
+    name: str
+    executables: Mapping[int, GpuExecutable]
+    inputs: Arrays
+
+    @property
+    def ways(self) -> Iterator[tuple[str, Executor]]:
+        """A new executor for each number of streams and each way, whose buffers are poisoned."""
+        for streams, executable in self.executables.items():
+            for way, options in WAYS.items():
+                executor = executable.executor(poison=True, **options)
+                yield f"{way} on {streams} streams", executor
+                executor.close()
+
+
+@cache
+def model_of(name: str) -> Any:
+    """A zoo model; one at a time is kept."""
+    model_of.cache_clear()
+    return zoo.load(name)
+
+
+@cache
+def expected_of(name: str, seed: int) -> Arrays:
+    """onnxruntime's outputs."""
+    model = model_of(name)
+    return run_onnxruntime(model, zoo.random_inputs(model, seed))
+
+
+def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[int, Schedule]]:
+    """A model's kernels, weights and schedules by number of streams."""
+    imported = import_model(model_of(name))
+    pipelines = {streams: default_pipeline("policy=none", streams) for streams in STREAMS}
+    Runner().run(imported.module, split(parse(pipelines[1]))[0])
+    specs = build_kernels(imported.module, target, kernels)
+    annotate(imported.module, specs)
+    graphs = {n: scheduled(imported.module, pipeline) for n, pipeline in pipelines.items()}
+    weights = packed_weights(graphs[1], imported.weights)
+    return specs, weights, {n: schedule_of(graph) for n, graph in graphs.items()}
+
+
+def load(name: str, precision: str, kernels: KernelCache) -> Case:
+    """Build a model and load it on the device."""
+    target = full_target("cuda", None, precision)
+    specs, weights, schedules = build(name, target, kernels)
+    first = GpuExecutable.load(device(), schedules[1], specs, weights)
+    others = {n: first.alternative(schedule) for n, schedule in schedules.items()}
+    return Case(name, others, zoo.random_inputs(model_of(name), 0))
+
+
+def same(found: Mapping[str, Array], expected: Mapping[str, Array], what: str) -> None:
+    """Raise AssertionError unless every output has the expected bits."""
+    for name, array in expected.items():
+        if array.tobytes() != found[name].tobytes():
+            differ = np.count_nonzero(array != found[name])
+            raise AssertionError(f"{what}: {differ} of {array.size} elements of {name} differ")
+
+
+def check_values(case: Case, precision: str, outputs: Arrays) -> float:
+    """The largest relative error against onnxruntime; AssertionError if it is beyond the bound."""
+    expected = expected_of(case.name, 0)
+    error = max(
+        float(np.linalg.norm(outputs[n].astype(np.float64) - array) / (np.linalg.norm(array) or 1))
+        for n, array in expected.items()
+    )
+    assert error <= BOUNDS[precision], f"relative error {error:.1e} above {BOUNDS[precision]:.0e}"
+    if precision == "fp32":
+        report = compare(outputs, expected, rtol=1e-3)
+        assert report.passed, str(report)
+    return error
+
+
+def check_ways(case: Case, first: Arrays) -> int:
+    """Every way gives the same bits, twice; the number of runs."""
+    runs = 0
+    for way, executor in case.ways:
+        for _ in range(2):
+            same(executor.run(case.inputs), first, way)
+            runs += 1
+    return runs
+
+
+def check_replays(case: Case, replays: int) -> int:
+    """Runs with changing inputs on one executor give what each input gave at first."""
+    model = model_of(case.name)
+    drawn = [zoo.random_inputs(model, seed) for seed in range(7)]
+    calm = case.executables[1].executor(mode="streams")
+    expected = [calm.run(inputs) for inputs in drawn]
+    executor = case.executables[STREAMS[-1]].executor()
+    for run in range(replays):
+        same(executor.run(drawn[run % 7]), expected[run % 7], f"replay {run}")
+    calm.close()
+    executor.close()
+    return replays
+
+
+def check_bindings(case: Case, first: Arrays) -> int:
+    """Device arrays that move between runs, bound in every way; the number of runs."""
+    runs = 0
+    for way in ("copy", "update", "indirection"):
+        executor = case.executables[STREAMS[-1]].executor(updates=10**6)
+        for name in executor.bindings:
+            if way in executor.ways(name):
+                executor.bind_by(name, way)
+        for _ in range(3):
+            inputs, outputs = moved(executor, "input"), moved(executor, "output")
+            for name, array in inputs.items():
+                upload(device(), [(array.address, as_bytes(case.inputs[name]))])
+            executor.run(inputs, outputs=outputs)
+            found = {name: array.numpy() for name, array in outputs.items()}
+            same(found, first, f"device arrays bound by {way}")
+            runs += 1
+            executor.run(case.inputs)
+            for array in (*inputs.values(), *outputs.values()):
+                device().free(array.address)
+        executor.close()
+    return runs
+
+
+def moved(executor: Executor, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
+    """Device arrays like an executor's own, in memory of their own."""
+    return {
+        name: DeviceArray(device(), own.allocation, reserve(device(), own.nbytes, name), None)
+        for name, own in executor.in_place(kind).items()
+    }
+
+
+def check_threads(case: Case, first: Arrays, runs: int = 50) -> int:
+    """Two threads, each with an executor of its own and other inputs; the number of runs."""
+    other = zoo.random_inputs(model_of(case.name), 1)
+    executor = case.executables[1].executor()
+    second = executor.run(other)
+    executor.close()
+    errors: list[Exception] = []
+
+    def work(inputs: Arrays, expected: Arrays) -> None:
+        try:
+            own = case.executables[STREAMS[-1]].executor()
+            for run in range(runs):
+                same(own.run(inputs), expected, f"run {run} of two threads")
+            own.close()
+        except Exception as error:
+            errors.append(error)
+
+    pairs = ((case.inputs, first), (other, second))
+    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return 2 * runs
+
+
+def check(name: str, precision: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One row: the error and how many runs had the same bits; raises if anything is wrong."""
+    case = load(name, precision, cache_of(options.kernels))
+    executor = case.executables[1].executor(mode="streams", poison=True)
+    first = executor.run(case.inputs)
+    executor.close()
+    row: dict[str, Any] = {"model": name, "precision": precision}
+    row["error"] = check_values(case, precision, first)
+    row["tasks"] = len(case.executables[1].plan.schedule.tasks)
+    row["runs"] = check_ways(case, first) + check_bindings(case, first)
+    row["runs"] += check_threads(case, first)
+    if name in options.replayed:
+        row["runs"] += check_replays(case, options.replays)
+    for executable in case.executables.values():
+        executable.close()
+    return row
+
+
+def cache_of(directory: Path | None) -> KernelCache:
+    """The user's kernel cache, or one that is carried between machines."""
+    return KernelCache() if directory is None else KernelCache(directory, version=CARRIED)
+
+
+def prepare(names: list[str], options: argparse.Namespace) -> int:
+    """Build the kernels of models into a directory to carry; needs no device."""
+    for name in names:
+        for precision in options.precisions:
+            target = full_target("cuda", options.arch, precision)
+            specs, _, _ = build(name, target, cache_of(options.prepare))
+            size = sum(len(spec.code) for spec in specs.values())
+            print(f"{name} {precision}: {len(specs)} kernels, {size / 1e6:.1f} MB", flush=True)
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="*", choices=zoo.names(), help="default: all")
+    parser.add_argument("--precisions", nargs="*", default=list(BOUNDS), choices=list(BOUNDS))
+    parser.add_argument("--large", action="store_true", help="GPT-2-large too, which takes 10 GB")
+    parser.add_argument("--replays", type=int, default=1000, help="of each model in --replayed")
+    parser.add_argument("--replayed", nargs="*", default=list(REPLAYED))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no row after")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--kernels", type=Path, help="take kernels from this directory")
+    parser.add_argument("--prepare", type=Path, help="only build kernels into this directory")
+    parser.add_argument("--arch", default="sm_90", help="what --prepare builds for")
+    return parser.parse_args()
+
+
+def attempt(name: str, precision: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One row, failed or not."""
+    start = perf_counter()
+    try:
+        row = {**check(name, precision, options), "failure": ""}
+    except Exception as error:
+        traceback.print_exc()
+        failure = f"{type(error).__name__}: {str(error)[:300]}"
+        row = {"model": name, "precision": precision, "failure": failure}
+    return {**row, "seconds": round(perf_counter() - start, 1)}
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """One line of the table."""
+    head = f"{'FAIL' if row['failure'] else 'PASS'}  {row['model']:14} {row['precision']}"
+    if row["failure"]:
+        return f"{head}  {row['failure']}"
+    figures = f"error {row['error']:.1e}  {row['tasks']:4} tasks  {row['runs']:4} runs equal"
+    return f"{head}  {figures}  {row['seconds']:5.1f} s"
+
+
+def main() -> int:
+    """Print a row for each model and precision; exit status 1 if any failed or none was run."""
+    options = arguments()
+    names = options.models or [n for n in zoo.names() if options.large or n != "gpt2large"]
+    if options.prepare:
+        return prepare(names, options)
+    print(device().device, flush=True)
+    rows: list[dict[str, Any]] = []
+    start = perf_counter()
+    left = [(name, precision) for name in names for precision in options.precisions]
+    while left and perf_counter() - start < options.seconds:
+        rows.append(attempt(*left.pop(0), options))
+        print(describe(rows[-1]), flush=True)
+    failed = sum(bool(row["failure"]) for row in rows)
+    print(f"{len(rows) - failed} passed, {failed} failed, {len(left)} not run for lack of time")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""ONNX models of one attention in the forms that exporters write, with their results in float64."""
+
+from dataclasses import dataclass
+
+import numpy
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+FORMS = ("heads", "packed", "plain", "columns")
+"""Q, K and V as (batch, rows, heads * columns); as one such tensor; as (batch, heads, rows,
+columns); and with K as (batch, heads, columns, rows)."""
+
+MASKS = ("none", "added", "each", "where")
+"""No mask; one added to all heads; one for each score; a causal choice between score and -1e9."""
+
+Array = numpy.ndarray
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Sizes and form of an attention."""
+
+    form: str = "heads"
+    mask: str = "none"
+    batch: int = 1
+    heads: int = 2
+    rows: int = 16
+    columns: int = 16
+    depth: int = 16
+    width: int = 16
+
+    def inputs(self, seed: int = 0) -> dict[str, Array]:
+        """Random inputs by name, in the model's order."""
+        generator = numpy.random.default_rng(seed)
+        b, h, s, t, d, e = self.sizes
+        shapes = {
+            "heads": {"q": (b, s, h * d), "k": (b, t, h * d), "v": (b, t, h * e)},
+            "packed": {"qkv": (b, s, 3 * h * d)},
+            "plain": {"q": (b, h, s, d), "k": (b, h, t, d), "v": (b, h, t, e)},
+            "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
+        }[self.form]
+        shapes |= {"added": {"m": (b, 1, s, t)}, "each": {"m": (b, h, s, t)}}.get(self.mask, {})
+        inputs = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
+        if self.mask == "where":
+            inputs["m"] = numpy.tril(numpy.ones((s, t), bool), t - s)
+        return {n: x if x.dtype == bool else x.astype("float32") for n, x in inputs.items()}
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int, int, int]:
+        """Batch, heads, rows, keys, depth, width; a packed tensor has as many of each."""
+        t, e = (self.rows, self.depth) if self.form == "packed" else (self.columns, self.width)
+        return self.batch, self.heads, self.rows, t, self.depth, e
+
+    def model(self) -> ModelProto:
+        """The ONNX model, with one output `y`."""
+        return _Writer(self).model()
+
+    def expected(self, inputs: dict[str, Array]) -> Array:
+        """The output in float64."""
+        b, h, s, t, d, e = self.sizes
+        wide = {n: x.astype("float64") if x.dtype != bool else x for n, x in inputs.items()}
+        if self.form == "packed":
+            q, k, v = wide["qkv"].reshape(b, s, 3, h, d).transpose(2, 0, 3, 1, 4)
+        elif self.form == "heads":
+            q = wide["q"].reshape(b, s, h, d).transpose(0, 2, 1, 3)
+            k = wide["k"].reshape(b, t, h, d).transpose(0, 2, 1, 3)
+            v = wide["v"].reshape(b, t, h, e).transpose(0, 2, 1, 3)
+        else:
+            q, k, v = wide["q"], wide["k"], wide["v"]
+            k = k.swapaxes(2, 3) if self.form == "columns" else k
+        scores = q @ k.swapaxes(2, 3) * 0.25
+        if self.mask == "where":
+            scores = numpy.where(wide["m"], scores, -1e9)
+        elif self.mask != "none":
+            scores = scores + wide["m"]
+        with numpy.errstate(invalid="ignore"):
+            weights = numpy.exp(scores - scores.max(-1, keepdims=True))
+            y = weights / weights.sum(-1, keepdims=True) @ v
+        joined = self.form in ("heads", "packed")
+        return y.transpose(0, 2, 1, 3).reshape(b, s, h * e) if joined else y
+
+
+class _Writer:
+    def __init__(self, case: Attention):
+        self.case, self.nodes, self.constants = case, [], []
+
+    def op(self, type: str, *inputs: str, **attributes: object) -> str:
+        name = f"{type}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(type, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, array: Array) -> str:
+        self.constants.append(numpy_helper.from_array(array, f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def split(self, value: str, count: int, columns: int) -> str:
+        """(batch, rows, heads * columns) as (batch, rows, heads, columns)."""
+        shape = numpy.array([self.case.batch, count, self.case.heads, columns])
+        return self.op("Reshape", value, self.constant(shape))
+
+    def operands(self) -> tuple[str, str, str]:
+        b, h, s, t, d, e = self.case.sizes
+        if self.case.form == "heads":
+            q = self.op("Transpose", self.split("q", s, d), perm=[0, 2, 1, 3])
+            k = self.op("Transpose", self.split("k", t, d), perm=[0, 2, 3, 1])
+            return q, k, self.op("Transpose", self.split("v", t, e), perm=[0, 2, 1, 3])
+        if self.case.form == "packed":
+            shape = self.constant(numpy.array([b, s, 3, h, d]))
+            moved = self.op("Transpose", self.op("Reshape", "qkv", shape), perm=[2, 0, 3, 1, 4])
+            q, k, v = (
+                self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3)
+            )
+            root = self.constant(numpy.array(2.0, "float32"))
+            return self.op("Div", q, root), self.op("Transpose", k, perm=[0, 1, 3, 2]), v
+        k = "k" if self.case.form == "columns" else self.op("Transpose", "k", perm=[0, 1, 3, 2])
+        return "q", k, "v"
+
+    def model(self) -> ModelProto:
+        case = self.case
+        q, k, v = self.operands()
+        factor = 0.5 if case.form == "packed" else 0.25
+        scores = self.op(
+            "Mul", self.op("MatMul", q, k), self.constant(numpy.array(factor, "float32"))
+        )
+        if case.mask == "where":
+            scores = self.op("Where", "m", scores, self.constant(numpy.array(-1e9, "float32")))
+        elif case.mask != "none":
+            scores = self.op("Add", scores, "m")
+        y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+        if case.form in ("heads", "packed"):
+            b, h, s, _, _, e = case.sizes
+            y = self.op("Transpose", y, perm=[0, 2, 1, 3])
+            y = self.op("Reshape", y, self.constant(numpy.array([b, s, h * e])))
+        self.nodes.append(helper.make_node("Identity", [y], ["y"]))
+        inputs = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for n, x in case.inputs().items()
+        ]
+        output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "attention", inputs, [output], self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])

@@ -1,0 +1,182 @@
+"""Depthwise convolutions on the emulator, against float64, and what the compiler makes of them."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.kernels.cuda.compile import compile_cubin
+from compiler.kernels.cuda.cubin import read_resources
+from compiler.kernels.cuda.depthwise import depthwise_kernel
+from compiler.kernels.cuda.source import complete_text
+from compiler.kernels.cuda.target import parse_cuda_target
+from compiler.kernels.group import Group, Operator, TensorInfo
+from tests.kernels.cuda.emulator import COMPILER, run
+from tests.kernels.harness import numpy_dtype
+
+TARGET = parse_cuda_target("cuda:sm_90:tf32")
+BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}
+TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A depthwise convolution; spatial values have one entry an axis."""
+
+    channels: int
+    image: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    batch: int = 1
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """The spatial extents of the result; not positive where the window does not fit."""
+        rank = len(self.image)
+        pads = zip(self.pads[:rank], self.pads[rank:], strict=True)
+        rows = zip(self.image, pads, self.kernel, self.dilations, self.strides, strict=True)
+        return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in rows)
+
+
+def depthwise(shape: Shape, dtype: str = "float32", block: int | None = None) -> Group:
+    """relu(conv(x, w) + bias + y), with x and perhaps the result in blocks; borders are cast."""
+    outer = BLOCKS[dtype] if block is None else block
+    image = (shape.batch, shape.channels, *shape.image)
+    result = (shape.batch, shape.channels, *shape.output)
+    wide, narrow = TensorInfo("float32", result), TensorInfo(dtype, result, outer)
+    reads = (
+        TensorInfo(dtype, image, BLOCKS[dtype]),
+        TensorInfo(dtype, (shape.channels, 1, *shape.kernel)),
+        TensorInfo("float32", (shape.channels,)),
+        TensorInfo("float32", result),
+    )
+    values = (*reads, TensorInfo("float32", image), replace(reads[1], dtype="float32"))
+    attributes = {
+        "group": shape.channels,
+        "strides": list(shape.strides),
+        "dilations": list(shape.dilations),
+        "pads": list(shape.pads),
+    }
+    operators = (
+        Operator("Cast", {"to": 1}, (0,), (4,)),
+        Operator("Cast", {"to": 1}, (1,), (5,)),
+        Operator("Conv", attributes, (4, 5, 2), (6,)),
+        Operator("Add", {}, (6, 3), (7,)),
+        Operator("Relu", {}, (7,), (8,)),
+        Operator("Cast", {"to": 1}, (8,), (9,)),
+    )
+    flags = (False, True, True, False)
+    return Group("depthwise", (*values, wide, wide, wide, narrow), 4, flags, {}, operators, (9,))
+
+
+def draw_inputs(group: Group) -> list[numpy.ndarray]:
+    """Normal numbers in each read's type."""
+    rng = numpy.random.default_rng(3)
+    return [rng.standard_normal(t.shape).astype(numpy_dtype(t.dtype)) for t in group.reads]
+
+
+def reference(shape: Shape, inputs: Sequence[numpy.ndarray]) -> numpy.ndarray:
+    """The same in float64, tap by tap."""
+    x, w, bias, y = (array.astype("float64") for array in inputs)
+    rank = len(shape.image)
+    pads = [(0, 0), (0, 0), *zip(shape.pads[:rank], shape.pads[rank:], strict=True)]
+    x = numpy.pad(x, pads)
+    total = y + bias.reshape(-1, *[1] * rank)
+    for tap in itertools.product(*map(range, shape.kernel)):
+        at = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in
+              zip(tap, shape.dilations, shape.output, shape.strides, strict=True)]  # fmt: skip
+        total = total + x[(..., *at)] * w[(slice(None), 0, *tap)].reshape(-1, *[1] * rank)
+    return numpy.maximum(total, 0)
+
+
+def check(shape: Shape, dtype: str, block: int, pixels: int) -> None:
+    """Run on the emulator and compare."""
+    group = depthwise(shape, dtype, block)
+    inputs = draw_inputs(group)
+    kernel = depthwise_kernel(group, TARGET, pixels)
+    assert kernel is not None
+    assert "convolve_channels" in kernel.text
+    (result,) = run(kernel, group, inputs)
+    tolerance = TOLERANCES[dtype] * max(1, numpy.prod(shape.kernel)) ** 0.5
+    expected = reference(shape, inputs)
+    numpy.testing.assert_allclose(result.astype("float64"), expected, tolerance, tolerance)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[Shape, str]:
+    """Small convolutions whose windows fit at least once."""
+    rank = draw(st.sampled_from([2, 2, 2, 1, 3]))
+    dtype = draw(st.sampled_from(sorted(BLOCKS)))
+
+    def axes(least: int, most: int) -> tuple[int, ...]:
+        return tuple(draw(st.integers(least, most)) for _ in range(rank))
+
+    pads = axes(0, 3) + axes(0, 3)
+    shape = Shape(BLOCKS[dtype] * draw(st.integers(1, 3)), axes(1, 7), axes(1, 4), axes(1, 3),
+                  axes(1, 2), pads, draw(st.integers(1, 2)))  # fmt: skip
+    if min(shape.output) < 1:
+        shape = replace(shape, pads=(6,) * (2 * rank))
+    return shape, dtype
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@settings(max_examples=6, deadline=None)
+@given(shapes(), st.booleans(), st.sampled_from([1, 2, 4]))
+def test_any_convolution_is_right(case: tuple[Shape, str], blocked: bool, pixels: int):
+    shape, dtype = case
+    check(shape, dtype, BLOCKS[dtype] if blocked else 0, pixels)
+
+
+NASNET = Shape(44, (28, 28), (5, 5), (2, 2), (1, 1), (2, 2, 2, 2))
+
+
+@pytest.mark.parametrize("dtype", sorted(BLOCKS))
+@pytest.mark.parametrize("size", [3, 7])
+def test_kernels_keep_everything_in_registers(dtype: str, size: int):
+    shape = replace(NASNET, channels=48, image=(224, 224), kernel=(size, size), strides=(1, 1))
+    kernel = depthwise_kernel(depthwise(shape, dtype), TARGET)
+    assert kernel is not None
+    (found,) = read_resources(compile_cubin(complete_text(kernel.text), TARGET)).values()
+    assert found.stack_bytes == 0
+    assert found.registers <= 128
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        (Shape(8, (9, 13), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)), "float32"),
+        (Shape(8, (5, 6), (5, 5), (2, 2), (1, 1), (2, 1, 2, 3), 2), "float32"),
+        (Shape(16, (7, 9), (3, 2), (1, 2), (2, 3), (4, 4, 4, 4)), "float16"),
+        (Shape(4, (1, 1), (3, 3), (1, 1), (1, 1), (3, 3, 3, 3)), "float32"),
+    ],
+)
+def test_a_thread_computes_several_pixels(shape: Shape, dtype: str):
+    check(shape, dtype, BLOCKS[dtype], 4)
+
+
+def test_what_it_declines():
+    group = depthwise(NASNET)
+    values = list(group.values)
+    plain = replace(group, values=(replace(values[0], block=0), *values[1:]))
+    assert depthwise_kernel(plain, TARGET) is None
+    assert depthwise_kernel(replace(group, weights=(False,) * 4), TARGET) is None
+    computed = replace(group.operators[0], type="Relu")
+    assert (
+        depthwise_kernel(replace(group, operators=(computed, *group.operators[1:])), TARGET) is None
+    )
+
+
+def test_small_images_get_a_thread_a_pixel():
+    small, large = (depthwise(replace(NASNET, image=(n, n), strides=(1, 1))) for n in (14, 224))
+    one, many = (depthwise_kernel(group, TARGET) for group in (small, large))
+    assert one is not None
+    assert many is not None
+    assert "PIXELS = 1;" in one.text
+    assert "PIXELS = 4;" in many.text
