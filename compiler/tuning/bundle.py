@@ -116,8 +116,11 @@ def _kernel(data: dict[str, Any]) -> Kernel:
 
 
 def _candidate(data: dict[str, Any]) -> Candidate:
-    launches = tuple(
-        Launch(**{k: tuple(v) if isinstance(v, list) else v for k, v in launch.items()})
-        for launch in data["launches"]
-    )
+    launches = tuple(_launch(each) for each in data["launches"])
     return Candidate(tuple(data["tile"]), data["text"], launches, tuple(data["scratch"]))
+
+
+def _launch(data: dict[str, Any]) -> Launch:
+    for name in ("args", "grid", "block"):
+        data[name] = tuple(data[name])
+    return Launch(**data)

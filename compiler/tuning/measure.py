@@ -14,7 +14,7 @@ from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upl
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.profile.measure import chain_time
-from compiler.schedule import ELEMENT_BYTES
+from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.tuning.bundle import Buffer, Bundle, Candidate, Kernel
 from compiler.tuning.results import Header, Result, ResultFile
 
@@ -219,7 +219,7 @@ def nbytes(buffer: Buffer) -> int:
     return prod(buffer.shape) * ELEMENT_BYTES[buffer.dtype]
 
 
-def _call(driver: Driver, module: Handle, launch: Any, addresses: Sequence[int]) -> Call:
+def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[int]) -> Call:
     function = driver.function(module, launch.symbol)
     if launch.shared_bytes + driver.function_info(function).shared_bytes > SHARED_BYTES:
         driver.allow_shared(function, launch.shared_bytes)

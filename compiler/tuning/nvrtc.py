@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from importlib import import_module
 from typing import Any
 
 from compiler.errors import KernelError
@@ -49,10 +50,9 @@ def _attempt(text: str, arch: str) -> bytes | str:
 def compile_text(text: str, arch: str, headers: dict[str, str]) -> bytes:
     """The cubin of a text; raises KernelError with the compiler's log."""
     try:
-        from cuda.bindings import nvrtc
+        api: Any = import_module("cuda.bindings.nvrtc")
     except ImportError as error:
         raise KernelError("there is no NVRTC: `pip install flowloom[cuda]`") from error
-    api: Any = nvrtc
     bodies, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
     program = api.nvrtcCreateProgram(text.encode(), b"kernel.cu", len(names), bodies, names)[1]
     options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--disable-warnings"]

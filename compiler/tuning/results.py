@@ -79,4 +79,5 @@ def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
 
 
 def _result(fields: dict[str, Any]) -> Result:
-    return Result(**(fields | {"tile": tuple(fields["tile"])}))
+    fields["tile"] = tuple(fields["tile"])
+    return Result(**fields)
