@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy
 
+from compiler.analysis.devices import device_of
 from compiler.backends.base import Array
 from compiler.backends.gpu.plan import Plan, plan
 from compiler.errors import ArtifactError
@@ -33,9 +34,6 @@ WEIGHTS_HEADER = 256
 
 PLATFORM_HEADERS = ("instructions.cuh", "half.cuh")
 """Headers of kernels that every platform has of its own."""
-
-RATES = (60_000.0, 4_000.0)
-"""FLOPs and bytes in a ns of a data centre's GPU: they only order kernels that nobody measured."""
 
 TOLERANCES = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 4e-2}
 """Allowed relative error of outputs in the Euclidean norm, by the precision of contractions."""
@@ -88,8 +86,9 @@ def _check_artifact(artifact: Artifact) -> None:
 def write_project(artifact: Artifact, place: Path, version: str, check: Check | None) -> None:
     """Write all files of a project into a new directory."""
     schedule, kernels = artifact.schedule, artifact.kernels
+    architecture = artifact.target.split(":")[1]
     choice: Mapping[str, Any] = artifact.choice or {"mode": "graph", "costs": {}}
-    planned = plan(schedule, kernels, choice["costs"], RATES, URGENCY)
+    planned = plan(schedule, kernels, choice["costs"], device_of(architecture), URGENCY)
     label = f"{schedule.name} {version} {artifact.target}"
     tolerance = float(check.tolerance) if check else 0.0
     shutil.copytree(Path(str(resources.files("compiler.export") / "project")), place)
@@ -101,6 +100,7 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
             kernels,
             version=label,
             mode=choice["mode"],
+            early=choice.get("pdl", False),
             weights_layout=weights_layout(schedule),
             tolerance=tolerance,
         ),
@@ -204,7 +204,7 @@ def _model_cmake(artifact: Artifact) -> str:
     """What CMakeLists.txt needs to know of the model."""
     kind, _, rest = artifact.target.partition(":")
     named = rest.partition(":")[0].replace(",", ";")
-    cuda = named.removeprefix("sm_") if kind == "cuda" else "80"
+    cuda = "80" if kind == "hip" else named.removeprefix("sm_")
     chosen = {
         "CUDA": "90a" if cuda == "90" else cuda,
         "HIP": named if kind == "hip" else "gfx90a;gfx1030",

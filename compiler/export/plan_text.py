@@ -30,11 +30,13 @@ def plan_text(
     *,
     version: str,
     mode: str,
+    early: bool,
     weights_layout: int,
     tolerance: float,
 ) -> str:
     """The text of plan.cpp for a planned schedule whose priorities are within `URGENCY`.
 
+    With `early`, kernels in graphs that wait themselves start before those they follow have ended.
     `tolerance` bounds the relative error of outputs in the Euclidean norm.
     """
     schedule = plan.schedule
@@ -46,7 +48,7 @@ def plan_text(
         _table("Allocation", "allocations", "kind, name, type, shape, bytes, offset in its block",
                (_allocation(a, offsets.get(i, 0)) for i, a in enumerate(schedule.allocations))),
         _table("Task", "tasks", "kernel, ONNX nodes, stream, urgency, after, launches: "
-               "{function, grid, block, shared bytes, arguments: {allocation, offset}}",
+               "{function, grid, block, shared, waits itself, arguments: {allocation, offset}}",
                (_task(plan, i, kernels[t.kernel]) for i, t in enumerate(schedule.tasks))),
         _table("Partition", "partitions", "stream, tasks, after",
                (f"{{{u.stream}, {braced(u.tasks)}, {braced(u.after)}}}"
@@ -56,6 +58,7 @@ def plan_text(
         "}  // namespace\n\n",
         f"const Plan plan = {{{quoted(version)},\n"
         f"                   {MODES[mode]},\n"
+        f"                   {str(early).lower()},\n"
         f"                   {schedule.streams},\n"
         f"                   0x{weights_layout:016x}U,\n"
         f"                   {sizes['weight']}U,\n"
@@ -110,6 +113,7 @@ def _launch(task: Task, launch: Launch) -> str:
     buffers = (*task.reads, *task.writes)
     views = (f"{{{buffers[i].allocation}, {buffers[i].offset}}}" for i in launch.args)
     sizes = f"{braced(launch.grid)}, {braced(launch.block)}, {launch.shared_bytes}"
+    sizes += f", {str(launch.programmatic).lower()}"
     return f"{{flowloom_{launch.symbol}, {sizes}, {braced(views)}}}"
 
 

@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, report, trace, opt, check, passes, tune, cache."""
+"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache..."""
 
 import argparse
 import os
@@ -60,7 +60,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
     )
     parser.add_argument(
-        "--schedule", type=Path, metavar="FILE", help="constraints, or a schedule.json to obey"
+        "--schedule",
+        type=Path,
+        metavar="auto|FILE",
+        help="constraints, or a schedule.json to obey; auto{steps=N seed=N} says how to search",
     )
     parser.add_argument(
         "--budget",
@@ -130,6 +133,18 @@ def make_parser() -> argparse.ArgumentParser:
         "--constraints", action="store_true", help="streams and order, for compile --schedule"
     )
     each.set_defaults(command=commands.report_command)
+
+    each = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
+    each.add_argument("directory", type=Path, metavar="DIR")
+    each.add_argument("-o", "--output", type=Path, required=True, metavar="PROJECT")
+    each.add_argument(
+        "--check",
+        type=Path,
+        metavar="MODEL",
+        help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
+    )
+    each.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    each.set_defaults(command=commands.export_command)
 
     each = add(
         "trace",

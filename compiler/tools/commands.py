@@ -144,6 +144,14 @@ def report_command(options: Namespace) -> int:
     return 0
 
 
+def export_command(options: Namespace) -> int:
+    """`flowloom export DIR -o PROJECT`: the artifact as a C++ project."""
+    from compiler.tools.exporting import export
+
+    print(export(options))
+    return 0
+
+
 def trace_command(options: Namespace) -> int:
     """`flowloom trace DIR|MODEL -o trace.json`: the predicted run, and the measured one."""
     from compiler.tools.inspection import open_module

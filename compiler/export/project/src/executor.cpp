@@ -19,7 +19,8 @@ gpuKernelNodeParams node_of(const Call& call) {
 }
 
 Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
-  Call call{&launch, launch.function(), {}, {}};
+  void* const function = launch.function();
+  Call call{&launch, function, launch.waits && gpuFuncWaits(function), {}, {}};
   for (const View& view : launch.arguments) call.addresses.push_back(addresses[view.allocation] + view.offset);
   for (void*& address : call.addresses) call.pointers.push_back(&address);
   if (launch.shared_bytes > DEFAULT_SHARED_BYTES)
@@ -27,8 +28,9 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   return call;
 }
 
-void connect(gpuGraph_t graph, const std::vector<gpuGraphNode_t>& from, gpuGraphNode_t to) {
-  if (!from.empty()) check(gpuGraphAddEdge(graph, from.back(), to), "adding an edge to the graph");
+void connect(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to, bool early) {
+  const auto add = early ? gpuGraphAddProgrammaticEdge : gpuGraphAddEdge;
+  check(add(graph, from, to), "adding an edge to the graph");
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ TaskGraph::TaskGraph(const Calls& calls, const std::vector<size_t>& tasks) : nod
       gpuGraphNode_t node{};
       check(gpuGraphAddKernelNode(&node, graph, &kernel), plan.tasks[task].kernel);
       check(gpuGraphKernelNodeSetPriority(node, priority), "setting a node's priority");
-      connect(graph, nodes, node);
+      if (!nodes.empty()) connect(graph, nodes.back(), node, plan.early && call.waits);
       nodes.push_back(node);
     }
     if (nodes.empty()) {
@@ -89,7 +91,10 @@ TaskGraph::TaskGraph(const Calls& calls, const std::vector<size_t>& tasks) : nod
       check(gpuGraphAddEmptyNode(&node, graph), "adding an empty node");
       nodes.push_back(node);
     }
-    for (size_t before : plan.tasks[task].after) connect(graph, nodes_[before], nodes.front());
+    const bool waits = plan.early && !calls.of_task(task).empty() && calls.of_task(task).front().waits;
+    for (size_t before : plan.tasks[task].after)
+      if (!nodes_[before].empty())
+        connect(graph, nodes_[before].back(), nodes.front(), waits && !calls.of_task(before).empty());
   }
   gpuGraphExec_t exec{};
   check(gpuGraphInstantiate(&exec, graph), "instantiating the graph");

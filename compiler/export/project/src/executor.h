@@ -13,6 +13,7 @@ namespace flowloom {
 struct Call {
   const Launch* launch;
   void* function;
+  bool waits;
   std::vector<void*> addresses;
   std::vector<void*> pointers;  // to each address, as kernels are launched
 };

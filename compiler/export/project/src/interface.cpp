@@ -1,5 +1,6 @@
 // The C interface: exceptions become the thread's last error.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 
@@ -7,7 +8,10 @@
 
 namespace {
 
-thread_local std::string last_error;
+// Initialised, so that it does not lie among static shared memory on the emulator.
+thread_local char last_error[1024] = "no error";
+
+void keep(const char* text) { std::snprintf(last_error, sizeof last_error, "%s", text); }
 
 template <class Action>
 int guarded(const Action& action) {
@@ -15,9 +19,9 @@ int guarded(const Action& action) {
     action();
     return 0;
   } catch (const std::exception& error) {
-    last_error = error.what();
+    keep(error.what());
   } catch (...) {
-    last_error = "an unknown error";
+    keep("an unknown error");
   }
   return 1;
 }
@@ -72,5 +76,5 @@ int flowloom_profile(flowloom_model* model, int runs, char* text, size_t size, s
   });
 }
 
-const char* flowloom_error() { return last_error.c_str(); }
+const char* flowloom_error() { return last_error; }
 const char* flowloom_version() { return flowloom::plan.version; }

@@ -34,6 +34,7 @@ struct Launch {
   void* (*function)();
   Size grid, block;
   unsigned shared_bytes;
+  bool waits;  // for the launches before it, by itself
   std::initializer_list<View> arguments;
 };
 
@@ -65,6 +66,7 @@ struct Table {
 struct Plan {
   const char* version;
   flowloom_mode mode;
+  bool early;  // in graphs, kernels that wait themselves start before those that they follow have ended
   int streams;
   uint64_t weights_layout;  // weights.bin must have the same
   size_t weight_bytes, arena_bytes;

@@ -18,13 +18,14 @@
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
 //              gpuFuncAllowShared(function, bytes)
+//              gpuFuncWaits(function): whether it was compiled to wait for its predecessors itself
 //              gpuLaunchKernel(function, grid, block, arguments, bytes, stream)
 //   graphs     gpuGraphCreate(gpuGraph_t*) gpuGraphDestroy
 //              gpuGraphAddKernelNode(gpuGraphNode_t*, graph, const gpuKernelNodeParams*)
 //              gpuGraphAddEmptyNode(gpuGraphNode_t*, graph)
 //              gpuGraphAddEdge(graph, from, to)
-//              gpuGraphAddProgrammaticEdge(graph, from, to)    between kernels that wait for their
-//                  predecessors themselves (griddepcontrol); a full edge where there is no such thing
+//              gpuGraphAddProgrammaticEdge(graph, from, to)    into a kernel that waits itself; a full
+//                  edge where there is no such thing
 //              gpuGraphKernelNodeSetPriority(node, priority)   a wish: HIP 5.2 has none
 //              gpuGetPriorities(int* least, int* greatest)     a smaller number is more urgent
 //              gpuGraphInstantiate(gpuGraphExec_t*, graph) gpuGraphExecDestroy
@@ -153,6 +154,10 @@ inline gpuError_t gpuGraphLaunch(gpuGraphExec_t exec, gpuStream_t stream) {
 #if defined(FLOWLOOM_CUDA)
 static_assert(CUDART_VERSION >= 12030, "edges of graphs have types since CUDA 12.3");
 
+inline bool gpuFuncWaits(void* function) {  // `begin_launch` waits in code for sm_90 and newer
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, function) == cudaSuccess && attributes.ptxVersion >= 90;
+}
 inline gpuError_t gpuGraphAddTypedEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to,
                                        const cudaGraphEdgeData* data) {
 #if CUDART_VERSION >= 13000
@@ -179,6 +184,7 @@ inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* exec, gpuGraph_t graph) {
   return cudaGraphInstantiate(exec, graph, cudaGraphInstantiateFlagUseNodePriority);
 }
 #else
+inline bool gpuFuncWaits(void*) { return false; }
 inline gpuError_t gpuGraphAddEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to) {
   return hipGraphAddDependencies(graph, &from, &to, 1);
 }

@@ -72,6 +72,7 @@ inline emulator_call gpuEmulatorCall(const gpuKernelNodeParams& kernel) {
           kernel.sharedMemBytes, kernel.kernelParams, nullptr};
 }
 inline gpuError_t gpuFuncAllowShared(void*, size_t) { return gpuSuccess; }
+inline bool gpuFuncWaits(void*) { return false; }
 inline gpuError_t gpuLaunchKernel(void* function, dim3 grid, dim3 block, void** arguments, size_t bytes,
                                   gpuStream_t stream) {
   const emulator_call call = gpuEmulatorCall({function, grid, block, static_cast<unsigned>(bytes), arguments});
