@@ -13,10 +13,10 @@ from compiler.kernels.cuda.tiles import (
     TABLE_DEPTH,
     Tile,
     ceil_div,
-    choose_tile,
     shared_bytes,
     shared_room,
 )
+from compiler.kernels.cuda.tuned import tile_for
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.hip.tiles import WAVE, choose_wave_tile
@@ -36,38 +36,60 @@ ADD_THREADS = 256
 """Threads of a block that adds shares."""
 
 
+Stores = dict[int, StoreFunction | None]
+"""Store functions of one group by block; writing one takes longest."""
+
+
 def contraction_kernel(
-    group: Group, target: CudaTarget, tile: Tile | None = None
+    group: Group, target: CudaTarget, tile: Tile | None = None, stores: Stores | None = None
 ) -> CudaKernel | None:
     """The kernel of a group with a contraction; None when the generic schedule must take it.
 
-    Without a tile the one that should be fastest is taken.
+    Without a tile the one that should be fastest is taken. Calls that write kernels of one group
+    may share `stores`.
     """
-    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
-    if len(anchors) != 1:
+    found = _problem(group)
+    if found is None:
         return None
-    problem = read_problem(group, anchors[0])
-    if problem is None:
-        return None
-    few = problem.m <= FEW_ROWS and problem.form is Form.LINES and tile is None
-    if few and anchors[0].type in ("MatMul", "Gemm"):
-        store = store_function(group, anchors[0], target)
-        return store and _Emitter(group, anchors[0], problem, store, target).rows()
+    anchor, problem = found
+    if tile is None and _few_rows(anchor, problem):
+        few = store_function(group, anchor, target)
+        return few and _Emitter(group, anchor, problem, few, target).rows()
     tile = tile or _choose(problem, target)
     block = problem.block if tile.launches(target) == 1 else 0
-    store = store_function(group, anchors[0], target, block)
+    stores = {} if stores is None else stores
+    if block not in stores:
+        stores[block] = store_function(group, anchor, target, block)
+    store = stores[block]
     if store is None:
         return None
     problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
     if shared_bytes(problem, tile, target) > shared_room(problem, target):
         problem = replace(problem, fetches=(0, 0))
-    return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+    return _Emitter(group, anchor, problem, store, target).tiles(tile)
+
+
+def tiled_problem(group: Group) -> tuple[Operator, Problem] | None:
+    """The contraction of a group that is computed in tiles; None for any other group."""
+    found = _problem(group)
+    return None if found is None or _few_rows(*found) else found
+
+
+def _problem(group: Group) -> tuple[Operator, Problem] | None:
+    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
+    problem = read_problem(group, anchors[0]) if len(anchors) == 1 else None
+    return None if problem is None else (anchors[0], problem)
+
+
+def _few_rows(anchor: Operator, problem: Problem) -> bool:
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES
+    return few and anchor.type in ("MatMul", "Gemm")
 
 
 def _choose(problem: Problem, target: CudaTarget) -> Tile:
     if isinstance(target, HipTarget) and target.matrix_cores:
         return choose_wave_tile(problem, target)
-    return choose_tile(problem, target)
+    return tile_for(problem, target)
 
 
 def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:

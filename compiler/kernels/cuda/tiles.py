@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import log
 
 from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
@@ -165,6 +166,32 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     room -= fetch_bytes(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
+
+
+def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
+    """At most `count` tiles to measure, the one that should be fastest first.
+
+    Of each shape come the tile of the least estimate, those that make about one and two waves of
+    blocks, and the others: estimates alone miss the best of some problems by far.
+    """
+    shapes: dict[tuple[int, ...], list[Tile]] = {}
+    for tile in sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target)):
+        shapes.setdefault((tile.rows, tile.columns, tile.warp_rows, tile.warp_columns), []).append(
+            tile
+        )
+    lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
+    turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
+    return turns[:count]
+
+
+def _by_waves(problem: Problem, tiles: list[Tile], target: CudaTarget) -> list[Tile]:
+    """Tiles of one shape: the first, those nearest to one and two waves of blocks, the rest."""
+
+    def off(tile: Tile, waves: int) -> float:
+        return abs(log(_blocks(problem, tile) / (waves * _processors(target))))
+
+    near = [min(tiles, key=lambda tile, waves=waves: off(tile, waves)) for waves in (1, 2)]
+    return list(dict.fromkeys([tiles[0], *near, *tiles]))
 
 
 def _blocks(problem: Problem, tile: Tile) -> int:
