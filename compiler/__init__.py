@@ -68,12 +68,14 @@ def compile(
     No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
     one IR file a pass, and the CUDA text of every kernel.
 
-    On a GPU the schedule and the execution mode are chosen by measuring for `budget` seconds
-    (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
+    On a GPU the schedule is searched for by a simulator of the device, and it and the execution
+    mode are chosen by measuring for `budget` seconds (default 5) where the device is present, else
+    by the simulator; `Module.choice` has the figures. The search is counted in steps, so that it
+    depends on kernel times alone: `schedule="auto{steps=1000 seed=1}"` sets both.
     An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
-    the options and the file alone. `schedule` is a file of constraints, or a `schedule.json` that
-    is taken as it is (docs/schedules.md).
+    the options and the file alone. `schedule` is also a file of constraints, or a
+    `schedule.json` that is taken as it is (docs/schedules.md).
 
     The CPU has one mode, so there is nothing to measure: a budget or profile is refused there.
 
@@ -81,7 +83,7 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     from compiler.build import Settings, build, full_target
-    from compiler.choice import DEFAULT_BUDGET
+    from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
 
@@ -90,7 +92,8 @@ def compile(
         raise DeviceError(
             "the target cpu runs in one way, so nothing is measured: leave out budget and profile"
         )
-    if schedule is not None:
+    searching = Searching.asked(schedule, chosen, pipeline)
+    if schedule is not None and searching is None:
         pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
     settings = Settings(
         chosen,
@@ -99,6 +102,7 @@ def compile(
         cache=KernelCache(),
         budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
         profile=profile,
+        searching=searching or Searching(),
     )
     options: dict[str, Any] = {} if threads is None else {"threads": threads}
     built = build(model, input_shapes, settings)

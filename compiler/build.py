@@ -19,7 +19,7 @@ from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
-from compiler.choice import Decision, Request, decide
+from compiler.choice import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
@@ -33,7 +33,6 @@ from compiler.pipeline import (
     Runner,
     parse,
     split,
-    taskflow_graph,
 )
 from compiler.schedule import KernelSpec, Schedule
 
@@ -94,6 +93,8 @@ class Settings:
     """Seconds of measuring on a GPU."""
     profile: str | os.PathLike[str] | None = None
     """A database of kernel times, which measurements are added to."""
+    searching: Searching = field(default_factory=Searching)
+    """How a GPU's schedule is searched for."""
 
     @property
     def passes(self) -> str:
@@ -132,8 +133,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
-    runner.run(module, split(parse(decision.pipeline))[1])
-    graph = taskflow_graph(module, decision.pipeline)
+    graph = scheduled(module, decision.recipe, runner)
     schedule = schedule_of(graph)
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
@@ -160,7 +160,7 @@ def _decide(
     """The choice of pipeline and mode; where a target has one mode, there is none."""
     name = settings.target.partition(":")[0]
     if name != "cuda":
-        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
+        return Decision(Recipe(settings.passes), "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,
@@ -169,6 +169,7 @@ def _decide(
         settings.pipeline,
         settings.budget,
         settings.profile,
+        settings.searching,
     )
     return decide(request)
 

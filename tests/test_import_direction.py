@@ -19,8 +19,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": {"ir", "analysis", "backends", "emulator"},
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
-    "choice": {"ir", "analysis", "backends", "pipeline", "profile"},
+    "choice": {"ir", "analysis", "backends", "passes", "pipeline", "profile"},
     "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
+    "tuning": {
+        *("ir", "analysis", "backends", "profile"),
+        *("build", "frontend", "kernels", "pipeline"),
+    },
     "schedule": set(),
     "errors": set(),
 }

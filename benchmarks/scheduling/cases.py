@@ -8,8 +8,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.scheduling.policies import Policy
-from compiler.choice.candidates import put_costs
+from benchmarks.scheduling.policies import AUTO, Policy
+from compiler.choice.candidates import put_costs, put_placement
+from compiler.choice.costs import Costs
+from compiler.choice.search import Searching, search_module
 from compiler.errors import FlowloomError
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
@@ -64,7 +66,10 @@ def load(path: Path) -> list[Case]:
 def plan(
     case: Case, costs: Mapping[str, float], competing: Mapping[str, Policy]
 ) -> dict[str, Planned | str]:
-    """The schedule of each policy, verified, or why it refused; costs are ns by kernel."""
+    """The schedule of each policy, verified, or why it refused; costs are ns by kernel.
+
+    On a GPU the last is what the search of the default finds.
+    """
     module = parse_module(case.text)
     put_costs(module, costs)
     found: dict[str, Planned | str] = {}
@@ -73,6 +78,8 @@ def plan(
             found[name] = _plan(module, policy)
         except FlowloomError as error:
             found[name] = str(error)
+    if case.target.startswith("cuda"):
+        found[AUTO] = _search(case, module, costs)
     return found
 
 
@@ -82,11 +89,28 @@ def _plan(module: Any, policy: Policy) -> Planned:
     start = perf_counter()
     for each in passes[:3]:
         each.apply(runner.context, copy)
-    seconds = perf_counter() - start
-    runner.run(copy, passes[3:5])
-    waits = _waits(_schedule(copy))
-    runner.run(copy, passes[5:])
-    schedule = _schedule(copy)
+    return _lower(copy, perf_counter() - start, {})
+
+
+def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
+    """What `auto` finds, in its default number of steps; numba is warm beforehand."""
+    known = Costs.make(case.kernels, costs, case.target.split(":")[1])
+    search_module(module, case.kernels, known, Searching(steps=1))
+    start = perf_counter()
+    recipe, record = search_module(module, case.kernels, known, Searching())
+    assert recipe.placement is not None
+    seconds, copy = perf_counter() - start, module.clone()
+    put_placement(copy, recipe.placement)
+    return _lower(copy, seconds, {"search": record})
+
+
+def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:
+    """The schedule and the figures of a module whose groups are placed, which is used up."""
+    runner = Runner()
+    runner.run(placed, parse("lower-to-taskflow,insert-sync"))
+    waits = _waits(_schedule(placed))
+    runner.run(placed, parse("elide-sync,plan-memory{reuse=concurrent}"))
+    schedule = _schedule(placed)
     figures = {
         "streams": len({task.stream for task in schedule.tasks}),
         "tasks": len(schedule.tasks),
@@ -98,7 +122,7 @@ def _plan(module: Any, policy: Policy) -> Planned:
         "arena bytes": sum(each.nbytes for each in schedule.of_kind("arena")),
         "search seconds": seconds,
     }
-    return Planned(schedule, figures)
+    return Planned(schedule, figures | more)
 
 
 def _schedule(module: Any) -> Schedule:

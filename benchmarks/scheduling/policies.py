@@ -23,6 +23,9 @@ class Policy:
         )
 
 
+AUTO = "auto"
+"""The schedule that is searched for by the simulator: the default on a GPU."""
+
 POLICIES = {
     "sequential": Policy("sequential", 1),
     "ppd, 4": Policy("ppd", 4, "ppd", 8),

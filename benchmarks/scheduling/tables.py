@@ -5,9 +5,12 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scheduling.policies import PART_SIZES, POLICIES, TABLE_4
+from benchmarks.scheduling.policies import AUTO, PART_SIZES, POLICIES, TABLE_4
 
 Row = dict[str, Any]
+
+ROWS = (*POLICIES, AUTO)
+"""The schedules that all tables have a row for."""
 
 
 def mode_of(row: Row) -> str:
@@ -44,7 +47,7 @@ def _model(row: Row) -> str:
             f"{1e3 * p['search seconds']:.0f}",
         ]
         for name, p in row["policies"].items()
-        if name in POLICIES
+        if name in ROWS
     ]
     refused = "".join(f"\n{name}: {why}" for name, why in row["refused"].items())
     title = f"{row['model']}, {row['target']}, {mode}"
@@ -54,7 +57,7 @@ def _model(row: Row) -> str:
 def _speedups(rows: Sequence[Row]) -> str:
     """One stream's time over each policy's."""
     lines: list[list[str]] = []
-    for name in POLICIES:
+    for name in ROWS:
         ratios = [_ratio(row, name) for row in rows]
         known = [ratio for ratio in ratios if ratio]
         mean = exp(sum(map(log, known)) / len(known)) if known else 0.0
@@ -87,7 +90,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(14, 5))
-    names = [name for name in POLICIES if name != "sequential"]
+    names = [name for name in ROWS if name != "sequential"]
     for index, name in enumerate(names):
         places = [i + (index - len(names) / 2) * 0.9 / len(names) for i in range(len(rows))]
         color = pyplot.colormaps["tab20"](index)

@@ -88,7 +88,11 @@ def units(groups: GroupGraph) -> Quotient:
 
 def demand_of(groups: Sequence[GroupOp], device: Device = CPU) -> Demand:
     """What some groups that run one after another ask of the device."""
-    works = [work_of(group) for group in groups]
+    return demand_of_works([work_of(group) for group in groups], device)
+
+
+def demand_of_works(works: Sequence[Work], device: Device = CPU) -> Demand:
+    """What groups of such work that run one after another ask of the device."""
     total = sum(works, Work(0, 0))
     largest = max(work.nbytes for work in works)
     return Demand(is_memory_bound(total, device), largest / device.cache_bytes)

@@ -202,12 +202,12 @@ def _write_check(place: Path, schedule: Schedule, check: Check) -> None:
 
 def _model_cmake(artifact: Artifact) -> str:
     """What CMakeLists.txt needs to know of the model."""
-    kind, _, rest = artifact.target.partition(":")
-    named = rest.partition(":")[0].replace(",", ";")
-    cuda = "80" if kind == "hip" else named.removeprefix("sm_")
+    named = artifact.target.split(":")[1]
+    amd = named.startswith("gfx")
+    cuda = "80" if amd else named.removeprefix("sm_")
     chosen = {
         "CUDA": "90a" if cuda == "90" else cuda,
-        "HIP": named if kind == "hip" else "gfx90a;gfx1030",
+        "HIP": named if amd else "gfx90a;gfx1030",
         "EMU": "",
     }
     lines = [f'set(FLOWLOOM_{name}_ARCHITECTURES "{value}")\n' for name, value in chosen.items()]
