@@ -13,6 +13,7 @@ from compiler.kernels.cuda.tiles import (
     TABLE_DEPTH,
     Tile,
     ceil_div,
+    check_tile,
     choose_tile,
     shared_bytes,
     shared_room,
@@ -26,6 +27,8 @@ ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
 
 TILE_HEADERS = ("operands", "contraction")
+
+WIDE_HEADERS = (*TILE_HEADERS, "wide")
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
@@ -49,6 +52,7 @@ def contraction_kernel(
         store = store_function(group, anchors[0], target)
         return store and _Emitter(group, anchors[0], problem, store, target).rows()
     tile = tile or choose_tile(problem, target)
+    check_tile(problem, tile, target)
     block = problem.block if tile.launches(target) == 1 else 0
     store = store_function(group, anchors[0], target, block)
     if store is None:
@@ -99,10 +103,11 @@ class _Emitter:
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
         if tile.launches(self.target) == 1:
-            call = f"contract<Problem>(a, b, {self._store_object()});"
+            template = "contract_wide" if tile.wide else "contract"
+            call = f"{template}<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
             kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
-            text = self._text(TILE_HEADERS, tile, kernel)
+            text = self._text(WIDE_HEADERS if tile.wide else TILE_HEADERS, tile, kernel)
             launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n

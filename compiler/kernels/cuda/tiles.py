@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from compiler.errors import KernelError
 from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
 
@@ -33,6 +34,9 @@ STAGES = (3, 6)
 
 CLUSTER, CLUSTER_CAPABILITY = 8, 90
 """Most blocks of a portable cluster, and the first compute capability that has them."""
+
+WIDE_ARCH, WIDE_COLUMNS, WIDE_ALIGNMENT = "sm_90", (32, 64, 96, 128), 1024
+"""The architecture whose warpgroups multiply, the columns they do at once, bytes of a swizzle."""
 
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
@@ -75,7 +79,10 @@ SHARES_BYTES = 5.7e6
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages."""
+    """A block's and a warp's rows and columns, shares of k, pipeline stages.
+
+    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each.
+    """
 
     rows: int
     columns: int
@@ -83,6 +90,7 @@ class Tile:
     warp_columns: int
     shares: int
     stages: int = STAGES[0]
+    wide: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -114,8 +122,11 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(
-        problem, tile, target
+    aligned = WIDE_ALIGNMENT if tile.wide else 0
+    return (
+        max(tile.stages * stage_bytes(problem, tile), result)
+        + fetch_bytes(problem, tile, target)
+        + aligned
     )
 
 
@@ -133,6 +144,24 @@ def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     parts = tile.shares if tile.in_cluster(target) else 1
     lines = tile.threads // tile.columns * problem.block * parts
     return places * ceil_div(tile.rows, lines) * tile.threads * 16 + rows * tile.rows * 4
+
+
+def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
+    multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
+    whole = tile.rows % 64 == 0 and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
+    plain = problem.form is Form.ROWS and not problem.block and tile.columns in WIDE_COLUMNS
+    ours = multiplied or problem.dtype == "float16"
+    return target.arch == WIDE_ARCH and ours and whole and plain and tile.launches(target) == 1
+
+
+def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
+    """Raise KernelError for a wide tile that warpgroups cannot multiply."""
+    if tile.wide and not can_be_wide(problem, tile, target):
+        raise KernelError(
+            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
+            f" {tile}: choose a tile that is not wide"
+        )
 
 
 def ceil_div(a: int, b: int) -> int:
