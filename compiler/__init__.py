@@ -56,22 +56,26 @@ def compile(
     dump_ir: str | os.PathLike[str] | None = None,
     budget: float | None = None,
     profile: str | os.PathLike[str] | None = None,
+    schedule: str | os.PathLike[str] | None = None,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
     dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; cpu: this host).
-    `precision` is how products are computed (cpu: fp32; cuda: tf32 by default, fp32, fp16 or
-    bf16). `threads` is how many cores a run may use on the CPU (default: all available).
+    `precision` is how products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32,
+    fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all available).
     No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
     one IR file a pass, and the CUDA text of every kernel.
 
-    On a GPU the schedule and the execution mode are chosen by measuring for `budget` seconds
-    (default 5) where the device is present, else by a cost model; `Module.choice` has the figures.
+    On a GPU the schedule is searched for by a simulator of the device, and it and the execution
+    mode are chosen by measuring for `budget` seconds (default 5) where the device is present, else
+    by the simulator; `Module.choice` has the figures. The search is counted in steps, so that it
+    depends on kernel times alone: `schedule="auto{steps=1000 seed=1}"` sets both.
     An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
-    the options and the file alone.
+    the options and the file alone. `schedule` is also a file of constraints, or a
+    `schedule.json` that is taken as it is (docs/schedules.md).
 
     The CPU has one mode, so there is nothing to measure: a budget or profile is refused there.
 
@@ -79,14 +83,18 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     from compiler.build import Settings, build, full_target
-    from compiler.choice import DEFAULT_BUDGET
+    from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache
+    from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
 
     chosen = full_target(target, arch, precision)
     if chosen.partition(":")[0] == "cpu" and (budget or profile is not None):
         raise DeviceError(
             "the target cpu runs in one way, so nothing is measured: leave out budget and profile"
         )
+    searching = Searching.asked(schedule, chosen, pipeline)
+    if schedule is not None and searching is None:
+        pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
     settings = Settings(
         chosen,
         pipeline,
@@ -94,6 +102,7 @@ def compile(
         cache=KernelCache(),
         budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
         profile=profile,
+        searching=searching or Searching(),
     )
     options: dict[str, Any] = {} if threads is None else {"threads": threads}
     built = build(model, input_shapes, settings)

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
+from compiler.analysis.devices import Device, device_of
+from compiler.analysis.kernel_time import work_of
 from compiler.analysis.packing import apply_packing
+from compiler.analysis.simulator import demand
 from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
-from compiler.backends.cuda.target import architecture
-from compiler.choice import Decision, Request, decide
+from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
+from compiler.choice import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.errors import DeviceError, PipelineError
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
@@ -30,7 +33,6 @@ from compiler.pipeline import (
     Runner,
     parse,
     split,
-    taskflow_graph,
 )
 from compiler.schedule import KernelSpec, Schedule
 
@@ -39,7 +41,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {"cpu": ("fp32",), "cuda": ("tf32", "fp32", "fp16", "bf16")}
+PRECISIONS = {
+    "cpu": ("fp32",),
+    "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "emu": ("tf32", "fp32", "fp16", "bf16"),
+}
 """The precisions of each target that kernels can be built for, its default first."""
 
 
@@ -87,6 +93,8 @@ class Settings:
     """Seconds of measuring on a GPU."""
     profile: str | os.PathLike[str] | None = None
     """A database of kernel times, which measurements are added to."""
+    searching: Searching = field(default_factory=Searching)
+    """How a GPU's schedule is searched for."""
 
     @property
     def passes(self) -> str:
@@ -118,15 +126,14 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.run(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels)
+    annotate(module, kernels, target_device(settings.target))
     if settings.dump_ir is not None:
         dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
     clock.lap("kernels")
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
-    runner.run(module, split(parse(decision.pipeline))[1])
-    graph = taskflow_graph(module, decision.pipeline)
+    graph = scheduled(module, decision.recipe, runner)
     schedule = schedule_of(graph)
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
@@ -151,8 +158,9 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    if settings.target.partition(":")[0] == "cpu":
-        return Decision(settings.passes, "streams", {})
+    name = settings.target.partition(":")[0]
+    if name != "cuda":
+        return Decision(Recipe(settings.passes), "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,
@@ -161,6 +169,7 @@ def _decide(
         settings.pipeline,
         settings.budget,
         settings.profile,
+        settings.searching,
     )
     return decide(request)
 
@@ -180,7 +189,7 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     if name == "cpu":
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
-    chosen = arch or named or architecture(name)
+    chosen = arch or named or (DEFAULT_ARCHITECTURE if name == "emu" else architecture(name))
     return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
 
 
@@ -200,13 +209,26 @@ def set_target(module: ModuleOp, target: str) -> None:
         graph.target = StringAttr(target)
 
 
-def annotate(module: ModuleOp, kernels: Mapping[str, KernelSpec]) -> None:
-    """Put what the schedule passes need to know of each kernel on the groups that launch it."""
+def annotate(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
+) -> None:
+    """Put what the schedule passes need to know of each kernel on the groups that launch it.
+
+    Where the device is known, that includes the share of its block slots that the kernel fills.
+    """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
             kernel = kernels[op.kernel.data]
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
+            if device is not None:
+                slots = demand(work_of(kernel, 1.0, device), device)[0]
+                op.share = IntegerAttr(round(1000 * slots), i64)
+
+
+def target_device(target: str) -> Device | None:
+    """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
+    return None if target.partition(":")[0] == "cpu" else device_of(architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,5 +1,7 @@
 """The way of a model: the default pipeline, and the runner that times, dumps and verifies it."""
 
+import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
 
 from compiler.analysis.happens_before import check_schedule
-from compiler.errors import FlowloomError, PipelineError
+from compiler.errors import FlowloomError, PipelineError, ScheduleError
 from compiler.ir import taskflow
 from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
@@ -82,6 +84,30 @@ def option_names(kind: type[ModulePass]) -> list[str]:
     """The options of a pass as they are written in a pipeline, each with its type and default."""
     infos = get_pass_option_infos(kind)
     return [f"{i.name.replace('_', '-')}={i.default_value or i.expected_type}" for i in infos]
+
+
+def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
+    """The pipeline that obeys a file of constraints, or that takes a whole schedule from a file.
+
+    Raises ScheduleError for a file that is neither.
+    """
+    path = os.fspath(file)
+    try:
+        kind = json.loads(Path(path).read_text(encoding="utf-8"))["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ScheduleError(f"{path} is no file of a schedule: {error}") from None
+    if any(character in path for character in '"\\\n'):
+        raise ScheduleError(f"the path {path!r} holds a quote or a backslash: rename the file")
+    specs = [str(each.spec()) for each in parse(pipeline)]
+    if kind == "flowloom-schedule":
+        return ",".join([*specs, f'import-schedule{{file="{path}"}}'])
+    if kind != "flowloom-constraints" or "lower-to-taskflow" not in specs:
+        raise ScheduleError(
+            f"{path} has format {kind!r}; it must be 'flowloom-schedule', or 'flowloom-constraints'"
+            " and the pipeline must hold lower-to-taskflow"
+        )
+    specs.insert(specs.index("lower-to-taskflow") + 1, f'apply-constraints{{file="{path}"}}')
+    return ",".join(specs)
 
 
 def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:

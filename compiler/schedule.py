@@ -131,14 +131,16 @@ class KernelSpec:
 
     `packings` has one entry a read: how a weight there is laid out beforehand (see
     `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
-    buffers, which follow the results in a task's writes. `launches` run in order.
+    buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
+    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/cuda`.
     """
 
     name: str
-    language: Literal["object", "cuda", "hip"]
+    language: Literal["object", "cuda", "hip", "emu"]
     code: bytes
     launches: tuple[Launch, ...]
     packings: tuple[str, ...]
     workspaces: tuple[int, ...] = ()
     flops: int = 0
     traffic_bytes: int = 0
+    source: str = ""

@@ -34,7 +34,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.build import annotate, full_target, packed_weights
-from compiler.choice.candidates import scheduled
+from compiler.choice.candidates import Recipe, scheduled
 from compiler.frontend import import_model
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
@@ -107,7 +107,7 @@ def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[
     Runner().run(imported.module, split(parse(pipelines[1]))[0])
     specs = build_kernels(imported.module, target, kernels)
     annotate(imported.module, specs)
-    graphs = {n: scheduled(imported.module, pipeline) for n, pipeline in pipelines.items()}
+    graphs = {n: scheduled(imported.module.clone(), Recipe(p)) for n, p in pipelines.items()}
     weights = packed_weights(graphs[1], imported.weights)
     return specs, weights, {n: schedule_of(graph) for n, graph in graphs.items()}
 

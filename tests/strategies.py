@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.analysis.graph import DAG
+from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.ir.types import shape_of
 from tests.graphs import GraphBuilder
 
@@ -274,7 +275,8 @@ def dataflow_graphs(draw: st.DrawFn, dtype: str = "float32", max_operators: int 
     return Model(module, state.build.weights, {f"x{i}": a for i, a in enumerate(inputs)})
 
 
-STREAMS = ("ppd", "opara", "sequential")
+STREAMS = tuple(sorted(STREAM_ASSIGNMENTS))
+PARTITIONS = ("ppd", "balanced", "none")
 ORDERS = ("source", "critical-path", "opara")
 
 
@@ -284,7 +286,8 @@ def pipelines(draw: st.DrawFn, schedule: bool = True) -> str:
     passes = ["canonicalize"] if draw(st.booleans()) else []
     passes.append(draw(st.sampled_from(["fuse", "fuse{max-ops=1}", "fuse{max-ops=4}"])))
     if draw(st.booleans()):
-        passes.append(f"partition{{policy=ppd max-nodes={draw(st.integers(1, 8))}}}")
+        policy, most = draw(st.sampled_from(PARTITIONS)), draw(st.integers(1, 8))
+        passes.append(f"partition{{policy={policy} max-nodes={most}}}")
     streams, policy = draw(st.integers(1, 4)), draw(st.sampled_from(STREAMS))
     passes.append(f"assign-streams{{policy={policy} streams={streams}}}")
     if draw(st.booleans()):

@@ -4,6 +4,7 @@ A line `// RUN: not flowloom opt ...` expects an error and checks its message.
 """
 
 import shlex
+from contextlib import chdir
 from io import StringIO
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def test_case(path: Path):
     assert lines
     for line in lines:
         command, check = line.removeprefix("// RUN:").split("|")
-        output = _output(path, shlex.split(command))
+        with chdir(path.parent):
+            output = _output(path, shlex.split(command))
         options = parse_argv_options([*shlex.split(check.replace("%s", str(path)))])
         matcher = Matcher(options, FInput("output", output), Parser.from_opts(options))
         matcher.stderr = StringIO()

@@ -10,21 +10,22 @@ LEAVES = {"schedule", "errors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "ir": set(),
     "analysis": {"ir"},
-    "passes": {"ir", "analysis"},
+    "passes": {"ir", "analysis", "export"},
     "frontend": {"ir", "analysis"},
-    "kernels": {"ir", "analysis"},
-    "backends": {"ir", "analysis"},
+    "emulator": set(),
+    "kernels": {"ir", "analysis", "emulator"},
+    "backends": {"ir", "analysis", "emulator"},
     "profile": {"ir", "analysis", "backends"},
-    "export": {"ir", "analysis", "backends"},
+    "export": {"ir", "analysis", "backends", "emulator"},
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
-    "choice": {"ir", "analysis", "backends", "pipeline", "profile"},
+    "choice": {"ir", "analysis", "backends", "passes", "pipeline", "profile"},
     "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
     "schedule": set(),
     "errors": set(),
 }
 ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
-WITHOUT_XDSL = ("schedule", "errors", "backends", "profile", "export", "module")
+WITHOUT_XDSL = ("schedule", "errors", "emulator", "backends", "profile", "export", "module")
 
 
 def imports(path: Path) -> set[str]:

@@ -26,11 +26,15 @@ dataflow.graph @main opset 22 inputs ["x"] outputs ["y"] {
 """
 
 
+DEFAULT_PASSES = [n for n in PASSES if n not in ("apply-constraints", "import-schedule")]
+"""Every pass but those that read a file of the user's."""
+
+
 def test_the_default_pipeline_is_every_pass_in_order():
-    assert [p.name for p in parse(DEFAULT_PIPELINE)] == list(PASSES)
+    assert [p.name for p in parse(DEFAULT_PIPELINE)] == DEFAULT_PASSES
     graph_passes, schedule_passes = split(parse(DEFAULT_PIPELINE))
     assert [p.name for p in graph_passes] == list(GRAPH_PASSES)
-    assert len(graph_passes) + len(schedule_passes) == len(PASSES)
+    assert len(graph_passes) + len(schedule_passes) == len(DEFAULT_PASSES)
 
 
 def test_a_spec_round_trips():
@@ -58,7 +62,7 @@ def test_every_pass_is_dumped_with_its_spec_and_can_be_parsed_again(tmp_path: Pa
     module, runner = parse_module(CHAIN), Runner(tmp_path)
     runner.run(module, parse(DEFAULT_PIPELINE))
     files = sorted(tmp_path.iterdir())
-    assert [f.stem[3:] for f in files] == list(PASSES)
+    assert [f.stem[3:] for f in files] == DEFAULT_PASSES
     for file, timing in zip(files, runner.timings, strict=True):
         text = file.read_text()
         assert text.splitlines()[0] == f"// after {timing.spec}"

@@ -35,7 +35,7 @@ class Case:
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
     from compiler.build import annotate
-    from compiler.choice.candidates import plans
+    from compiler.choice.candidates import Recipe, plans, put_costs
     from compiler.choice.costs import Costs
     from compiler.frontend import import_model
     from compiler.kernels import KernelCache, build_kernels
@@ -47,11 +47,11 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     kernels = build_kernels(module, target, KernelCache(), jobs)
     annotate(module, kernels)
     competing = {
-        name: default_pipeline(partition).replace(STREAMS, streams)
+        name: Recipe(default_pipeline(partition).replace(STREAMS, streams))
         for name, (partition, streams) in POLICIES.items()
     }
-    costs = Costs.make(kernels, {}, target.split(":")[1]).of
-    found = {plan.name: _bare(plan.schedule) for plan in plans(module, costs, competing)}
+    put_costs(module, Costs.make(kernels, {}, target.split(":")[1]).of)
+    found = {plan.name: _bare(plan.schedule) for plan in plans(module, competing)}
     return Case(model, kernels, found)
 
 

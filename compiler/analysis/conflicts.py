@@ -1,7 +1,7 @@
 """Which tasks of a schedule touch the same bytes, found by one sweep in launch order."""
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from compiler.schedule import Schedule, View
@@ -27,11 +27,13 @@ class Conflict(NamedTuple):
 
 
 class _Memory:
-    """An allocation cut into segments, each with its last writer and the readers since."""
+    """Bytes cut into segments, each with its last writer and the readers since."""
 
-    def __init__(self, size: int):
-        self.size = size
-        self.begins = [0]
+    __slots__ = "begins", "end", "readers", "writers"
+
+    def __init__(self, begin: int, end: int):
+        self.end = end
+        self.begins = [begin]
         self.writers = [UNWRITTEN]
         self.readers: list[list[int]] = [[]]
 
@@ -39,7 +41,7 @@ class _Memory:
         """The index of the segment that begins at this byte, after cutting there."""
         index = bisect_left(self.begins, position)
         if index == len(self.begins) or self.begins[index] != position:
-            if position < self.size:
+            if position < self.end:
                 self.begins.insert(index, position)
                 self.writers.insert(index, self.writers[index - 1])
                 self.readers.insert(index, list(self.readers[index - 1]))
@@ -51,7 +53,7 @@ class _Memory:
 
     def end_of(self, index: int) -> int:
         """The byte after a segment."""
-        return self.begins[index + 1] if index + 1 < len(self.begins) else self.size
+        return self.begins[index + 1] if index + 1 < len(self.begins) else self.end
 
     def read(self, task: int, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Note a read; yields (last writer, begin, end) of its pieces."""
@@ -73,26 +75,57 @@ class _Memory:
         self.readers[segments.start : segments.stop] = [[]]
 
 
+class _Regions:
+    """The parts of an allocation that no view crosses, so that each is cut up on its own."""
+
+    def __init__(self, extents: Iterable[tuple[int, int]]):
+        self.begins: list[int] = []
+        ends: list[int] = []
+        for begin, end in sorted(extents):
+            if not ends or begin >= ends[-1]:
+                self.begins.append(begin)
+                ends.append(end)
+            else:
+                ends[-1] = max(ends[-1], end)
+        self.memories = list(map(_Memory, self.begins, ends))
+
+    def at(self, offset: int) -> _Memory:
+        """The part that holds a byte which some view holds."""
+        return self.memories[bisect_right(self.begins, offset) - 1]
+
+
+def _regions(schedule: Schedule) -> dict[int, _Regions]:
+    """The parts of each allocation that tasks write; an output is one, as callers read it whole."""
+    extents: dict[int, set[tuple[int, int]]] = {
+        number: {(0, each.nbytes)} if each.kind == "output" else set()
+        for number, each in enumerate(schedule.allocations)
+        if each.kind in ("arena", "output")
+    }
+    for task in schedule.tasks:
+        for view in (*task.reads, *task.writes):
+            if view.allocation in extents and (size := view.nbytes):
+                extents[view.allocation].add((view.offset, view.offset + size))
+    return {number: _Regions(found) for number, found in extents.items()}
+
+
 def conflicts(schedule: Schedule) -> Iterator[Conflict]:
     """Each access against the last write of its bytes, each write also against the reads since.
 
     These imply all other orders: a schedule is free of races if and only if each pair is ordered.
-    Linear in the number of pieces that accesses cut each other into.
+    O(n log n) in the accesses, and linear in the pieces that they cut each other into.
     """
-    shared = [allocation.kind in ("arena", "output") for allocation in schedule.allocations]
-    memory = {i: _Memory(schedule.allocations[i].nbytes) for i in range(len(shared)) if shared[i]}
+    memory = _regions(schedule)
     for index, task in enumerate(schedule.tasks):
         for view in task.reads:
-            if shared[view.allocation] and (size := view.nbytes):
-                yield from _reads(memory[view.allocation], index, view, size)
+            if view.allocation in memory and (size := view.nbytes):
+                yield from _reads(memory[view.allocation].at(view.offset), index, view, size)
         for view in task.writes:
-            if shared[view.allocation] and (size := view.nbytes):
-                yield from _writes(memory[view.allocation], index, view, size)
+            if view.allocation in memory and (size := view.nbytes):
+                yield from _writes(memory[view.allocation].at(view.offset), index, view, size)
     for number, allocation in enumerate(schedule.allocations):
         if allocation.kind == "output" and allocation.nbytes:
-            for writer, begin, end in memory[number].read(
-                len(schedule.tasks), 0, allocation.nbytes
-            ):
+            whole = memory[number].at(0).read(len(schedule.tasks), 0, allocation.nbytes)
+            for writer, begin, end in whole:
                 if writer == UNWRITTEN:
                     yield Conflict(UNWRITTEN, len(schedule.tasks), number, begin, end, True, False)
 

@@ -4,6 +4,7 @@ After Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System
 clock component a stream (Fidge, Mattern 1988).
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +24,11 @@ class HappensBefore:
     Building takes O((tasks + tokens) * streams); every token must point to an earlier task.
     """
 
-    def __init__(self, schedule: Schedule):
+    def __init__(self, schedule: Schedule, waits: Sequence[Collection[int]] | None = None):
+        """`waits` take the place of the tasks' own."""
         numbers = {s: i for i, s in enumerate(sorted({task.stream for task in schedule.tasks}))}
         count = len(schedule.tasks)
-        self._after = [task.after for task in schedule.tasks]
+        self._after = waits or [task.after for task in schedule.tasks]
         self._predecessor = [-1] * count
         self.streams = np.fromiter((numbers[t.stream] for t in schedule.tasks), np.int64, count)
         """The stream of each task, numbered from 0 without gaps."""

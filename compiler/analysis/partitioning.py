@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from compiler.analysis.balanced import partition_balanced
 from compiler.analysis.graph import DAG
 from compiler.analysis.registry import Registry
 
@@ -73,7 +74,7 @@ def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
     """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: clusters of equal work with few edges between.
 
     Clusters grow while their work is below `max_nodes` times the mean cost. Every node joins
-    after its predecessors, so clusters never wait for each other in a circle.
+    after its predecessors, so clusters never wait for each other in a circle. O((n + e) log n).
     """
     threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
     cluster_of = [-1] * len(dag)
@@ -110,3 +111,6 @@ def partition_none(dag: DAG, max_nodes: int) -> list[int]:
     """Every node is a cluster of its own, whatever `max_nodes` says."""
     del max_nodes
     return list(range(len(dag)))
+
+
+PARTITIONINGS.register("balanced")(partition_balanced)

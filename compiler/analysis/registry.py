@@ -1,6 +1,8 @@
 """Named policies: functions that a pass's `policy` option chooses between."""
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from runpy import run_path
 from typing import TypeVar
 
 from compiler.errors import PipelineError
@@ -9,7 +11,10 @@ Policy = TypeVar("Policy")
 
 
 class Registry(Mapping[str, Policy]):
-    """The policies of one kind by name; an unknown name is a PipelineError that lists them all."""
+    """The policies of one kind by name; an unknown name is a PipelineError that lists them all.
+
+    `FILE.py:FUNCTION` names a function of a file of the user's own, which is executed.
+    """
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -27,10 +32,26 @@ class Registry(Mapping[str, Policy]):
         return add
 
     def __getitem__(self, name: str) -> Policy:
-        if name not in self._policies:
-            known = ", ".join(sorted(self._policies))
-            raise PipelineError(f"unknown {self._kind} policy {name!r}; known are {known}")
-        return self._policies[name]
+        if name in self._policies:
+            return self._policies[name]
+        if ".py:" in name:
+            return self._load(*name.rsplit(":", 1))
+        known = ", ".join(sorted(self._policies))
+        raise PipelineError(
+            f"unknown {self._kind} policy {name!r}; known are {known}, or FILE.py:FUNCTION"
+        )
+
+    def _load(self, file: str, function: str) -> Policy:
+        """A function of a user's file."""
+        if not Path(file).is_file():
+            raise PipelineError(f"there is no file {file!r} to take the policy {function!r} from")
+        try:
+            found = run_path(file)
+        except Exception as error:
+            raise PipelineError(f"{file} fails: {type(error).__name__}: {error}") from error
+        if not callable(found.get(function)):
+            raise PipelineError(f"{file} has no function {function!r}")
+        return found[function]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._policies)

@@ -73,6 +73,11 @@ class Simulator:
         launches = np.array([work.launches for work in works], np.float64)
         self._delays = launches * device.latencies.dependency
 
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """Each task's execution in ns, its demand in three rows, and its launches' delay in ns."""
+        return self._costs, self._demands, self._delays
+
     def makespan(self, stream_of: Numbers, order: Numbers, edges: Pairs) -> float:
         """Nanoseconds of one run as one graph; ValueError for tasks that wait in a circle."""
         _, end = self.times(stream_of, order, edges)

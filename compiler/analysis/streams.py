@@ -1,28 +1,27 @@
-"""Policies that give every unit of a graph a stream."""
+"""Policies that give every unit of a graph a stream; importing this registers all of them."""
 
-from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
+from itertools import groupby
 
+from compiler.analysis import chains, ios, nimble, optimal
+from compiler.analysis.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.analysis.graph import DAG
+from compiler.analysis.list_schedule import WAIT_NS
 from compiler.analysis.ordering import order_critical_path
-from compiler.analysis.registry import Registry
 
-StreamAssignment = Callable[[DAG, int], list[int]]
-"""Gives each node a stream from 0 to less than the second argument, the number of streams."""
-
-STREAM_ASSIGNMENTS: Registry[StreamAssignment] = Registry("stream")
-"""Every known policy by its name."""
+__all__ = ["STREAM_ASSIGNMENTS", "chains", "ios", "nimble", "optimal"]
 
 
 @STREAM_ASSIGNMENTS.register("sequential")
-def assign_sequential(dag: DAG, streams: int) -> list[int]:
+def assign_sequential(dag: DAG, streams: int) -> Assignment:
     """Everything on stream 0: the baseline of every comparison."""
     del streams
-    return [0] * len(dag)
+    return Assignment([0] * len(dag))
 
 
 @STREAM_ASSIGNMENTS.register("ppd")
-def assign_ppd(dag: DAG, streams: int) -> list[int]:
-    """PPD (ACM TODAES 31(2) art. 20), Algorithm 2: round robin in breadth-first order.
+def assign_ppd(dag: DAG, streams: int) -> Assignment:
+    """PPD (ACM TODAES 31(2) art. 20), Algorithm 2: round robin in breadth-first order, O(n + e).
 
     The search starts at all sources at once; a node's stream is the number of nodes visited
     before it, modulo `streams`, so no other folding is needed.
@@ -36,47 +35,79 @@ def assign_ppd(dag: DAG, streams: int) -> list[int]:
     stream_of = [0] * len(dag)
     for count, v in enumerate(queue):
         stream_of[v] = count % streams
-    return stream_of
+    return Assignment(stream_of)
 
 
-def opara_chains(dag: DAG) -> list[int]:
-    """Opara (IEEE TC 2024), Algorithm 1: the chain of each node, numbered from 0, in O(n + e).
+@STREAM_ASSIGNMENTS.register("wavefront")
+def assign_wavefront(dag: DAG, streams: int) -> Assignment:
+    """Rammer (OSDI 2020), Algorithm 1 without its persistent threads: a stage for each wave.
 
-    A node continues the chain of its first predecessor that nobody has continued yet; otherwise
-    it starts one. Every chain is a path, so independent nodes never share one.
+    A wave holds the nodes of one depth. Its nodes go to the stream that is free first, longest
+    first (Graham's LPT, 1969). O(n log n + e).
     """
-    continued = [False] * len(dag)
-    chain_of: list[int] = []
-    chains = 0
-    for before in dag.predecessors:
-        free = next((u for u in before if not continued[u]), None)
-        if free is None:
-            chain_of.append(chains)
-            chains += 1
-        else:
-            continued[free] = True
-            chain_of.append(chain_of[free])
-    return chain_of
+    depths = dag.depths()
+    order = sorted(range(len(dag)), key=lambda v: (depths[v], -dag.costs[v], v))
+    stream_of = [0] * len(dag)
+    for _, members in groupby(order, depths.__getitem__):
+        wave = list(members)
+        free = [(0, stream) for stream in range(min(streams, len(wave)))]
+        for v in wave:
+            time, stream_of[v] = free[0]
+            heapreplace(free, (time + dag.costs[v], stream_of[v]))
+    return Assignment(stream_of, depths, order)
 
 
-@STREAM_ASSIGNMENTS.register("opara")
-def assign_opara(dag: DAG, streams: int) -> list[int]:
-    """Opara's chains, folded down to `streams`.
+def critical_path(dag: DAG) -> list[int]:
+    """The nodes of a longest path by cost, from its source on; of several the first."""
+    ranks = dag.upward_ranks()
+    path: list[int] = []
+    others = [v for v, before in enumerate(dag.predecessors) if not before]
+    while others:
+        path.append(max(others, key=lambda v: (ranks[v], -v)))
+        others = list(dag.successors[path[-1]])
+    return path
 
-    Each chain goes where its first node can start earliest: where its last node is one that it
-    waits for anyway, for instance. Of several such streams it takes the one with the least work
-    so far. Times are those of a list schedule that follows the critical path.
+
+@STREAM_ASSIGNMENTS.register("critical-path")
+def assign_critical_path(dag: DAG, streams: int) -> Assignment:
+    """HEFT (Topcuoglu et al., IEEE TPDS 13(3), 2002), with the critical path kept on stream 0.
+
+    Nodes come by upward rank (cost of the longest path behind); each goes where it ends first,
+    with `WAIT_NS` for a predecessor elsewhere. The critical path stays together, as in the same
+    paper's CPOP. Only streams of predecessors and the idlest one can be best: O(n log n + e).
     """
-    chain_of = opara_chains(dag)
-    stream_of_chain: dict[int, int] = {}
-    finish = [0] * len(dag)
-    free, load = [0] * streams, [0] * streams
-    for v in order_critical_path(dag, ()):
-        ready = max((finish[u] for u in dag.predecessors[v]), default=0)
-        if chain_of[v] not in stream_of_chain:
-            starts = [(max(ready, time), work) for time, work in zip(free, load, strict=True)]
-            stream_of_chain[chain_of[v]] = starts.index(min(starts))
-        stream = stream_of_chain[chain_of[v]]
-        finish[v] = free[stream] = max(ready, free[stream]) + dag.costs[v]
-        load[stream] += dag.costs[v]
-    return [stream_of_chain[chain] for chain in chain_of]
+    pinned = set(critical_path(dag))
+    order = order_critical_path(dag, ())
+    stream_of, finish = [0] * len(dag), [0] * len(dag)
+    free = [0] * streams
+    idle = [(0, stream) for stream in range(streams)]
+    for v in order:
+        while idle[0][0] != free[idle[0][1]]:
+            heappop(idle)
+        ready = _ready_times(dag, v, stream_of, finish)
+        options = [0] if v in pinned else [*(s for s in ready if s >= 0), idle[0][1]]
+        starts = [(max(free[s], ready.get(s, ready[ANYWHERE])), -free[s], s) for s in options]
+        start, _, stream_of[v] = min(starts)
+        finish[v] = free[stream_of[v]] = start + dag.costs[v]
+        heappush(idle, (finish[v], stream_of[v]))
+    return Assignment(stream_of, order=order)
+
+
+ANYWHERE = -1
+"""Stands for the streams that no predecessor is on."""
+
+
+def _ready_times(dag: DAG, v: int, stream_of: list[int], finish: list[int]) -> dict[int, int]:
+    """When a node can start on the stream of each predecessor, and `ANYWHERE` else."""
+    ends: dict[int, int] = {}
+    for u in dag.predecessors[v]:
+        ends[stream_of[u]] = max(ends.get(stream_of[u], 0), finish[u])
+    first, second = (*sorted(((end, s) for s, end in ends.items()), reverse=True)[:2], *_NEVER)[:2]
+    ready = {ANYWHERE: first[0] + WAIT_NS if ends else 0}
+    for stream, end in ends.items():
+        other = second if stream == first[1] else first
+        ready[stream] = max(end, other[0] + WAIT_NS if other[1] != ANYWHERE else 0)
+    return ready
+
+
+_NEVER = ((0, ANYWHERE), (0, ANYWHERE))

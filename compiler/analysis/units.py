@@ -50,7 +50,14 @@ def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
             _check_view(op)
         if before:
             producers.update(dict.fromkeys(op.results, tuple(before)))
-    return GroupGraph(groups, DAG.from_edges([cost_of(g, device) for g in groups], edges))
+    costs = [cost_of(group, device) for group in groups]
+    return GroupGraph(groups, DAG.from_edges(costs, edges, _shares(groups)))
+
+
+def _shares(groups: Sequence[GroupOp]) -> list[float]:
+    """The part of the device that each group occupies; empty unless all are known."""
+    known = [group.share.value.data / 1000 for group in groups if group.share is not None]
+    return known if len(known) == len(groups) else []
 
 
 def _check_view(op: OperatorOp) -> None:
@@ -58,6 +65,11 @@ def _check_view(op: OperatorOp) -> None:
         raise PipelineError(
             f"{op.type_name} '{op.node_name}' is in no group: run fuse before this pass"
         )
+
+
+def stage_of(group: GroupOp) -> int:
+    """The stage of a group; -1 where it has none."""
+    return group.stage.value.data if group.stage is not None else -1
 
 
 def units(groups: GroupGraph) -> Quotient:
@@ -76,7 +88,11 @@ def units(groups: GroupGraph) -> Quotient:
 
 def demand_of(groups: Sequence[GroupOp], device: Device = CPU) -> Demand:
     """What some groups that run one after another ask of the device."""
-    works = [work_of(group) for group in groups]
+    return demand_of_works([work_of(group) for group in groups], device)
+
+
+def demand_of_works(works: Sequence[Work], device: Device = CPU) -> Demand:
+    """What groups of such work that run one after another ask of the device."""
     total = sum(works, Work(0, 0))
     largest = max(work.nbytes for work in works)
     return Demand(is_memory_bound(total, device), largest / device.cache_bytes)

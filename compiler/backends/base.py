@@ -1,7 +1,7 @@
 """What every backend provides, and the registry of backends by target.
 
 A target's text is the backend's name, then whatever else the backend reads after a colon
-(`cpu:x86-64-v3`, `cuda:sm_90`).
+(`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ Array = NDArray[Any]
 BACKENDS = {
     "cpu": "compiler.backends.cpu.driver",
     "cuda": "compiler.backends.cuda.build",
+    "emu": "compiler.backends.emu.build",
 }
 """The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
 

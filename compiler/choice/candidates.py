@@ -1,41 +1,59 @@
 """The schedules and execution modes that compete: they differ in nothing but schedule passes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.analysis.happens_before import check_schedule
+from compiler.analysis.placement import Placement
 from compiler.analysis.simulator import Mode
+from compiler.analysis.units import graphs_of
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.passes.reorder import reorder_groups
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
 from compiler.schedule import Schedule
 
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
-STREAMS = (1, 2, 4, 8)
-PARTITIONS = {
-    "none": "policy=none",
-    "ppd2": "policy=ppd max-nodes=2",
-    "ppd8": "policy=ppd max-nodes=8",
+ONE_STREAM = "/1/none"
+"""The name of the baseline: one stream, no partitions."""
+MEASURED = {
+    **{f"/{streams}/none": ("policy=none", streams) for streams in (2, 4, 8)},
+    "/4/ppd8": ("policy=ppd max-nodes=8", 4),
 }
-"""Options of `partition` by the name that a candidate has from them."""
-UNMEASURED = ("none", "ppd8")
-"""The partitions that compete where nothing is measured: building a schedule takes its time too."""
+"""Options of `partition` and streams of what competes by measurement with the search's best."""
+AUTO = "/auto"
+"""The name of what the search found."""
+PLACING = ("partition", "assign-streams", "order-launches")
+"""The passes whose decisions a placement takes the place of."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A schedule that competes in every mode, and the pipeline that gave it."""
+    """A schedule that competes in every mode, and the pipeline that gave it.
+
+    Where there is a `placement`, its decisions are in place of the pipeline's.
+    """
 
     name: str
     pipeline: str
     schedule: Schedule
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a schedule: a pipeline, and a placement in place of its decisions, if any."""
+
+    pipeline: str
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, or `MODE` for one plan.
+    """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, `MODE/auto` for what the
+    search found, or `MODE` for one plan.
 
     With `pdl`, kernels in its graphs may start before those they follow have ended; the whole
     graph competes with and without, as `graph+pdl` and `graph`.
@@ -47,43 +65,54 @@ class Candidate:
     pdl: bool = False
 
 
-def pipelines(given: str | None, partitions: Sequence[str] = tuple(PARTITIONS)) -> dict[str, str]:
-    """The pipelines that compete, by name: the user's alone where there is one.
+def recipes(given: str | None, found: Recipe | None, *, measured: bool) -> dict[str, Recipe]:
+    """The schedules that compete, by name: the user's pipeline alone where there is one.
 
-    The first is the baseline, one stream and no partitions.
+    The first is the baseline; the last is what the search found. Between them come those that
+    only a measurement can tell from it.
     """
-    if given is not None:
-        return {"": given}
-    return {
-        f"/{streams}/{name}": default_pipeline(PARTITIONS[name], streams)
-        for name in partitions
-        for streams in STREAMS
-    }
+    if given is not None or found is None:
+        return {"": Recipe(given or default_pipeline())}
+    others = MEASURED if measured else {}
+    fixed = {name: Recipe(default_pipeline(*options)) for name, options in others.items()}
+    return {ONE_STREAM: Recipe(default_pipeline(streams=1)), **fixed, AUTO: found}
 
 
-def plans(
-    module: ModuleOp, costs: Mapping[str, float], competing: Mapping[str, str]
-) -> Iterator[Plan]:
-    """The distinct schedules that pipelines give a module whose kernels are built, all race-free.
+def plans(module: ModuleOp, competing: Mapping[str, Recipe]) -> Iterator[Plan]:
+    """The distinct schedules that recipes give a module whose kernels are built, all race-free.
 
-    The module stays as it is, but for its groups' costs. Raises a FlowloomError for a pipeline
-    that fails or gives no schedule.
+    The module stays as it is. Raises a FlowloomError for a pipeline that fails or gives no
+    schedule.
     """
-    put_costs(module, costs)
     seen = set[Schedule]()
-    for name, pipeline in competing.items():
-        schedule = schedule_of(scheduled(module, pipeline))
+    for name, recipe in competing.items():
+        copy = module.clone()
+        schedule = schedule_of(scheduled(copy, recipe))
         check_schedule(schedule)
         if schedule not in seen:
             seen.add(schedule)
-            yield Plan(name, pipeline, schedule)
+            yield Plan(name, recipe.pipeline, schedule, recipe.placement)
 
 
-def scheduled(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
-    """The taskflow graph of a copy of the module after the schedule passes."""
-    copy = module.clone()
-    Runner(verified=False).run(copy, split(parse(pipeline))[1])
-    return taskflow_graph(copy, pipeline)
+def scheduled(module: ModuleOp, recipe: Recipe, runner: Runner | None = None) -> taskflow.GraphOp:
+    """The taskflow graph that a recipe makes of the module, in place."""
+    passes = split(parse(recipe.pipeline))[1]
+    if recipe.placement is not None:
+        put_placement(module, recipe.placement)
+        passes = [each for each in passes if each.name not in PLACING]
+    (runner or Runner(verified=False)).run(module, passes)
+    return taskflow_graph(module, recipe.pipeline)
+
+
+def put_placement(module: ModuleOp, found: Placement) -> None:
+    """Give the groups of a module's only graph their streams, partitions, stages and order."""
+    (graph,) = graphs_of(module)
+    groups = list(graph.groups)
+    for group, stream, unit in zip(groups, found.streams, found.units, strict=True):
+        group.stream, group.partition = IntegerAttr(stream, i64), IntegerAttr(unit, i64)
+    for group, stage in zip(groups, found.stages, strict=False):
+        group.stage = IntegerAttr(stage, i64)
+    reorder_groups(graph, [groups[v] for v in found.order])
 
 
 def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:

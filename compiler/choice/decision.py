@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -17,12 +17,13 @@ from compiler.backends.gpu.choose import Choice, measure_bindings, measured_choi
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.candidates import (
-    UNMEASURED,
+    ONE_STREAM,
     Candidate,
+    Recipe,
     candidates,
-    pipelines,
     plans,
     put_costs,
+    recipes,
     scheduled,
 )
 from compiler.choice.costs import (
@@ -32,9 +33,11 @@ from compiler.choice.costs import (
     recorded_costs,
     save_database,
 )
+from compiler.choice.search import Searching, search_module
 from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
+from compiler.pipeline import default_pipeline
 from compiler.profile.database import Database
 from compiler.schedule import KernelSpec
 
@@ -67,16 +70,17 @@ class Request:
     pipeline: str | None = None
     budget: float = DEFAULT_BUDGET
     profile: str | os.PathLike[str] | None = None
+    searching: Searching = field(default_factory=Searching)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The pipeline and mode that were chosen, and every figure as plain data for the manifest.
+    """The recipe and mode that were chosen, and every figure as plain data for the manifest.
 
     `loaded` holds kernels and weights on the device where the choice was measured there.
     """
 
-    pipeline: str
+    recipe: Recipe
     mode: Mode
     record: dict[str, Any]
     weights: dict[str, Array] | None = None
@@ -109,18 +113,33 @@ def present_device(target: str) -> Driver:
 def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
-    competing = pipelines(request.pipeline, UNMEASURED)
-    all_plans = plans(request.module, costs.of, competing)
+    competing, searched = _competing(request, costs, measured=False)
+    all_plans = plans(request.module, competing)
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
     chosen = replace(chosen, pdl=starts_early(request.kernels) and chosen.mode != "streams")
     record = _record(request, costs, chosen, estimates)
     return Decision(
-        chosen.plan.pipeline,
+        _recipe(chosen),
         chosen.mode,
-        {"source": "model", "reason": f"not measured: {why}", **record},
+        {"source": "model", "reason": f"not measured: {why}", **record, **searched},
     )
+
+
+def _competing(
+    request: Request, costs: Costs, *, measured: bool
+) -> tuple[dict[str, Recipe], dict[str, Any]]:
+    """The recipes that compete, and what a search for the last of them records."""
+    put_costs(request.module, costs.of)
+    if request.pipeline is not None:
+        return recipes(request.pipeline, None, measured=measured), {}
+    found, record = search_module(request.module, request.kernels, costs, request.searching)
+    return recipes(None, found, measured=measured), {"search": record}
+
+
+def _recipe(chosen: Candidate) -> Recipe:
+    return Recipe(chosen.plan.pipeline, chosen.plan.placement)
 
 
 def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
@@ -133,7 +152,7 @@ def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
 
 def baseline_of(pipeline: str | None) -> str:
     """The candidate that the choice is never slower than: the first schedule as one graph."""
-    return "graph" + next(iter(pipelines(pipeline)))
+    return "graph" + (ONE_STREAM if pipeline is None else "")
 
 
 def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
@@ -155,7 +174,8 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    all_plans = list(plans(request.module, costs.of, pipelines(request.pipeline)))
+    competing, searched = _competing(request, costs, measured=True)
+    all_plans = list(plans(request.module, competing))
     pdl = starts_early(request.kernels)
     found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
     base = GpuExecutable.load(
@@ -168,9 +188,9 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     record = _record(request, costs, kept, _estimates(found, request, costs))
     record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
     return Decision(
-        kept.plan.pipeline,
+        _recipe(kept),
         kept.mode,
-        {"source": "measured", "reason": _why(choice), **record},
+        {"source": "measured", "reason": _why(choice), **record, **searched},
         weights,
         base,
     )
@@ -181,10 +201,10 @@ def _profile(
 ) -> tuple[dict[str, Array], float]:
     """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
     recorded = recorded_costs(database, request.kernels, driver.device)
-    first = next(iter(pipelines(request.pipeline).values()))
+    first = Recipe(request.pipeline or default_pipeline(streams=1))
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     put_costs(request.module, costs.of)
-    graph = scheduled(request.module, first)
+    graph = scheduled(request.module.clone(), first)
     schedule, start = schedule_of(graph), perf_counter()
 
     def expired() -> bool:

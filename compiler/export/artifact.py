@@ -22,15 +22,20 @@ from compiler.export.weights import read_weights, write_weights
 from compiler.schedule import KernelSpec, Launch, Schedule
 
 FORMAT = "flowloom-artifact"
-VERSION = 1
+VERSION = 2
 """Raised whenever a reader of the old version would misread the new one."""
 
 MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
 KERNELS = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
-SUFFIXES = {"object": "o", "cuda": "cu", "hip": "hip"}
-"""File name endings of kernels, by language."""
+SUFFIXES = {
+    "object": ("o", ""),
+    "cuda": ("cubin", "cu"),
+    "hip": ("hsaco", "hip"),
+    "emu": ("zip", "cu"),
+}
+"""File name endings of kernels' code and of its source (none on the CPU), by language."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +134,17 @@ def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[s
 def _kernel_files(
     kernels: Mapping[str, KernelSpec],
 ) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """The table of kernels, and the files with their code; names depend on no kernel's name."""
+    """The table of kernels, and the files that it names; names depend on no kernel's name."""
     table: list[dict[str, Any]] = []
-    codes: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for number, kernel in enumerate(kernels.values()):
-        path = f"kernels/{number:04d}.{SUFFIXES[kernel.language]}"
-        codes[path] = kernel.code
-        table.append(asdict(replace(kernel, code=b"")) | {"code": path})
-    return table, codes
+        code, source = (f"kernels/{number:04d}.{ending}" for ending in SUFFIXES[kernel.language])
+        files[code] = kernel.code
+        if kernel.source:
+            files[source] = kernel.source.encode()
+        named = {"code": code, "source": source if kernel.source else ""}
+        table.append(asdict(replace(kernel, code=b"", source="")) | named)
+    return table, files
 
 
 def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -> Artifact:
@@ -236,6 +244,7 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
     )
     read: dict[str, Any] = {
         "code": (place / entry["code"]).read_bytes(),
+        "source": (place / entry["source"]).read_text("utf-8") if entry["source"] else "",
         "launches": launches,
         "packings": tuple(entry["packings"]),
         "workspaces": tuple(entry["workspaces"]),

@@ -247,15 +247,18 @@ class GroupOp(IRDLOperation):
 
     Inside, tensors are values without a layout; how inputs and results lie is in their types.
     `kernel` is the name of its signature: groups of one name share one kernel. `partition`,
-    `stream`, `cost` (ns), `workspaces` (bytes) and `packings` (one an input) are what passes
-    and the kernel builder decided.
+    `stream`, `stage`, `cost` (ns), `share` (thousandths of the device), `workspaces` (bytes) and
+    `packings` (one an input) are what passes and the kernel builder decided. Groups of a stage
+    start when all groups of lower stages are over.
     """
 
     name = "dataflow.group"
     kernel = opt_prop_def(StringAttr)
     partition = opt_prop_def(IntegerAttr[I64])
     stream = opt_prop_def(IntegerAttr[I64])
+    stage = opt_prop_def(IntegerAttr[I64])
     cost = opt_prop_def(IntegerAttr[I64])
+    share = opt_prop_def(IntegerAttr[I64])
     workspaces = opt_prop_def(ArrayAttr[IntegerAttr[I64]])
     packings = opt_prop_def(ArrayAttr[StringAttr])
     inputs = var_operand_def(Tensor)
@@ -263,8 +266,8 @@ class GroupOp(IRDLOperation):
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (HasParent(GraphOp), IsolatedFromAbove(), Pure()))
     assembly_format = (
-        "($kernel^)? (`partition` $partition^)? (`stream` $stream^)? (`cost` $cost^)?"
-        " (`workspaces` $workspaces^)? (`packings` $packings^)?"
+        "($kernel^)? (`partition` $partition^)? (`stream` $stream^)? (`stage` $stage^)?"
+        " (`cost` $cost^)? (`share` $share^)? (`workspaces` $workspaces^)? (`packings` $packings^)?"
         " `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body"
     )
 

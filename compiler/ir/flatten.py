@@ -14,7 +14,8 @@ def schedule_of(graph: GraphOp) -> Schedule:
     """The schedule of a graph; a subflow's tokens go to its first task, and are its last one's.
 
     Allocations are the inputs, the outputs, then weights and arenas in block order. An
-    unsynchronized graph gives a schedule without waits. Raises ScheduleError for an empty subflow.
+    unsynchronized graph gives a schedule that lacks waits. Raises ScheduleError for an empty
+    subflow.
     """
     allocations, buffers = _memory_of(graph)
     tasks: list[Task] = []

@@ -49,8 +49,8 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
 class GraphOp(IRDLOperation):
     """A schedule: block arguments are the model's input buffers, then its output buffers.
 
-    Block order is launch order. While `unsynchronized`, tokens are not there yet and nothing
-    may run it; `insert-sync` takes the mark off.
+    Block order is launch order. While `unsynchronized`, tokens say only which order was asked for
+    beyond that of the data, and nothing may run it; `insert-sync` takes the mark off.
     """
 
     name = "taskflow.graph"
@@ -92,8 +92,6 @@ class GraphOp(IRDLOperation):
     def verify_(self) -> None:
         if len(self.body.block.args) != len(self.input_names) + len(self.output_names):
             raise VerifyException("a taskflow.graph names each of its inputs and outputs")
-        if self.unsynchronized is not None and any(task.after for task in self.tasks):
-            raise VerifyException("an unsynchronized taskflow.graph has no tokens in use")
         verify_order(self.body.block)
 
 

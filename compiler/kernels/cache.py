@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from compiler.emulator.compile import version as emulator_version
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
@@ -44,7 +45,7 @@ def default_directory() -> Path:
 @cache
 def generator_version() -> str:
     """A hash of the kernel generator's source and of the versions of what generates code."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(emulator_version().encode())
     folder = Path(__file__).parent
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cuh")]):
         digest.update(path.read_bytes())

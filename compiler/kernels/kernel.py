@@ -16,6 +16,7 @@ from compiler.kernels import (
 from compiler.kernels.codegen import compile_object, optimise
 from compiler.kernels.cuda.kernel import build_cuda_kernel
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.emulated import EmulatedTarget, build_emulated_kernel
 from compiler.kernels.generic import schedule_generic
 from compiler.kernels.group import Group
 from compiler.kernels.launches import StackError, lower_function, split_launches
@@ -44,6 +45,8 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
     try:
         if isinstance(target, CudaTarget):
             return build_cuda_kernel(group, target)
+        if isinstance(target, EmulatedTarget):
+            return build_emulated_kernel(group, target)
         if all(info.elements == 0 for info in group.writes):
             return empty_kernel(group, target)
         scheduled = apply_template(group, target)

@@ -7,6 +7,7 @@ import llvmlite.binding as llvm
 
 from compiler.errors import KernelError
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
+from compiler.kernels.emulated import EmulatedTarget
 
 HOST = "cpu"
 """The target text that stands for the machine at hand."""
@@ -39,7 +40,7 @@ class CpuTarget:
         )
 
 
-Target = CpuTarget | CudaTarget
+Target = CpuTarget | CudaTarget | EmulatedTarget
 """What kernels can be built for."""
 
 
@@ -57,15 +58,17 @@ def host_target() -> CpuTarget:
 
 @cache
 def parse_target(text: str) -> Target:
-    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES` or `cuda:ARCH:PRECISION`; raises
-    KernelError."""
+    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, `cuda:ARCH:PRECISION` or
+    `emu:ARCH:PRECISION`; raises KernelError."""
     kind, _, rest = text.partition(":")
     if kind == "cuda":
         return parse_cuda_target(text)
+    if kind == "emu":
+        return EmulatedTarget(parse_cuda_target(f"cuda:{rest}"))
     if kind != HOST:
         raise KernelError(
             f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
-            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32'"
+            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', or 'emu' likewise"
         )
     mcpu, _, features = rest.partition(":")
     if not mcpu:

@@ -2,6 +2,7 @@
 
 from xdsl.passes import ModulePass
 
+from compiler.passes.apply_constraints import ApplyConstraints
 from compiler.passes.assign_layouts import AssignLayouts
 from compiler.passes.assign_streams import AssignStreams
 from compiler.passes.batch_products import BatchProducts
@@ -9,6 +10,7 @@ from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.fuse import Fuse
 from compiler.passes.fuse_attention import FuseAttention
+from compiler.passes.import_schedule import ImportSchedule
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.merge_branches import MergeBranches
@@ -29,9 +31,11 @@ _ALL: tuple[type[ModulePass], ...] = (
     AssignStreams,
     OrderLaunches,
     LowerToTaskflow,
+    ApplyConstraints,
     InsertSync,
     ElideSync,
     PlanMemory,
+    ImportSchedule,
 )
 
 PASSES: dict[str, type[ModulePass]] = {each.name: each for each in _ALL}

@@ -6,6 +6,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
+from compiler.analysis.assignment import Assignment, check_assignment
+from compiler.analysis.graph import DAG
 from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.analysis.units import graphs_of, group_graph, units
 from compiler.errors import PipelineError
@@ -16,8 +18,9 @@ from compiler.passes.reorder import reorder_groups
 class AssignStreams(ModulePass):
     """Give every cluster, or every group that is in none, a stream.
 
-    Requires: `fuse` ran. Ensures: every group has a `stream` below `streams`; groups of one
-    `partition` share it and follow each other.
+    Requires: `fuse` ran. Ensures: every group has a `stream` below `streams`, and a `stage` where
+    the policy has stages; groups of one `partition` share both and follow each other; block order
+    is the policy's launch order.
 
         %1 = dataflow.group "Conv_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%0) ...
@@ -29,20 +32,31 @@ class AssignStreams(ModulePass):
     name = "assign-streams"
 
     policy: str = "opara"
-    """A policy of `compiler.analysis.streams`."""
+    """A policy of `compiler.analysis.streams`, or `FILE.py:FUNCTION`."""
     streams: int = 4
-    """The largest number of streams."""
+    """The largest number of streams; 0 for as many as the policy wants."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Assign streams in every `dataflow.graph` of the module."""
-        if self.streams < 1:
-            raise PipelineError(f"streams must be at least 1, not {self.streams}")
+        if self.streams < 0:
+            raise PipelineError(f"streams must be at least 0, not {self.streams}")
         for graph in graphs_of(op):
             groups = group_graph(graph)
             clusters = units(groups)
-            stream_of = STREAM_ASSIGNMENTS[self.policy](clusters.dag, self.streams)
-            for stream, members in zip(stream_of, clusters.members, strict=True):
+            found = self._assign(clusters.dag)
+            stages = found.stages or [None] * len(clusters.dag)
+            for stream, stage, members in zip(found.streams, stages, clusters.members, strict=True):
                 for v in members:
                     groups.groups[v].stream = IntegerAttr(stream, i64)
-            order = [groups.groups[v] for members in clusters.members for v in members]
-            reorder_groups(graph, order)
+                    groups.groups[v].stage = None if stage is None else IntegerAttr(stage, i64)
+            order = [v for cluster in found.launch_order() for v in clusters.members[cluster]]
+            reorder_groups(graph, [groups.groups[v] for v in order])
+
+    def _assign(self, dag: DAG) -> Assignment:
+        streams = self.streams or max(1, len(dag))
+        found = STREAM_ASSIGNMENTS[self.policy](dag, streams)
+        try:
+            check_assignment(dag, streams, found)
+        except PipelineError as error:
+            raise PipelineError(f"stream policy {self.policy!r} is wrong: {error}") from error
+        return found

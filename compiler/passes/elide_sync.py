@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from compiler.analysis.happens_before import HappensBefore
+from compiler.analysis.synchronisation import remaining_waits
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, set_after
 
@@ -38,12 +38,12 @@ class ElideSync(ModulePass):
 
 def _elide(graph: GraphOp) -> None:
     schedule, unit_of = schedule_of(graph), units_of(graph)
-    order = HappensBefore(schedule)
+    kept_by = remaining_waits(schedule)
     tokens = [task.token for task in graph.tasks]
     first = 0
     for unit in graph.tasks:
         if unit.after:
-            kept = order.minimal_waits(first)
+            kept = kept_by[first]
             if len(kept) < len(unit.after):
                 set_after(unit, [tokens[unit_of[awaited]] for awaited in kept])
         first += sum(1 for _ in unit.launches)

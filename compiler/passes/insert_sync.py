@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.analysis.conflicts import UNWRITTEN, conflicts
+from compiler.analysis.synchronisation import needed_waits
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, TaskOp, set_after
 
@@ -15,8 +16,9 @@ from compiler.ir.taskflow import GraphOp, TaskOp, set_after
 class InsertSync(ModulePass):
     """Make every task wait for those before it that touch the same bytes, unless both only read.
 
-    Requires a `taskflow.graph`; tokens that it has are replaced. Ensures a synchronised graph with
-    a token for each data edge, anti-dependency and output dependency, even along one stream.
+    Requires a `taskflow.graph`; tokens that it has, such as those between stages, are kept. Ensures
+    a synchronised graph with a token for each data edge, anti-dependency and output dependency,
+    even along one stream.
 
     Before:
         taskflow.launch "A" stream 0 writes %a : memref<4xf32>
@@ -38,11 +40,12 @@ class InsertSync(ModulePass):
 def _synchronise(graph: GraphOp) -> None:
     units = list(graph.tasks)
     waits: list[set[int]] = [set() for _ in units]
-    schedule, unit_of = schedule_of(graph), units_of(graph)
-    for pair in conflicts(schedule):
-        if pair.earlier != UNWRITTEN and pair.later < len(unit_of):
-            waits[unit_of[pair.later]].add(unit_of[pair.earlier])
+    unit_of = units_of(graph)
+    for task, needed in enumerate(needed_waits(schedule_of(graph))):
+        waits[unit_of[task]].update(unit_of[earlier] for earlier in needed)
+    number: dict[SSAValue, int] = {unit.token: index for index, unit in enumerate(units)}
     for index, unit in enumerate(units):
+        waits[index].update(number[token] for token in unit.after)
         _wait_for(unit, [units[earlier] for earlier in sorted(waits[index] - {index})])
     graph.unsynchronized = None
 

@@ -16,15 +16,17 @@ from compiler.analysis.packing import packed_shape
 from compiler.errors import PipelineError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.types import dtype_of, memref_type, shape_of
+from compiler.passes.stages import order_stages
 
 
 @dataclass(frozen=True)
 class LowerToTaskflow(ModulePass):
     """Lower groups to kernel launches over memory, without any order between streams yet.
 
-    Requires groups with kernels and streams, partitions in one piece, and only views outside
-    groups. Ensures an unsynchronized `taskflow.graph`: a launch for each lone group and a subflow
-    for each larger partition, with disjoint places in one arena.
+    Requires groups with kernels and streams, partitions in one piece, stages one after another,
+    and only views outside groups. Ensures an unsynchronized `taskflow.graph`: a launch for each
+    lone group and a subflow for each larger partition, with disjoint places in one arena. Its
+    tokens say that stages wait for each other: each stream's first task for each stream's last.
 
     Before:
         %a = dataflow.group "Relu" stream 0 (%x) : (tensor<4xf32>) -> tensor<4xf32> {...}
@@ -46,7 +48,9 @@ def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
     plan = plan_views(graph)
     _check(graph, plan)
     memory = _Memory(graph, plan)
-    tasks = [_task(unit, memory) for unit in _units(graph)]
+    units = list(_units(graph))
+    tasks = [_task(unit, memory) for unit in units]
+    order_stages(units, tasks)
     memory.block.add_ops(tasks)
     inputs, outputs = ([name.data for name in n] for n in (graph.input_names, graph.output_names))
     return taskflow.GraphOp(graph.sym_name.data, inputs, outputs, Region(memory.block))
@@ -101,9 +105,8 @@ def _task(unit: list[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskOp:
             f"a partition runs on streams {stream} and {other[0].stream.value.data}:"
             " run assign-streams after partition"
         )
-    return (
-        launches[0] if len(launches) == 1 else taskflow.SubflowOp(stream, Region(Block(launches)))
-    )
+    one = len(launches) == 1
+    return launches[0] if one else taskflow.SubflowOp(stream, Region(Block(launches)))
 
 
 def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:

@@ -1,14 +1,23 @@
 """The pass that chooses the launch order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from compiler.analysis.graph import subgraph
-from compiler.analysis.ordering import ORDERINGS
-from compiler.analysis.units import GroupGraph, demand_of, graphs_of, group_graph, units
+from compiler.analysis.graph import DAG, is_order, subgraph
+from compiler.analysis.ordering import ORDERINGS, Demand
+from compiler.analysis.units import (
+    GroupGraph,
+    demand_of,
+    graphs_of,
+    group_graph,
+    stage_of,
+    units,
+)
+from compiler.errors import PipelineError
 from compiler.ir.dataflow import GroupOp
 from compiler.passes.reorder import reorder_groups
 
@@ -18,7 +27,8 @@ class OrderLaunches(ModulePass):
     """Put the groups into launch order: clusters among each other, then groups within clusters.
 
     Requires: `fuse` ran. Ensures: block order is the policy's launch order, every group comes
-    after those it depends on, and the groups of one `partition` follow each other.
+    after those it depends on, stages come one after another, and the groups of one `partition`
+    follow each other.
 
         %1 = dataflow.group "Relu" (%0) ...
         %2 = dataflow.group "Conv" (%0) ...
@@ -30,7 +40,7 @@ class OrderLaunches(ModulePass):
     name = "order-launches"
 
     policy: str = "critical-path"
-    """A policy of `compiler.analysis.ordering`."""
+    """A policy of `compiler.analysis.ordering`, or `FILE.py:FUNCTION`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Order every `dataflow.graph` of the module."""
@@ -38,13 +48,22 @@ class OrderLaunches(ModulePass):
             reorder_groups(graph, self._order(group_graph(graph)))
 
     def _order(self, groups: GroupGraph) -> list[GroupOp]:
-        policy = ORDERINGS[self.policy]
         clusters = units(groups)
         demands = [demand_of([groups.groups[v] for v in c]) for c in clusters.members]
-        order: list[GroupOp] = []
-        for cluster in policy(clusters.dag, demands):
-            members = clusters.members[cluster]
-            inside = [demand_of([groups.groups[v]]) for v in members]
-            within = policy(subgraph(groups.dag, members), inside)
-            order.extend(groups.groups[members[i]] for i in within)
+        order = self._apply(clusters.dag, demands)
+        order.sort(key=lambda cluster: stage_of(groups.groups[clusters.members[cluster][0]]))
+        return [group for c in order for group in self._within(groups, clusters.members[c])]
+
+    def _within(self, groups: GroupGraph, members: Sequence[int]) -> list[GroupOp]:
+        """The groups of a cluster in launch order."""
+        if len(members) == 1:
+            return [groups.groups[members[0]]]
+        demands = [demand_of([groups.groups[v]]) for v in members]
+        order = self._apply(subgraph(groups.dag, members), demands)
+        return [groups.groups[members[i]] for i in order]
+
+    def _apply(self, dag: DAG, demands: Sequence[Demand]) -> list[int]:
+        order = list(ORDERINGS[self.policy](dag, demands))
+        if not is_order(dag, order):
+            raise PipelineError(f"order policy {self.policy!r} is wrong: not a topological order")
         return order

@@ -1,12 +1,13 @@
 """The pass that cuts a graph into clusters."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
-from compiler.analysis.graph import quotient
+from compiler.analysis.graph import DAG, quotient
 from compiler.analysis.partitioning import PARTITIONINGS
 from compiler.analysis.units import graphs_of, group_graph
 from compiler.errors import PipelineError
@@ -18,7 +19,8 @@ class Partition(ModulePass):
     """Cut the graph into clusters of groups; each is launched as one unit on one stream.
 
     Requires: `fuse` ran. Ensures: every group has a `partition`, clusters do not wait for each
-    other in a circle, and the groups of a cluster follow each other; older streams are dropped.
+    other in a circle, and the groups of a cluster follow each other; older streams
+    and stages are dropped.
 
         %1 = dataflow.group "Conv_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%0) ...
@@ -32,7 +34,7 @@ class Partition(ModulePass):
     name = "partition"
 
     policy: str = "ppd"
-    """A policy of `compiler.analysis.partitioning`."""
+    """A policy of `compiler.analysis.partitioning`, or `FILE.py:FUNCTION`."""
     max_nodes: int = 8
     """About the largest number of groups in a cluster."""
 
@@ -42,10 +44,19 @@ class Partition(ModulePass):
             raise PipelineError(f"max-nodes must be at least 1, not {self.max_nodes}")
         for graph in graphs_of(op):
             groups = group_graph(graph)
-            cluster_of = PARTITIONINGS[self.policy](groups.dag, self.max_nodes)
-            clusters = quotient(groups.dag, cluster_of).members
+            clusters = self._clusters(groups.dag)
             for cluster, members in enumerate(clusters):
                 for v in members:
                     groups.groups[v].partition = IntegerAttr(cluster, i64)
-                    groups.groups[v].stream = None
+                    groups.groups[v].stream = groups.groups[v].stage = None
             reorder_groups(graph, [groups.groups[v] for members in clusters for v in members])
+
+    def _clusters(self, dag: DAG) -> Sequence[Sequence[int]]:
+        cluster_of = PARTITIONINGS[self.policy](dag, self.max_nodes)
+        try:
+            if len(cluster_of) != len(dag):
+                raise ValueError(f"it gives {len(cluster_of)} clusters for {len(dag)} nodes")
+            return quotient(dag, cluster_of).members
+        except ValueError as error:
+            message = f"partition policy {self.policy!r} is wrong: {error}"
+            raise PipelineError(message) from error

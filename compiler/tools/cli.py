@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, report, trace, opt, check, passes, cache."""
+"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, passes, cache."""
 
 import argparse
 import os
@@ -53,8 +53,18 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=DIMS",
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
-    parser.add_argument("--arch", help="architecture of the kernels, such as sm_90 for cuda")
-    parser.add_argument("--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda")
+    parser.add_argument(
+        "--arch", help="architecture of the kernels, such as sm_90 for cuda and emu"
+    )
+    parser.add_argument(
+        "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
+    )
+    parser.add_argument(
+        "--schedule",
+        type=Path,
+        metavar="auto|FILE",
+        help="constraints, or a schedule.json to obey; auto{steps=N seed=N} says how to search",
+    )
     parser.add_argument(
         "--budget",
         type=seconds,
@@ -119,7 +129,22 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("report", help="describe an artifact: kernels, streams, memory, why it was chosen")
     each.add_argument("directory", type=Path, metavar="DIR")
     each.add_argument("-o", "--output", type=Path, help="write an HTML page instead")
+    each.add_argument(
+        "--constraints", action="store_true", help="streams and order, for compile --schedule"
+    )
     each.set_defaults(command=commands.report_command)
+
+    each = add("export", help="write an artifact as a C++ project with CMake, for CUDA or HIP")
+    each.add_argument("directory", type=Path, metavar="DIR")
+    each.add_argument("-o", "--output", type=Path, required=True, metavar="PROJECT")
+    each.add_argument(
+        "--check",
+        type=Path,
+        metavar="MODEL",
+        help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
+    )
+    each.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    each.set_defaults(command=commands.export_command)
 
     each = add(
         "trace",

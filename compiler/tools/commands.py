@@ -23,7 +23,7 @@ UNREADABLE = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib
 
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
-    *("budget", "profile", "frozen"),
+    *("budget", "profile", "frozen", "schedule"),
 )
 """What decides a compilation, and so cannot be asked of an artifact."""
 
@@ -129,15 +129,26 @@ def check_command(options: Namespace) -> int:
 
 
 def report_command(options: Namespace) -> int:
-    """`flowloom report DIR`: what the artifact is, and why; as a page with -o."""
+    """`flowloom report DIR`: what the artifact is, and why, as a page with -o; or constraints."""
+    from compiler.analysis.constraints_json import constraints_to_json
     from compiler.tools.inspection import open_module
     from compiler.tools.report import as_html, report
 
-    text = report(open_module(options.directory))
+    module = open_module(options.directory)
+    text = constraints_to_json(module.schedule) if options.constraints else report(module)
     if options.output is None:
         print(text, end="")
         return 0
-    _write_text(options.output, as_html(text, str(options.directory)))
+    page = text if options.constraints else as_html(text, str(options.directory))
+    _write_text(options.output, page)
+    return 0
+
+
+def export_command(options: Namespace) -> int:
+    """`flowloom export DIR -o PROJECT`: the artifact as a C++ project."""
+    from compiler.tools.exporting import export
+
+    print(export(options))
     return 0
 
 
@@ -199,6 +210,7 @@ def _compile(options: Namespace) -> compiler.Module:
         dump_ir=options.dump_ir,
         budget=0 if options.frozen else options.budget,
         profile=options.profile,
+        schedule=options.schedule,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():

@@ -12,6 +12,9 @@ from compiler.tools.inspection import Prediction, gap, prediction
 MOST_COSTLY = 10
 """Kernels that a report lists."""
 
+MOST_POLICIES = 8
+"""Policies that a report lists, besides the slowest."""
+
 
 def report(module: Module) -> str:
     """The report as text."""
@@ -94,7 +97,23 @@ def _choice(module: Module) -> list[str]:
             f"         on {device['name']}, driver {device['driver_version']}, "
             f"{device['clock_khz'] / 1e3:.0f} MHz"
         )
-    return [*lines, f"         pipeline {choice['pipeline']}", *_figures(choice)]
+    lines.append(f"         pipeline {choice['pipeline']}")
+    return [*lines, *_search(choice.get("search")), *_figures(choice)]
+
+
+def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
+    """What the search found by the simulator, and the policies that it tried, the best first."""
+    if found is None:
+        return
+    start, end, bound = found["started_at"], found["makespan"], max(found["bound"].values())
+    yield (
+        f"search   from {found['start']} {start / 1e3:.1f} us to {end / 1e3:.1f} us by"
+        f" {found['kept']} of {found['steps']} moves (seed {found['seed']}); bound"
+        f" {bound / 1e3:.1f} us, all simulated"
+    )
+    tried = sorted(found["policies"].items(), key=lambda entry: entry[1])
+    for name, time in [*tried[:MOST_POLICIES], *tried[MOST_POLICIES:][-1:]]:
+        yield f"         {time / 1e3:9.1f} us  {name}"
 
 
 def _figures(choice: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.analysis.balanced import (
+    depth_first_order,
+    equal_intervals,
+    partition_balanced,
+    refine,
+)
 from compiler.analysis.graph import DAG, quotient
 from compiler.analysis.partitioning import PARTITIONINGS, partition_ppd
 from compiler.errors import PipelineError
@@ -38,7 +44,9 @@ def test_work_counts_and_not_nodes():
 
 
 def test_an_unknown_policy_names_the_known_ones():
-    with pytest.raises(PipelineError, match="'pdp'; known are none, ppd"):
+    with pytest.raises(
+        PipelineError, match=r"'pdp'; known are balanced, none, ppd, or FILE.py:FUNC"
+    ):
         PARTITIONINGS["pdp"]
 
 
@@ -73,3 +81,33 @@ def test_a_hundred_thousand_nodes():
     start = process_time()
     assert max(partition_ppd(dag, 8)) < count
     assert process_time() - start < 10
+
+
+def test_balanced_follows_chains_and_cuts_where_few_edges_are():
+    """Two chains of three that meet: each chain is a part, and the join is with the second."""
+    dag = DAG.from_edges([1] * 6, [(0, 2), (2, 4), (1, 3), (3, 5), (4, 5)])
+    assert partition_balanced(dag, 3) == [0, 1, 0, 1, 0, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(dags(), st.integers(1, 10))
+def test_balanced_parts_have_equal_work(dag: DAG, most: int):
+    """At most the mean and a tenth, or as an interval: the mean and half a node at each end."""
+    cluster_of = partition_balanced(dag, most)
+    mean, largest = sum(dag.costs) / -(-len(dag) // most), max(dag.costs)
+    work = [0] * (max(cluster_of) + 1)
+    for v, cluster in enumerate(cluster_of):
+        work[cluster] += dag.costs[v]
+    assert max(work) <= max(1.1 * mean, mean + largest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags())
+def test_refining_never_cuts_more_edges(dag: DAG):
+    clusters = -(-len(dag) // 4)
+    before = equal_intervals(dag, depth_first_order(dag), clusters)
+    after = list(before)
+    refine(dag, after, 2 * sum(dag.costs))
+    cut = [sum(c[u] != c[v] for u, v in dag.edges) for c in (before, after)]
+    assert cut[1] <= cut[0]
+    assert all(after[u] <= after[v] for u, v in dag.edges)

@@ -127,7 +127,7 @@ def test_a_missing_file_is_named(saved: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 1}']
+    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 2}']
 )
 def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
     (saved / "manifest.json").write_text(content)

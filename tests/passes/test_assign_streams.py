@@ -28,8 +28,8 @@ def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy:
 @given(dataflow_graphs(max_operators=1))
 @settings(max_examples=1, deadline=None)
 def test_bad_options(model: Model):
-    with pytest.raises(PipelineError, match="streams must be at least 1, not 0"):
-        run(model, "fuse,assign-streams{streams=0}")
-    known = "known are opara, ppd, sequential"
-    with pytest.raises(PipelineError, match=f"unknown stream policy 'x'; {known}"):
+    with pytest.raises(PipelineError, match="streams must be at least 0, not -1"):
+        run(model, "fuse,assign-streams{streams=-1}")
+    known = "critical-path, ios, nimble, opara, optimal, ppd, sequential, wavefront, or FILE"
+    with pytest.raises(PipelineError, match=f"unknown stream policy 'x'; known are {known}"):
         run(model, "assign-streams{policy=x}")

@@ -33,7 +33,10 @@ def test_partition_twice_is_partition_once(model: Model):
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        ("fuse,partition{policy=best}", "unknown partition policy 'best'; known are none, ppd"),
+        (
+            "fuse,partition{policy=best}",
+            "unknown partition policy 'best'; known are balanced",
+        ),
         ("fuse,partition{max-nodes=0}", "max-nodes must be at least 1, not 0"),
     ],
 )

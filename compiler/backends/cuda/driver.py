@@ -114,7 +114,7 @@ class CudaCall:
 class CudaDriver:
     """One CUDA device, used through its primary context (as PyTorch and CuPy do)."""
 
-    language: Literal["cuda", "hip"] = "cuda"
+    language: Literal["cuda", "hip", "emu"] = "cuda"
 
     def __init__(self, ordinal: int = 0) -> None:
         cu = self._cu = bindings()
@@ -220,6 +220,7 @@ class CudaDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> CudaCall:
         """Prepare a launch whose parameters are device addresses."""
         return CudaCall(function, grid, block, shared_bytes, arguments)

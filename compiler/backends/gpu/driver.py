@@ -63,7 +63,7 @@ class Call(Protocol):
 class Driver(Protocol):
     """One device and its primary context."""
 
-    language: Literal["cuda", "hip"]
+    language: Literal["cuda", "hip", "emu"]
     ordinal: int
     dlpack_device: tuple[int, int]
 
@@ -112,8 +112,12 @@ class Driver(Protocol):
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> Call:
-        """Prepare a launch whose parameters are device addresses."""
+        """Prepare a launch whose parameters are device addresses.
+
+        `extents` are the bytes that each leads to, for drivers that check accesses.
+        """
         ...
 
     def spin(self, nanoseconds: int) -> Call:

@@ -11,6 +11,7 @@ from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 
+POINTER_BYTES = 8
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that every function may use without asking."""
 
@@ -97,9 +98,11 @@ class Pointers:
 
     def __init__(self, driver: Driver, addresses: Sequence[int], places: Iterable[Place]) -> None:
         self._driver, distinct = driver, list(dict.fromkeys(places))
-        need = 8 * len(distinct)
+        need = POINTER_BYTES * len(distinct)
         self._block = reserve(driver, need, "pointers to inputs and outputs") if need else 0
-        self.of = {place: self._block + 8 * number for number, place in enumerate(distinct)}
+        self.of = {
+            place: self._block + POINTER_BYTES * number for number, place in enumerate(distinct)
+        }
         values = [addresses[allocation] + offset for allocation, offset in distinct]
         if need:
             upload(driver, [(self._block, as_bytes(np.array(values, np.uint64)))])
@@ -167,13 +170,15 @@ class Calls:
         if self._is_indirect(second, views):
             function = second
             arguments = [self._pointers.of[view.allocation, view.offset] for view in views]
+            extents = [POINTER_BYTES] * len(views)
         else:
             arguments = [self._addresses[view.allocation] + view.offset for view in views]
+            extents = [view.nbytes for view in views]
             for argument, view in enumerate(views):
                 if view.allocation in self.sites:
                     self.sites[view.allocation].append(Site(index, argument, view.offset))
         shape = launch.grid, launch.block, launch.shared_bytes
-        self.calls.append(self._driver.call(function, *shape, arguments))
+        self.calls.append(self._driver.call(function, *shape, arguments, extents))
         self.programmatic.append(launch.programmatic)
         return index
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import KernelError
+from compiler.kernels.cuda.source import headers
 from compiler.kernels.cuda.target import CudaTarget
 
 
@@ -53,8 +54,12 @@ def compiler_version() -> str:
 
 
 def _by_nvrtc(nvrtc: Any, text: str, target: CudaTarget) -> bytes:
+    texts = headers()
     options = [f"--gpu-architecture={target.compiler_arch}", "--std=c++17", "--disable-warnings"]
-    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    create = nvrtc.nvrtcCreateProgram
+    bodies = [body.encode() for body in texts.values()]
+    names = [name.encode() for name in texts]
+    program = _checked(create(text.encode(), b"kernel.cu", len(texts), bodies, names))
     try:
         encoded = [option.encode() for option in options]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
@@ -84,6 +89,8 @@ def compile_by_nvcc(nvcc: str, text: str, target: CudaTarget) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
         source.write_text(text)
+        for name, body in headers().items():
+            (Path(folder) / name).write_text(body)
         command = [nvcc, "-cubin", f"-arch={target.compiler_arch}", "-std=c++17", "-w"]
         ran = subprocess.run([*command, "-o", cubin, source], capture_output=True, text=True)
         if ran.returncode != 0:

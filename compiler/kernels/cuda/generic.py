@@ -209,7 +209,8 @@ def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
         loops = [schedule.add_unit_loop(first[0] if first else block)]
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     elements = extent_of(schedule, fused)
-    threads = min(ELEMENT_THREADS, -(-elements // 32) * 32)
+    # One element has one thread: TVM drops the bound of an axis with nothing in it to choose.
+    threads = min(ELEMENT_THREADS, -(-elements // 32) * 32) if elements > 1 else 1
     outer, thread = schedule.split(fused, [None, threads])
     schedule.bind(outer, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")

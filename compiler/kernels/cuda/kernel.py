@@ -32,7 +32,8 @@ def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
 
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
-    cubin = compile_cubin(complete_text(kernel.text), target)
+    source = complete_text(kernel.text)
+    cubin = compile_cubin(source, target)
     used = check_resources(cubin, kernel.launches, target)
     launches = (with_resources(x, used[x.symbol]) for x in kernel.launches)
     programmatic = target.programmatic
@@ -45,6 +46,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> Kern
         kernel.scratch,
         kernel.flops,
         group.traffic_bytes,
+        source,
     )
 
 

@@ -1,7 +1,11 @@
-"""CUDA text of device functions, free of headers."""
+"""CUDA text of device functions; of headers it includes only those of this package."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import resources
+from threading import Lock
 from typing import Any
 
 import numpy
@@ -30,6 +34,9 @@ _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_min
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
 """The definition of a kernel up to its body."""
 
+_COMPILE = "tvm_callback_cuda_compile"
+_LOCK = Lock()
+
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
@@ -38,8 +45,23 @@ def cuda_text(module: IRModule, target: CudaTarget) -> str:
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
     lowered = Sequential(_DEVICE_PASSES)(portable)
     build = tvm_ffi.get_global_func("target.build.cuda")
-    text = str(build(lowered, device_target(target)).inspect_source())
+    with _uncompiled():
+        text = str(build(lowered, device_target(target)).inspect_source())
     return text[text.index('extern "C" __global__') :]
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Keep TVM from compiling text that is not complete, as it does where a device is present."""
+    with _LOCK:
+        compile_text = tvm_ffi.get_global_func(_COMPILE, allow_missing=True)
+        tvm_ffi.register_global_func(_COMPILE, lambda text: b"", override=True)
+        try:
+            yield
+        finally:
+            tvm_ffi.remove_global_func(_COMPILE)
+            if compile_text is not None:
+                tvm_ffi.register_global_func(_COMPILE, compile_text)
 
 
 def _portable(function: PrimFunc) -> PrimFunc:
@@ -97,5 +119,15 @@ def literal(value: numpy.generic) -> str:
 
 
 def header(name: str) -> str:
-    """The text of one of this package's CUDA headers."""
-    return (resources.files(__package__) / f"{name}.cuh").read_text()
+    """The line that includes one of this package's CUDA headers.
+
+    Another platform compiles the same kernels with headers of its own in the place of some.
+    """
+    return f'#include "{name}.cuh"'
+
+
+@cache
+def headers() -> dict[str, str]:
+    """The text of every CUDA header of this package, by file name."""
+    files = resources.files(__package__).iterdir()
+    return {file.name: file.read_text() for file in files if file.name.endswith(".cuh")}

@@ -103,7 +103,7 @@ class Event:
 class RecordingDriver:
     """Implements `Driver`; `kernels` are Python functions of the arrays from each address on."""
 
-    language: Literal["cuda", "hip"] = "cuda"
+    language: Literal["cuda", "hip", "emu"] = "cuda"
     ordinal = 0
     dlpack_device: tuple[int, int] = (2, 0)
     priorities = (0, -5)
@@ -163,6 +163,7 @@ class RecordingDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         arguments: Sequence[int],
+        extents: Sequence[int] | None = None,
     ) -> RecordedCall:
         symbol, action = function
         return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))

@@ -6,6 +6,7 @@ import shutil
 
 import numpy
 import pytest
+import tvm_ffi
 
 from compiler.errors import KernelError
 from compiler.kernels import KernelCache, parse_target
@@ -27,6 +28,27 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 def zeros(*shape: int) -> numpy.ndarray:
     """Zeros."""
     return numpy.zeros(shape, "float32")
+
+
+def test_tvm_compiles_nothing_where_a_device_is_present():
+    callback, create = "tvm_callback_cuda_compile", "ffi.Module.create.cuda"
+    source = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
+    own, called = tvm_ffi.get_global_func(callback), []
+
+    def create_as_the_runtime_does(text, *_):
+        tvm_ffi.get_global_func(callback)(text)
+        return source('extern "C" __global__', "c", [], [])
+
+    tvm_ffi.register_global_func(callback, called.append, override=True)
+    tvm_ffi.register_global_func(create, create_as_the_runtime_does)
+    try:
+        generate(row_softmax(), parse_cuda_target("cuda"))
+        assert called == []
+        tvm_ffi.get_global_func(callback)("text")
+        assert called == ["text"]
+    finally:
+        tvm_ffi.remove_global_func(create)
+        tvm_ffi.register_global_func(callback, own, override=True)
 
 
 def convolution() -> Group:

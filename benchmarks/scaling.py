@@ -1,0 +1,148 @@
+"""Seconds that scheduling decisions take on graphs of up to 100,000 nodes, on one core.
+
+    python benchmarks/scaling.py [--sizes 10000 100000] [--widths 1 10 100 1000] [--streams 8]
+                                 [--shapes layered random] [--passes 20000] [--json FILE]
+
+The decisions alone, on plain data: partition, assign, order, and the tokens that are inserted and
+elided. With `--passes N` also the passes around them, which change xDSL's objects, on N groups.
+`growth` is the time over that of a graph of a tenth of the nodes. CPU time of this process.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from compiler.analysis.graph import DAG
+from compiler.analysis.ordering import ORDERINGS, Demand
+from compiler.analysis.partitioning import PARTITIONINGS
+from compiler.analysis.streams import STREAM_ASSIGNMENTS
+from compiler.analysis.synchronisation import needed_waits, remaining_waits
+from compiler.pipeline import Runner, parse
+from compiler.schedule import Allocation, Schedule, Task, View
+
+LINEAR = ("sequential", "ppd", "opara", "critical-path", "wavefront")
+"""The stream policies without a limit on the number of nodes."""
+
+
+def layered(count: int, width: int, chances: random.Random) -> DAG:
+    """Layers of `width` nodes; each node waits for one to three of the layer before."""
+    edges = [
+        (v - v % width - width + chances.randrange(width), v)
+        for v in range(width, count)
+        for _ in range(chances.randint(1, 3))
+    ]
+    return DAG.from_edges([chances.randint(1_000, 20_000) for _ in range(count)], edges)
+
+
+def scattered(count: int, width: int, chances: random.Random) -> DAG:
+    """Each node waits for one to three of the `2 * width` nodes before it."""
+    edges = [
+        (v - chances.randint(1, min(v, 2 * width)), v)
+        for v in range(1, count)
+        for _ in range(chances.randint(1, 3))
+    ]
+    return DAG.from_edges([chances.randint(1_000, 20_000) for _ in range(count)], edges)
+
+
+SHAPES = {"layered": layered, "random": scattered}
+
+
+def schedule_of(dag: DAG, streams: list[int], order: list[int]) -> Schedule:
+    """A schedule without tokens whose tasks write 64 bytes each and read what they wait for."""
+    arena = Allocation("arena", "arena", "uint8", (64 * len(dag),))
+    views = [View(0, 64 * v, "uint8", (64,)) for v in range(len(dag))]
+    tasks = tuple(
+        Task("k", streams[v], (), tuple(views[u] for u in dag.predecessors[v]), (views[v],))
+        for v in order
+    )
+    return Schedule("scaling", (arena,), tasks)
+
+
+def decisions(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
+    """Each decision and the seconds it takes."""
+    chances = random.Random(1)
+    demands = [Demand(chances.random() < 0.5, chances.random()) for _ in range(len(dag))]
+
+    def timed(call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+        start = process_time()
+        result = call(*arguments)
+        return process_time() - start, result
+
+    for name in PARTITIONINGS:
+        yield f"partition {name}", timed(PARTITIONINGS[name], dag, 8)[0]
+    for name in LINEAR:
+        yield f"assign {name}", timed(STREAM_ASSIGNMENTS[name], dag, streams)[0]
+    for name in ORDERINGS:
+        yield f"order {name}", timed(ORDERINGS[name], dag, demands)[0]
+    found = STREAM_ASSIGNMENTS["opara"](dag, streams)
+    schedule = schedule_of(dag, list(found.streams), ORDERINGS["critical-path"](dag, ()))
+    seconds, waits = timed(needed_waits, schedule)
+    yield "insert", seconds
+    yield "elide", timed(remaining_waits, schedule, waits)[0]
+
+
+def passes(count: int, width: int) -> Iterator[tuple[str, float]]:
+    """The schedule passes on a module of so many groups, without verification."""
+    from benchmarks.pass_scaling import synthetic
+
+    module, runner = synthetic(count, width), Runner(verified=False)
+    runner.run(module, parse("fuse{max-ops=1}"))
+    runner.timings.clear()
+    runner.run(
+        module,
+        parse(
+            "partition{policy=ppd},partition{policy=none},assign-streams{streams=8},order-launches,"
+            "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
+        ),
+    )
+    for timing in runner.timings:
+        yield f"pass {timing.spec.partition('{')[0]}", timing.seconds
+
+
+def main() -> None:
+    """Print a line a graph and decision; the last line names the slowest."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--widths", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--shapes", nargs="+", choices=tuple(SHAPES), default=list(SHAPES))
+    parser.add_argument("--streams", type=int, default=8)
+    parser.add_argument("--passes", type=int, nargs="*", default=[])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for shape in options.shapes:
+        for width in options.widths:
+            times: dict[tuple[int, str], float] = {}
+            for size in options.sizes:
+                dag = SHAPES[shape](size, width, random.Random(0))
+                for name, seconds in decisions(dag, options.streams):
+                    times[size, name] = seconds
+                    growth = seconds / times.get((size // 10, name), float("nan"))
+                    rows.append({"shape": shape, "width": width, "nodes": size, "decision": name})
+                    rows[-1] |= {"seconds": seconds, "growth": growth}
+                    print(
+                        f"{shape:8} {width:5} {size:7} {seconds:7.3f} s {growth:6.1f}x  {name}",
+                        flush=True,
+                    )
+    for size in options.passes:
+        for name, seconds in passes(size, 8):
+            rows.append({"shape": "chains", "width": 8, "nodes": size, "decision": name})
+            rows[-1]["seconds"] = seconds
+            print(f"passes {size:7} {seconds:7.3f} s  {name}", flush=True)
+    worst = max(rows, key=lambda row: row["seconds"])
+    print(f"slowest: {worst}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

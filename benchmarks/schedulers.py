@@ -1,0 +1,141 @@
+"""Every scheduling policy on the same kernels: simulated and measured time, streams, waits, memory.
+
+    python benchmarks/schedulers.py [--models inception_v3 nasnetmobile] [--target cuda:sm_90:tf32]
+        [--ablations] [--json FILE] [--picture FILE.png] [--seconds 300]
+    python benchmarks/schedulers.py --prepare CASES --target cuda:sm_90:tf32    # where TVM is
+    python benchmarks/schedulers.py --cases CASES --json FILE                   # where the GPU is
+    python benchmarks/schedulers.py --read FILE --picture FILE.png              # print again
+
+On a GPU each kernel is timed alone first, and all policies work with these times; schedules of a
+model then take turns in one process, as one CUDA graph each. On the CPU, kernels' times are
+estimated. Every schedule is verified, and its outputs must be those of the sequential one, in every
+bit. Times are medians of 25 runs in wall microseconds; a policy that refuses a model has no row.
+"""
+
+import argparse
+import json
+import sys
+import traceback
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.scheduling.cases import Case, Planned, load, plan, prepare, save
+from benchmarks.scheduling.measure import (
+    Bench,
+    deadline,
+    estimated_costs,
+    measured_costs,
+    simulated,
+)
+from benchmarks.scheduling.policies import POLICIES, policies
+from benchmarks.scheduling.tables import markdown, picture
+from compiler.analysis.simulator import Mode
+from examples import zoo
+
+BRANCHED = ["googlenet", "inception_v3", "nasnetmobile", "hrnet_w18", "pnasnet5large", "rnntc_sru"]
+CHAINS = ["resnet50", "bert128", "t5small", "unet", "deepfm"]
+ABLATED = ("inception_v3", "nasnetmobile", "pnasnet5large")
+"""The models of the ablations."""
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="+", choices=zoo.names(), default=BRANCHED + CHAINS)
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--prepare", type=Path)
+    parser.add_argument("--cases", type=Path)
+    parser.add_argument("--read", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin no model after this")
+    parser.add_argument("--jobs", type=int, default=4, help="processes that plan schedules")
+    return parser.parse_args()
+
+
+def costs_of(case: Case) -> dict[str, float]:
+    """Nanoseconds of every kernel: measured where there is a GPU, else estimated."""
+    if case.target.startswith("cpu"):
+        return estimated_costs(case)
+    first = plan(case, estimated_costs(case), {"": POLICIES["sequential"]})[""]
+    assert isinstance(first, Planned), first
+    return measured_costs(case, first.schedule)
+
+
+def row_of(
+    case: Case, costs: dict[str, float], planned: dict[str, Planned | str]
+) -> dict[str, Any]:
+    """All figures of a model."""
+    found = {name: each for name, each in planned.items() if isinstance(each, Planned)}
+    bench = Bench(case, {name: each.schedule for name, each in found.items()}, costs)
+    same = bench.same_bits()
+    row: dict[str, Any] = {"model": case.model, "target": case.target, "costs": costs}
+    row["refused"] = {name: each for name, each in planned.items() if isinstance(each, str)}
+    modes: list[Mode] = ["streams"] if case.target.startswith("cpu") else ["graph", "subgraphs"]
+    measured = {mode: bench.time(mode) for mode in modes}
+    row["policies"] = {
+        name: {
+            **each.figures,
+            "same bits": same[name],
+            "simulated us": {mode: simulated(each, case, costs, mode) for mode in modes},
+            "measured us": {mode: measured[mode][name] for mode in modes},
+        }
+        for name, each in found.items()
+    }
+    return row
+
+
+def measure(cases: list[Case], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row a model; one that fails is reported and left out."""
+    expired, rows = deadline(options.seconds), list[dict[str, Any]]()
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        futures: list[tuple[Case, dict[str, float], Future[Any]]] = []
+        for case in cases:
+            costs = costs_of(case)
+            competing = policies(options.ablations and case.model in ABLATED)
+            futures.append((case, costs, pool.submit(plan, case, costs, competing)))
+        for case, costs, future in futures:
+            if expired():
+                print(f"{case.model}: no time left", flush=True)
+                continue
+            try:
+                rows.append(row_of(case, costs, future.result()))
+                print(markdown(rows[-1:]), flush=True)
+            except Exception:
+                traceback.print_exc()
+                print(f"{case.model}: FAILED", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1))
+    return rows
+
+
+def main() -> int:
+    """Prepare, measure or read, as asked; exit status 1 if a model failed or a bit is wrong."""
+    options = parse()
+    if options.prepare:
+        save((prepare(name, options.target) for name in options.models), options.prepare)
+        return 0
+    if options.read:
+        rows = json.loads(options.read.read_text())
+        print(markdown(rows))
+        expected = len(rows)
+    else:
+        found = load(options.cases) if options.cases else []
+        cases = [case for case in found if case.model in options.models]
+        cases = cases or [prepare(name, options.target) for name in options.models]
+        rows, expected = measure(cases, options), len(cases)
+    if options.picture:
+        picture(rows, options.picture)
+    right = all(each["same bits"] for row in rows for each in row["policies"].values())
+    return 0 if right and len(rows) == expected else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Models whose kernels are built: made where TVM is, measured where the device is."""
+
+import lzma
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.scheduling.policies import AUTO, Policy
+from compiler.choice.candidates import put_costs, put_placement
+from compiler.choice.costs import Costs
+from compiler.choice.search import Searching, search_module
+from compiler.errors import FlowloomError
+from compiler.ir.context import parse_module
+from compiler.ir.flatten import schedule_of
+from compiler.pipeline import Runner, parse, taskflow_graph
+from compiler.schedule import KernelSpec, Schedule
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model as text IR, fused and annotated by its kernels, without the values of its weights."""
+
+    model: str
+    target: str
+    text: str
+    kernels: dict[str, KernelSpec]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What one policy made of a case: its schedule, and what is counted without running it."""
+
+    schedule: Schedule
+    figures: dict[str, Any]
+
+
+def prepare(model: str, target: str, jobs: int = 2) -> Case:
+    """Import, fuse and build a zoo model."""
+    from compiler.build import annotate, target_device
+    from compiler.frontend import import_model
+    from compiler.kernels import KernelCache, build_kernels
+    from compiler.pipeline import DEFAULT_PIPELINE, split
+    from examples import zoo
+
+    module = import_model(zoo.load(model)).module
+    Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
+    kernels = build_kernels(module, target, KernelCache(), jobs)
+    annotate(module, kernels, target_device(target))
+    return Case(model, target, str(module), kernels)
+
+
+def save(cases: Iterable[Case], path: Path) -> None:
+    """Write cases as one compressed file; only files of one's own should be read again."""
+    path.write_bytes(lzma.compress(pickle.dumps(list(cases))))
+
+
+def load(path: Path) -> list[Case]:
+    """Read the cases of a file."""
+    found: list[Case] = pickle.loads(lzma.decompress(path.read_bytes()))
+    return found
+
+
+def plan(
+    case: Case, costs: Mapping[str, float], competing: Mapping[str, Policy]
+) -> dict[str, Planned | str]:
+    """The schedule of each policy, verified, or why it refused; costs are ns by kernel.
+
+    On a GPU the last is what the search of the default finds.
+    """
+    module = parse_module(case.text)
+    put_costs(module, costs)
+    found: dict[str, Planned | str] = {}
+    for name, policy in competing.items():
+        try:
+            found[name] = _plan(module, policy)
+        except FlowloomError as error:
+            found[name] = str(error)
+    if case.target.startswith("cuda"):
+        found[AUTO] = _search(case, module, costs)
+    return found
+
+
+def _plan(module: Any, policy: Policy) -> Planned:
+    copy, runner = module.clone(), Runner()
+    passes = parse(policy.pipeline())
+    start = perf_counter()
+    for each in passes[:3]:
+        each.apply(runner.context, copy)
+    return _lower(copy, perf_counter() - start, {})
+
+
+def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
+    """What `auto` finds, in its default number of steps; numba is warm beforehand."""
+    known = Costs.make(case.kernels, costs, case.target.split(":")[1])
+    search_module(module, case.kernels, known, Searching(steps=1))
+    start = perf_counter()
+    recipe, record = search_module(module, case.kernels, known, Searching())
+    assert recipe.placement is not None
+    seconds, copy = perf_counter() - start, module.clone()
+    put_placement(copy, recipe.placement)
+    return _lower(copy, seconds, {"search": record})
+
+
+def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:
+    """The schedule and the figures of a module whose groups are placed, which is used up."""
+    runner = Runner()
+    runner.run(placed, parse("lower-to-taskflow,insert-sync"))
+    waits = _waits(_schedule(placed))
+    runner.run(placed, parse("elide-sync,plan-memory{reuse=concurrent}"))
+    schedule = _schedule(placed)
+    figures = {
+        "streams": len({task.stream for task in schedule.tasks}),
+        "tasks": len(schedule.tasks),
+        "waits before elision": waits,
+        "waits": _waits(schedule),
+        "waits between streams": sum(
+            schedule.tasks[u].stream != t.stream for t in schedule.tasks for u in t.after
+        ),
+        "arena bytes": sum(each.nbytes for each in schedule.of_kind("arena")),
+        "search seconds": seconds,
+    }
+    return Planned(schedule, figures | more)
+
+
+def _schedule(module: Any) -> Schedule:
+    return schedule_of(taskflow_graph(module, "the benchmark's"))
+
+
+def _waits(schedule: Schedule) -> int:
+    return sum(len(task.after) for task in schedule.tasks)

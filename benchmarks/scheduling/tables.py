@@ -1,0 +1,104 @@
+"""Tables and a picture of what was measured."""
+
+from collections.abc import Sequence
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scheduling.policies import AUTO, PART_SIZES, POLICIES, TABLE_4
+
+Row = dict[str, Any]
+
+ROWS = (*POLICIES, AUTO)
+"""The schedules that all tables have a row for."""
+
+
+def mode_of(row: Row) -> str:
+    """The mode that policies are compared in: one graph, or the CPU's streams."""
+    return next(iter(next(iter(row["policies"].values()))["measured us"]))
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """A table a model, the speed-ups of all models, and the ablations."""
+    parts = [_model(row) for row in rows]
+    if len(rows) > 1:
+        parts.append(_speedups(rows))
+    parts += [_ablations(row) for row in rows if set(TABLE_4) <= set(row["policies"])]
+    return "\n\n".join(parts)
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    rule = ["---"] * len(head)
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in (head, rule, *lines))
+
+
+def _model(row: Row) -> str:
+    mode = mode_of(row)
+    head = ["policy", "simulated", "measured", "streams", "waits before", "after", "arena MB"]
+    lines = [
+        [
+            name,
+            f"{p['simulated us'][mode]:.0f}",
+            f"{p['measured us'][mode]:.0f}" + ("" if p["same bits"] else " WRONG"),
+            p["streams"],
+            p["waits before elision"],
+            p["waits"],
+            f"{p['arena bytes'] / 1e6:.1f}",
+            f"{1e3 * p['search seconds']:.0f}",
+        ]
+        for name, p in row["policies"].items()
+        if name in ROWS
+    ]
+    refused = "".join(f"\n{name}: {why}" for name, why in row["refused"].items())
+    title = f"{row['model']}, {row['target']}, {mode}"
+    return f"**{title}**\n\n{_table([*head, 'search ms'], lines)}\n{refused}"
+
+
+def _speedups(rows: Sequence[Row]) -> str:
+    """One stream's time over each policy's."""
+    lines: list[list[str]] = []
+    for name in ROWS:
+        ratios = [_ratio(row, name) for row in rows]
+        known = [ratio for ratio in ratios if ratio]
+        mean = exp(sum(map(log, known)) / len(known)) if known else 0.0
+        lines.append([name, *(f"{r:.2f}" if r else "-" for r in ratios), f"{mean:.2f}"])
+    return _table(["one stream over", *(row["model"] for row in rows), "mean"], lines)
+
+
+def _ratio(row: Row, name: str) -> float:
+    mode = mode_of(row)
+    if name not in row["policies"]:
+        return 0.0
+    return (
+        row["policies"]["sequential"]["measured us"][mode]
+        / row["policies"][name]["measured us"][mode]
+    )
+
+
+def _ablations(row: Row) -> str:
+    modes = list(row["policies"]["sequential"]["measured us"])
+    lines = [
+        [name, *(f"{row['policies'][name]['measured us'][mode]:.0f}" for mode in modes)]
+        for name in (*TABLE_4, *PART_SIZES)
+        if name in row["policies"]
+    ]
+    return f"**{row['model']}, ablations**\n\n" + _table(["schedule", *modes], lines)
+
+
+def picture(rows: Sequence[Row], path: Path) -> None:
+    """Speed-up over one stream, a group of bars a model; needs matplotlib."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(14, 5))
+    names = [name for name in ROWS if name != "sequential"]
+    for index, name in enumerate(names):
+        places = [i + (index - len(names) / 2) * 0.9 / len(names) for i in range(len(rows))]
+        color = pyplot.colormaps["tab20"](index)
+        ratios = [_ratio(row, name) for row in rows]
+        axes.bar(places, ratios, 0.9 / len(names), label=name, color=color)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(rows)), [row["model"] for row in rows])
+    axes.set_ylabel("speed-up over one stream")
+    axes.legend(ncols=5, fontsize="small", loc="upper right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,135 @@
+"""What a user asks of a schedule, task by task; the rest is left to the policies."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from compiler.errors import ScheduleError
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Tasks are named by any of their ONNX nodes.
+
+    `streams` pins tasks; `after` makes the key wait for the others; each chain of `order` is
+    launched in this order; the two tasks of each pair of `apart` never overlap.
+    """
+
+    streams: Mapping[str, int]
+    after: Mapping[str, Sequence[str]]
+    order: Sequence[Sequence[str]] = ()
+    apart: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks of a schedule in launch order: nodes, streams, and which each must wait for."""
+
+    nodes: Sequence[Sequence[str]]
+    streams: Sequence[int]
+    waits: Sequence[Iterable[int]]
+
+
+@dataclass(frozen=True)
+class Constrained:
+    """A new launch order of tasks, and by task its stream and the waits that were asked for."""
+
+    order: list[int]
+    streams: list[int]
+    after: list[set[int]]
+
+
+def constrain(tasks: Tasks, wanted: Constraints) -> Constrained:
+    """Apply constraints: tasks stay in their order as far as these allow, in O(n log n + e).
+
+    Raises ScheduleError for a name that no task has, and for constraints that contradict each
+    other or the data, with the tasks that then wait for each other.
+    """
+    names = _Names(tasks)
+    streams = list(tasks.streams)
+    pinned: dict[int, str] = {}
+    for name, stream in wanted.streams.items():
+        task = names.find(name)
+        if task in pinned and streams[task] != stream:
+            raise ScheduleError(
+                f"'{name}' and '{pinned[task]}' are one task, which cannot be on streams"
+                f" {stream} and {streams[task]}"
+            )
+        pinned[task], streams[task] = name, stream
+    after: list[set[int]] = [set() for _ in streams]
+    for name, others in wanted.after.items():
+        after[names.find(name)].update(names.pair(name, other)[1] for other in others)
+    before = [{*data, *more} for data, more in zip(tasks.waits, after, strict=True)]
+    for chain in wanted.order:
+        for first, second in pairwise(chain):
+            earlier, later = names.pair(first, second)
+            before[later].add(earlier)
+    order = _order(before, names)
+    place = {task: index for index, task in enumerate(order)}
+    for one, other in wanted.apart:
+        earlier, later = sorted(names.pair(one, other), key=place.__getitem__)
+        after[later].add(earlier)
+    return Constrained(order, streams, after)
+
+
+class _Names:
+    """Finds tasks by their nodes' names."""
+
+    def __init__(self, tasks: Tasks):
+        self._nodes = tasks.nodes
+        self._task_of = {name: i for i, nodes in enumerate(tasks.nodes) for name in nodes}
+
+    def find(self, name: str) -> int:
+        """The task of a node."""
+        if name not in self._task_of:
+            near = get_close_matches(name, self._task_of, 3)
+            hint = f"; near it are {', '.join(map(repr, near))}" if near else ""
+            raise ScheduleError(f"no task of the schedule holds a node named {name!r}{hint}")
+        return self._task_of[name]
+
+    def pair(self, one: str, other: str) -> tuple[int, int]:
+        """The tasks of two nodes, which must not be the same."""
+        first, second = self.find(one), self.find(other)
+        if first == second:
+            raise ScheduleError(f"'{one}' and '{other}' are in one task: they cannot be ordered")
+        return first, second
+
+    def describe(self, task: int) -> str:
+        """A task by its first node."""
+        return repr(self._nodes[task][0]) if self._nodes[task] else f"task {task}"
+
+
+def _order(before: Sequence[set[int]], names: _Names) -> list[int]:
+    """The topological order nearest to the present one."""
+    waiting = [len(others) for others in before]
+    following: list[list[int]] = [[] for _ in before]
+    for task, others in enumerate(before):
+        for other in others:
+            following[other].append(task)
+    ready = [task for task, count in enumerate(waiting) if not count]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        order.append(heappop(ready))
+        for task in following[order[-1]]:
+            waiting[task] -= 1
+            if not waiting[task]:
+                heappush(ready, task)
+    if len(order) < len(before):
+        circle = " -> ".join(map(names.describe, _circle(before, set(order))))
+        raise ScheduleError(
+            f"the constraints contradict each other or the data: {circle} wait in a circle"
+        )
+    return order
+
+
+def _circle(before: Sequence[set[int]], done: set[int]) -> list[int]:
+    """Tasks that wait for each other, each before the one that waits for it."""
+    task = next(t for t in range(len(before)) if t not in done)
+    path: list[int] = []
+    while task not in path:
+        path.append(task)
+        task = min(before[task] - done)
+    return [*path[path.index(task) :], task][::-1]

@@ -1,0 +1,178 @@
+"""The search for a schedule: the policies' best by the simulator, then improved move by move.
+
+IOS (MLSys 2021) and AutoGraph (AAAI 2023) search with costs, too; here one simulation judges a
+whole schedule. All is counted in steps, so the result depends on the arguments alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.analysis.graph import DAG
+from compiler.analysis.placement import Groups, Placement, Policy, place
+from compiler.analysis.simulator import Simulator
+from compiler.errors import PipelineError
+
+Integers = NDArray[np.int64]
+Edges = tuple[Integers, Integers]
+
+STREAM_COUNTS = (4, 8, 16, 32, 2)
+"""Streams that policies are tried with, the best guesses first."""
+
+STEP_TASKS = 2_000_000
+"""Moves are tried until so many tasks have been simulated, unless `MOST_STEPS` is reached."""
+
+MOST_STEPS = 20_000
+
+START_TASKS = 40_000
+"""Policies are tried, the best guesses first, until they have placed so many nodes."""
+
+SMALL = 24
+"""The policies that search themselves, IOS and the exact one, are tried up to so many nodes."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The placement found and how: times are simulated ns of one graph, by policy."""
+
+    placement: Placement
+    makespan: float
+    start: Policy
+    started_at: float
+    steps: int
+    kept: int
+    policies: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class ScheduleSearch:
+    """Judges placements of one graph's nodes; see `search`."""
+
+    def __init__(self, groups: Groups, simulator: Simulator):
+        known = simulator.device.latencies
+        self.groups = groups
+        self._tasks = simulator.arrays
+        self._latencies = (known.graph, known.gap, known.join)
+        self.before = _rows(groups.dag.predecessors)
+        self.after = _rows(groups.dag.successors)
+
+    def makespan(self, placement: Placement) -> float:
+        """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
+        from compiler.analysis.moves import kept_edges, run_time
+
+        before = self.before
+        if placement.stages:
+            before = _rows(_with_stages(self.groups.dag, placement))
+        order, streams, joined = state_of(placement)
+        edges = kept_edges(order, streams, joined, *before)
+        return float(run_time(order, streams, edges, self._tasks, self._latencies)[0])
+
+    def improved(
+        self, start: Placement, width: int, steps: int, seed: int
+    ) -> tuple[Placement, int]:
+        """A placement after so many moves on `width` streams, and how many were kept."""
+        from compiler.analysis.moves import improve
+
+        chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
+        state = state_of(replace(start, stages=()))
+        _, kept = improve(
+            chances, width, state, self.before, self.after, self._tasks, self._latencies
+        )
+        return placement_of(*state), int(kept)
+
+
+def search(
+    groups: Groups, simulator: Simulator, steps: int | None = None, seed: int = 0
+) -> Searched:
+    """The best placement by the simulator: never worse than any of `starts`.
+
+    `steps` is the number of moves tried, by default as many as take about a second.
+    """
+    judge, tried = ScheduleSearch(groups, simulator), dict[Policy, tuple[float, Placement]]()
+    for policy in starts(len(groups.dag)):
+        try:
+            found = place(groups, policy)
+        except PipelineError:  # a policy refuses what is too large for it
+            continue
+        tried[policy] = judge.makespan(found), found
+    start = min(tried, key=lambda policy: tried[policy][0])
+    before, best = tried[start]
+    steps = default_steps(len(groups.dag)) if steps is None else steps
+    width = max(STREAM_COUNTS[1], 1 + max(best.streams, default=0))
+    placement, kept = judge.improved(best, width, steps, seed)
+    after = judge.makespan(placement)
+    if after >= before:
+        placement, after, kept = best, before, 0
+    figures = {policy.name: time for policy, (time, _) in tried.items()}
+    return Searched(placement, after, start, before, steps, kept, figures)
+
+
+def default_steps(count: int) -> int:
+    """How many moves are tried on so many nodes; without numba, which warns, a hundredth."""
+    from compiler.analysis.event_loop import COMPILER
+
+    steps = min(MOST_STEPS, STEP_TASKS // max(count, 1))
+    return steps if COMPILER is not None else steps // 100
+
+
+def starts(count: int) -> list[Policy]:
+    """The policies that are tried on so many nodes, one stream first."""
+    most = max(4, START_TASKS // max(count, 1))
+    return [*_starts(count)][:most]
+
+
+def _starts(count: int) -> Iterator[Policy]:
+    yield Policy("sequential", 1, order="source")
+    for streams in STREAM_COUNTS:
+        yield Policy("critical-path", streams, order="source")
+        yield Policy("opara", streams)
+    if count <= SMALL:
+        yield Policy("optimal", 4, order="source")
+        yield from (Policy("ios", streams, order="source") for streams in STREAM_COUNTS)
+    for streams in STREAM_COUNTS:
+        yield Policy("nimble", streams)
+        yield Policy("opara", streams, order="opara")
+        yield Policy("wavefront", streams, order="source")
+        yield Policy("ppd", streams)
+    for size, policy in product((2, 8), ("ppd", "balanced")):
+        yield Policy("opara", 4, policy, size)
+        yield Policy("ppd", 4, policy, size)
+
+
+def _rows(lists: Iterable[Iterable[int]]) -> Edges:
+    """Lists one after another, and where each begins."""
+    parts = [list(each) for each in lists]
+    first = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    return first, np.array([v for part in parts for v in part], np.int64)
+
+
+def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+    """A placement as arrays of their own, streams numbered without gaps."""
+    streams = np.unique(np.asarray(placement.streams, np.int64), return_inverse=True)[1]
+    order = np.array(placement.order, np.int64)
+    return order, streams.astype(np.int64), np.array(placement.joined(), np.bool_)
+
+
+def placement_of(order: Integers, streams: Integers, joined: NDArray[np.bool_]) -> Placement:
+    """The placement of such arrays; streams that have no node are left out."""
+    units = np.empty(len(order), np.int64)
+    units[order] = np.cumsum(~joined) - 1
+    used = np.unique(streams, return_inverse=True)[1]
+    return Placement(order.tolist(), used.tolist(), units.tolist())
+
+
+def _with_stages(dag: DAG, placement: Placement) -> Sequence[set[int]]:
+    """Each node's predecessors, and those that a stage's first node on a stream waits for."""
+    before = [set(others) for others in dag.predecessors]
+    last, entered, awaited = dict[int, int](), set[int](), list[int]()
+    stage = -1
+    for v in placement.order:
+        if placement.stages[v] > stage:
+            stage, entered, awaited = placement.stages[v], set[int](), list(last.values())
+        if placement.streams[v] not in entered:
+            before[v].update(awaited)
+        entered.add(placement.streams[v])
+        last[placement.streams[v]] = v
+    return before

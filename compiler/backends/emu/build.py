@@ -1,0 +1,63 @@
+"""The emulator's backend: schedules whose kernels are CUDA text, run on the CPU."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.backends.base import Backend
+from compiler.backends.emu.target import device
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
+from compiler.schedule import KernelSpec, Schedule
+
+Array = NDArray[Any]
+
+
+class EmulatorBackend:
+    """Implements `compiler.backends.base.Backend`."""
+
+    name = "emu"
+
+    def requirements(self, target: str) -> dict[str, Any]:
+        """The engine that kernels are built for; they are built again where it is another."""
+        return {"engine": version()}
+
+    def check(self, requirements: Mapping[str, Any]) -> None:
+        """Raise DeviceError if kernels must be built again and there is no compiler."""
+        if requirements["engine"] != version():
+            host_compiler()
+
+    def load(
+        self,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        **options: Any,
+    ) -> GpuExecutable:
+        """Load on the emulated device, with poisoned buffers.
+
+        `seed`, `warp` (32 or 64) and `threads` (of the host, 0 for all) are those of the device
+        from now on; other options are those of `GpuExecutable`.
+        """
+        chosen = {
+            name: options.pop(name) for name in ("seed", "warp", "threads") if name in options
+        }
+        built = {name: runnable(kernel) for name, kernel in kernels.items()}
+        driver = device(next((kernel.code for kernel in built.values()), None))
+        if chosen:
+            driver.configure(**chosen)
+        options.setdefault("poison", True)
+        return GpuExecutable.load(driver, schedule, built, weights, **options)
+
+
+def runnable(kernel: KernelSpec) -> KernelSpec:
+    """The kernel as it is, or built from its source if it was built for another engine."""
+    if unpack(kernel.code) is not None:
+        return kernel
+    symbols = [launch.symbol for launch in kernel.launches]
+    return replace(kernel, code=compile_kernels(kernel.source, symbols))
+
+
+BACKEND: Backend = EmulatorBackend()

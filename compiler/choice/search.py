@@ -1,0 +1,85 @@
+"""The search for a module's schedule by the simulator: what it may take, and what it records."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.analysis.bounds import lower_bound
+from compiler.analysis.cost import work_of as counted
+from compiler.analysis.kernel_time import work_of
+from compiler.analysis.placement import Groups, Policy
+from compiler.analysis.schedule_search import Searched, search
+from compiler.analysis.simulator import Simulator
+from compiler.analysis.units import graphs_of, group_graph
+from compiler.choice.candidates import Recipe
+from compiler.choice.costs import Costs
+from compiler.errors import PipelineError
+from compiler.pipeline import default_pipeline, parse
+from compiler.schedule import KernelSpec
+
+
+@dataclass(frozen=True)
+class Searching:
+    """How a schedule is searched for: `steps` moves, by default about a second's, from a seed."""
+
+    steps: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def asked(
+        cls, schedule: str | os.PathLike[str] | None, target: str, pipeline: str | None
+    ) -> Self | None:
+        """What `auto`, or `auto{steps=N seed=N}`, asks for; None for no search, or for a file.
+
+        Raises PipelineError for another option, a target without a simulator and a pipeline.
+        """
+        found = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
+        if found is None:
+            return None
+        if target.partition(":")[0] != "cuda" or pipeline is not None:
+            raise PipelineError(
+                "a schedule is searched for in place of the default pipeline of the target cuda:"
+                " leave out schedule=auto, or pipeline and other targets"
+            )
+        options = [option.partition("=") for option in (found[2] or "").split()]
+        if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
+            raise PipelineError(f"'{schedule}' is no search: write auto{{steps=1000 seed=0}}")
+        return cls(**{name: int(text) for name, _, text in options})
+
+
+def search_module(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: Searching
+) -> tuple[Recipe, dict[str, Any]]:
+    """The best schedule found for a module whose groups have their costs, and every figure."""
+    (graph,) = graphs_of(module)
+    found = group_graph(graph)
+    names = [g.kernel.data for g in found.groups if g.kernel is not None]
+    asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
+    groups = Groups(found.dag, [counted(group) for group in found.groups])
+    best = search(groups, Simulator(asked, costs.device), how.steps, how.seed)
+    bound = lower_bound(asked, found.dag.edges, costs.device)
+    recipe = Recipe(searched_pipeline(best.start), best.placement)
+    return recipe, {**_record(best, how), "bound": asdict(bound)}
+
+
+def searched_pipeline(start: Policy) -> str:
+    """The default pipeline with the options of the policy that a search began with."""
+    wanted = {each.name: str(each.spec()) for each in parse(start.passes())}
+    specs = [str(each.spec()) for each in parse(default_pipeline())]
+    return ",".join(wanted.get(spec.partition("{")[0], spec) for spec in specs)
+
+
+def _record(best: Searched, how: Searching) -> dict[str, Any]:
+    return {
+        "start": best.start.name,
+        "started_at": best.started_at,
+        "makespan": best.makespan,
+        "steps": best.steps,
+        "kept": best.kept,
+        "seed": how.seed,
+        "policies": dict(best.policies),
+    }

@@ -1,0 +1,176 @@
+// Launches: blocks in random order on worker threads of the host, and what their faults mean.
+#include "engine.h"
+
+#include <link.h>
+#include <pthread.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "internal.h"
+
+namespace emulator {
+
+struct Search {
+  const char* anchor;
+  Worker* worker;
+};
+
+// Finds this thread's copy of the uninitialised thread-local statics beside a kernel: its `__shared__`
+// arrays. The emulator's own thread-local variable is initialised, so it is not among them.
+static int find_statics(dl_phdr_info* info, size_t, void* data) {
+  Search& search = *(Search*)data;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto& segment = info->dlpi_phdr[i];
+    char* start = (char*)info->dlpi_tls_data;
+    if (segment.p_type != PT_TLS || !start || search.anchor < start || search.anchor >= start + segment.p_memsz) continue;
+    search.worker->statics = start + segment.p_filesz;
+    search.worker->statics_size = segment.p_memsz - segment.p_filesz;
+    return 1;
+  }
+  return 0;
+}
+
+static void work(Worker& worker, Run& run) {
+  SignalStack signals(worker.signal_stack.get());
+  worker.run = &run;
+  pthread_attr_t attributes;
+  if (!pthread_getattr_np(pthread_self(), &attributes)) {
+    void* bottom;
+    pthread_attr_getstack(&attributes, &bottom, &worker.context.size);
+    worker.context.bottom = bottom;
+    pthread_attr_destroy(&attributes);
+  }
+  Search search{(const char*)run.launch.kernel->anchor(), &worker};
+  dl_iterate_phdr(find_statics, &search);
+  if (setjmp(worker.escape) == 0) {
+    for (uint64_t i; !run.failed && (i = run.next++) < run.count;) {
+      const uint64_t place = (run.first + i * run.stride) % run.count;
+      worker.chance = run.launch.seed + place * 0x632be59bd9b4e019ull;
+      const Dim n = run.clusters;
+      run_cluster(worker, {(unsigned)(place % n.x), (unsigned)(place / n.x % n.y), (unsigned)(place / n.x / n.y)});
+    }
+  }
+  emulator_current = &outside;
+  worker.in_fiber = false;
+  for (auto& block : worker.blocks)
+    for (Fiber& fiber : block->fibers)
+      if (fiber.stack) worker.stacks.push_back(fiber.stack), fiber.stack = nullptr;
+}
+
+static std::string described(const Worker& worker, const Fiber& fiber, const void* address, const char* verb) {
+  const Run& run = *worker.run;
+  char text[200];
+  for (unsigned i = 0; run.guarded && i < run.launch.kernel->parameters; i++) {
+    const GuardedCopy& copy = run.guarded->copies[run.guarded->owners[i]];
+    if (!copy.pages.holds(address)) continue;
+    const char *start = run.guarded->values[i], *end = start + run.launch.extents[i];
+    const bool behind = (const char*)address >= end;
+    std::snprintf(text, sizeof text, "%s %td bytes %s parameter %u, which has %zu bytes", verb,
+                  behind ? (const char*)address - end : start - (const char*)address,
+                  behind ? "behind the end of" : "before the start of", i, run.launch.extents[i]);
+    return text;
+  }
+  if (fiber.block->pages.holds(address)) {
+    std::snprintf(text, sizeof text, "%s outside of its %zu bytes of dynamic shared memory", verb, run.launch.shared_bytes);
+    return text;
+  }
+  if (fiber.stack && (const char*)address < fiber.stack && (const char*)address >= fiber.stack - (64 << 10))
+    return "needs more than " + std::to_string(STACK >> 10) + " KiB of stack";
+  std::snprintf(text, sizeof text, "%s memory that is no buffer's, at address %p", verb, address);
+  return text;
+}
+
+[[noreturn]] static void leave_fiber() { end_fiber(); }
+[[noreturn]] static void leave_worker() { std::longjmp(((Fiber*)emulator_current)->block->worker->escape, 1); }
+
+// A fault of a running kernel ends its launch: says where execution goes on, or that it was no kernel's.
+bool redirect(const void* address, const char* verb, void (*&function)(), char*& stack) {
+  if (emulator_current == &outside) return false;
+  Fiber& fiber = *(Fiber*)emulator_current;
+  Worker& worker = *fiber.block->worker;
+  worker.run->fail(place_of(fiber) + (address ? described(worker, fiber, address, verb) : verb));
+  function = worker.in_fiber ? leave_fiber : leave_worker;
+  if (worker.in_fiber) stack = fiber.stack + STACK - 4096;
+  return true;
+}
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b) { return b ? greatest_divisor(b, a % b) : a; }
+
+static const char* refused(const Launch& launch) {
+  const Dim &c = launch.kernel->cluster, &g = launch.grid, &b = launch.block;
+  if (launch.warp != 32 && launch.warp != 64) return "a warp has 32 or 64 threads";
+  if (!b.x || !b.y || !b.z || (uint64_t)b.x * b.y * b.z > MOST_THREADS) return "a block has 1 to 1024 threads";
+  if (g.x % c.x || g.y % c.y || g.z % c.z) return "the grid is not a multiple of the cluster";
+  if (launch.shared_bytes > MOST_SHARED) return "a block has at most 256 KiB of dynamic shared memory";
+  return nullptr;
+}
+
+// Workers that no launch uses now; they keep their stacks.
+static std::mutex idle_mutex;
+static std::vector<std::unique_ptr<Worker>>* const idle = new std::vector<std::unique_ptr<Worker>>;
+
+static std::unique_ptr<Worker> take_worker() {
+  std::lock_guard<std::mutex> lock(idle_mutex);
+  if (idle->empty()) return std::unique_ptr<Worker>(new Worker);
+  std::unique_ptr<Worker> worker = std::move(idle->back());
+  idle->pop_back();
+  return worker;
+}
+
+static void run_worker(Run& run) {
+  std::unique_ptr<Worker> worker = take_worker();
+  work(*worker, run);
+  std::lock_guard<std::mutex> lock(idle_mutex);
+  idle->push_back(std::move(worker));
+}
+
+// Blocks run on threads of their own, as their shared memory is thread-local.
+static void run_workers(Run& run) {
+  const uint64_t count = std::min<uint64_t>(std::max(1u, run.launch.workers), run.count);
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < count; i++) threads.emplace_back([&run] { run_worker(run); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+static void run_checked(const Launch& launch, std::string& message) {
+  std::unique_ptr<GuardedParameters> guarded;
+  if (launch.extents) guarded.reset(new GuardedParameters(launch.kernel->parameters, launch.parameters, launch.extents));
+  const Dim &g = launch.grid, &c = launch.kernel->cluster, clusters{g.x / c.x, g.y / c.y, g.z / c.z};
+  const uint64_t count = (uint64_t)clusters.x * clusters.y * clusters.z;
+  if (!count) return;
+  uint64_t chance = launch.seed, stride = random(chance) % count | 1;
+  while (greatest_divisor(stride, count) != 1) stride++;
+  Run run{launch};
+  run.guarded = guarded.get(), run.parameters = guarded ? guarded->pointers.data() : launch.parameters;
+  run.clusters = clusters, run.first = random(chance) % count, run.stride = stride, run.count = count;
+  run_workers(run);
+  message = run.message;
+  for (size_t i = 0; guarded && i < guarded->copies.size(); i++) {
+    const GuardedCopy& copy = guarded->copies[i];
+    copy.copy_back();
+    if (message.empty() && !copy.intact())
+      message = std::string("kernel ") + launch.kernel->name + ": writes outside of parameter " +
+                std::to_string(std::find(guarded->owners.begin(), guarded->owners.end(), i) - guarded->owners.begin());
+  }
+}
+
+bool run(const Launch& launch, char* message, size_t size) {
+  std::string found;
+  if (const char* why = refused(launch)) {
+    found = std::string("kernel ") + launch.kernel->name + ": " + why;
+  } else {
+    try {
+      FaultHandlers handlers;
+      run_checked(launch, found);
+    } catch (const std::exception& error) {
+      found = std::string("kernel ") + launch.kernel->name + ": " + error.what();
+    }
+  }
+  std::snprintf(message, size, "%s", found.c_str());
+  return found.empty();
+}
+
+}  // namespace emulator
+
+__thread emulator::Thread* emulator_current = &emulator::outside;

@@ -1,0 +1,87 @@
+"""The engine in this process, as a library of functions with checked results."""
+
+import ctypes
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from compiler.emulator.compile import engine
+from compiler.errors import DeviceError
+
+
+class Dim(ctypes.Structure):
+    """Three extents."""
+
+    _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
+
+
+class Kernel(ctypes.Structure):
+    """A kernel's description, as its shared object holds it."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("invoke", ctypes.c_void_p),
+        ("anchor", ctypes.c_void_p),
+        ("sizes", ctypes.POINTER(ctypes.c_size_t)),
+        ("parameters", ctypes.c_uint),
+        ("cluster", Dim),
+    )
+
+
+class Call(ctypes.Structure):
+    """One launch, as the engine takes it."""
+
+    _fields_ = (
+        ("kernel", ctypes.POINTER(Kernel)),
+        ("grid", Dim),
+        ("block", Dim),
+        ("shared_bytes", ctypes.c_size_t),
+        ("parameters", ctypes.c_void_p),
+        ("extents", ctypes.c_void_p),
+    )
+
+
+class Engine:
+    """The functions of runtime.h without their prefix; DeviceError says why one fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        self._library.emulator_error.restype = ctypes.c_char_p
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        """Call `emulator_NAME`; integers are taken for addresses and sizes of 64 bits."""
+        given = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
+        if getattr(self._library, f"emulator_{name}")(*given):
+            reason: bytes = self._library.emulator_error()
+            raise DeviceError(f"emulator: {reason.decode(errors='replace')}")
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """Call a function that puts a handle or an address where its first argument points."""
+        result = ctypes.c_uint64()
+        self(name, ctypes.byref(result), *arguments)
+        return result.value
+
+    def holds(self, address: int) -> bool:
+        """Whether an address lies in memory of the engine's."""
+        return bool(self._library.emulator_holds(ctypes.c_uint64(address)))
+
+
+@cache
+def load_engine() -> Engine:
+    """The engine of this process, built first if need be."""
+    return open_engine(engine())
+
+
+_open: Engine | None = None
+
+
+def open_engine(content: bytes) -> Engine:
+    """The engine of this process; the first call decides which it is."""
+    global _open
+    if _open is None:
+        with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+            path = Path(folder) / "engine.so"
+            path.write_bytes(content)
+            _open = Engine(path)
+    return _open

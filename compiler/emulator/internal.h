@@ -1,0 +1,122 @@
+// The engine's own view of threads, blocks and launches.
+#pragma once
+#include <atomic>
+#include <csetjmp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "context.h"
+#include "engine.h"
+#include "faults.h"
+#include "guard.h"
+
+namespace emulator {
+
+const size_t FRESH = 2048;  // bytes of a stack that a thread finds poisoned, so that unset variables show
+const unsigned BARRIERS = 16, MOST_THREADS = 1024, MOST_SHARED = 256 << 10;
+#if defined(__SANITIZE_ADDRESS__)
+const size_t STACK = 1 << 20;
+#else
+const size_t STACK = 256 << 10;
+#endif
+
+enum State { READY, RUNNING, BARRIER, CLUSTER, COLLECT, DONE };
+
+// An asynchronous copy that has not happened yet.
+struct Copy {
+  char* to;
+  const char* from;
+  unsigned bytes, given, group;
+};
+
+struct Block;
+struct Worker;
+
+// A GPU thread with a stack of its own while it runs.
+struct Fiber : Thread {
+  Block* block = nullptr;
+  Context context;
+  char* stack = nullptr;
+  State state = DONE;
+  unsigned barrier = 0, expected = 0;  // what it waits for in BARRIER
+  Collective* work = nullptr;          // and in COLLECT
+  void* operand = nullptr;
+  unsigned width = 0;
+  uint64_t mask = 0;
+  std::vector<Copy> copies;
+  unsigned groups = 0;  // of copies that it has closed
+};
+
+// `statics` is its static shared memory while other blocks of the cluster run, `shared` the dynamic one.
+struct Block {
+  Worker* worker = nullptr;
+  Place place{};
+  std::vector<Fiber> fibers;
+  std::vector<char> statics;
+  Pages pages{MOST_SHARED};
+  char* shared = nullptr;
+  bool ended = false;
+};
+
+// One launch while it runs, on all its workers.
+struct Run {
+  const Launch& launch;
+  const GuardedParameters* guarded = nullptr;
+  void* const* parameters = nullptr;
+  Dim clusters{};                             // of the grid
+  uint64_t first = 0, stride = 1, count = 0;  // clusters are taken from `first` on, `stride` apart
+  std::atomic<uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::string message;
+
+  explicit Run(const Launch& given) : launch(given) {}
+  void fail(const std::string& text) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!failed) message = text;
+    failed = true;
+  }
+};
+
+// What one thread of the host works with: blocks of a cluster, stacks that no fiber has now, where its
+// thread-local statics lie, and where to go on after a fault outside of fibers.
+struct Worker {
+  Run* run = nullptr;
+  Context context;
+  jmp_buf escape;
+  bool in_fiber = false;
+  uint64_t chance = 0;
+  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<Pages>> all_stacks;
+  std::vector<char*> stacks;
+  std::unique_ptr<char[]> signal_stack{new char[SIGNAL_STACK]};
+  char* statics = nullptr;
+  size_t statics_size = 0;
+
+  char* take_stack() {
+    if (stacks.empty()) {
+      all_stacks.emplace_back(new Pages(STACK));
+      stacks.push_back(all_stacks.back()->start);
+    }
+    char* stack = stacks.back();
+    stacks.pop_back();
+    return stack;
+  }
+};
+
+inline Thread outside{};  // what is current where no kernel runs
+
+// Which thread it is, as a message begins.
+std::string place_of(const Fiber& fiber);
+// The running fiber.
+Fiber& current();
+// Leaves the running fiber in a state; returns when it runs again.
+void pause(State state);
+// Leaves the running fiber for ever.
+[[noreturn]] void end_fiber();
+// Runs the blocks of a cluster to their ends, or until the launch has failed.
+void run_cluster(Worker& worker, Dim cluster);
+
+}  // namespace emulator

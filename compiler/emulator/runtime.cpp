@@ -1,0 +1,371 @@
+// Queues what hosts ask for, and runs it in a random order that its predecessors allow.
+#include "runtime.h"
+
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "guard.h"
+
+namespace emulator {
+
+// One piece of work, which is ready when nothing is `missing`.
+struct Operation {
+  std::function<void()> work;
+  std::vector<std::shared_ptr<Operation>> after;
+  size_t missing = 0;
+  bool done = false;
+  double nanoseconds = 0;
+};
+typedef std::shared_ptr<Operation> Handle;
+typedef std::vector<Handle> Handles;
+
+// A launch with values of its own for the parameters.
+struct Call {
+  emulator_call call;
+  std::vector<uint64_t> values;
+  std::vector<void*> pointers;
+  std::vector<size_t> extents;
+
+  explicit Call(const emulator_call& given) : call(given), values(given.kernel->parameters) {
+    for (unsigned i = 0; i < given.kernel->parameters; i++) {
+      if (given.kernel->sizes[i] > sizeof values[i]) throw std::runtime_error("a kernel's parameter is wider than 8 bytes");
+      std::memcpy(&values[i], given.parameters[i], given.kernel->sizes[i]);
+      pointers.push_back(&values[i]);
+      if (given.extents) extents.push_back(given.extents[i]);
+    }
+    call.parameters = pointers.data();
+    call.extents = given.extents ? extents.data() : nullptr;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+};
+
+static uint64_t setting(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+struct Runtime {
+  std::recursive_mutex mutex;
+  Handles ready;
+  uint64_t seed = setting("FLOWLOOM_EMU_SEED", 0), chance = seed;
+  unsigned warp = (unsigned)setting("FLOWLOOM_EMU_WARP", 32);
+  unsigned threads = (unsigned)setting("FLOWLOOM_EMU_THREADS", std::thread::hardware_concurrency());
+  std::map<char*, Pages> memory;
+  Handles default_tail;
+  std::vector<emulator_stream*> ordered;
+
+  Handle add(const Handles& before, std::function<void()> work) {
+    Handle added = std::make_shared<Operation>();
+    added->work = std::move(work);
+    for (const Handle& other : before) connect(other, added);
+    if (!added->missing) ready.push_back(added);
+    return added;
+  }
+  static void connect(const Handle& before, const Handle& after) {
+    if (before->done) return;
+    before->after.push_back(after);
+    after->missing++;
+  }
+  // Runs one operation that is ready; whatever follows one that fails is dropped.
+  void step() {
+    std::swap(ready[random(chance) % ready.size()], ready.back());
+    Handle next = std::move(ready.back());
+    ready.pop_back();
+    if (next->work) try {
+        next->work();
+      } catch (...) {
+        finish(next);
+        drop();
+        throw;
+      }
+    finish(next);
+  }
+  void finish(const Handle& operation) {
+    operation->done = true;
+    operation->nanoseconds = (double)std::chrono::steady_clock::now().time_since_epoch().count();
+    for (const Handle& other : operation->after)
+      if (!--other->missing) ready.push_back(other);
+    operation->after.clear();
+    operation->work = nullptr;
+  }
+  void drop() {
+    while (!ready.empty()) {
+      Handle next = std::move(ready.back());
+      ready.pop_back();
+      finish(next);
+    }
+  }
+  void finish_all(const Handles& operations) {
+    for (const Handle& each : operations)
+      while (!each->done) step();
+  }
+  void launch(const Call& own) {
+    const emulator_call& call = own.call;
+    char message[600];
+    const Launch launch{call.kernel, call.grid, call.block, call.shared_bytes, call.parameters, call.extents, random(chance), warp, threads};
+    if (!run(launch, message, sizeof message)) throw std::runtime_error(message);
+  }
+};
+
+static Runtime& runtime() {
+  static Runtime* own = new Runtime;
+  return *own;
+}
+
+static thread_local char* error_text = (char*)"";
+
+// Calls a function under the runtime's lock; its exception becomes this thread's error.
+template <class F>
+static int guarded(F function) {
+  std::lock_guard<std::recursive_mutex> lock(runtime().mutex);
+  try {
+    function(runtime());
+    return 0;
+  } catch (const std::exception& error) {
+    if (*error_text) std::free(error_text);
+    error_text = strdup(error.what());
+    return 1;
+  }
+}
+
+}  // namespace emulator
+
+using namespace emulator;
+
+struct emulator_stream {
+  bool ordered;
+  Handles tail;  // what comes next on the stream waits for these
+};
+struct emulator_event { Handle record; };
+
+// What a node of a graph does: a launch, a copy or fill, a graph of its own, or nothing.
+struct emulator_node {
+  size_t index;
+  std::shared_ptr<Call> call;
+  std::function<void()> work;
+  std::shared_ptr<emulator_graph> child;
+  std::vector<size_t> before;
+};
+struct emulator_graph {
+  std::vector<std::shared_ptr<emulator_node>> nodes;
+  emulator_node* add(emulator_node node) {
+    node.index = nodes.size();
+    nodes.push_back(std::make_shared<emulator_node>(std::move(node)));
+    return nodes.back().get();
+  }
+  // The same nodes in places of their own; calls are shared, as they are replaced and never changed.
+  std::shared_ptr<emulator_graph> clone() const {
+    auto copy = std::make_shared<emulator_graph>();
+    for (const auto& node : nodes) copy->add(*node);
+    return copy;
+  }
+};
+struct emulator_exec { std::shared_ptr<emulator_graph> graph; };
+
+namespace emulator {
+
+static Handles& tail_of(Runtime& own, emulator_stream* stream) { return stream ? stream->tail : own.default_tail; }
+
+// What the next operation of a stream waits for.
+static Handles before(Runtime& own, emulator_stream* stream) {
+  Handles found = tail_of(own, stream);
+  if (stream && stream->ordered) found.insert(found.end(), own.default_tail.begin(), own.default_tail.end());
+  if (!stream)
+    for (emulator_stream* other : own.ordered) found.insert(found.end(), other->tail.begin(), other->tail.end());
+  return found;
+}
+
+static Handle queue(Runtime& own, emulator_stream* stream, std::function<void()> work) {
+  Handle added = own.add(before(own, stream), std::move(work));
+  tail_of(own, stream) = {added};
+  return added;
+}
+
+// Adds a graph's operations behind others; returns one that is done when all of them are.
+static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& first) {
+  Handles ends, every;
+  for (const auto& node : graph.nodes) {
+    Handles wanted;
+    for (size_t other : node->before) wanted.push_back(every[other]);
+    if (wanted.empty()) wanted = first;
+    Handle added;
+    if (node->child) {
+      added = expand(own, *node->child, {own.add(wanted, nullptr)});
+    } else if (node->call) {
+      added = own.add(wanted, [&own, call = node->call] { own.launch(*call); });
+    } else {
+      added = own.add(wanted, node->work);
+    }
+    every.push_back(added);
+    ends.push_back(added);
+  }
+  ends.insert(ends.end(), first.begin(), first.end());
+  return own.add(ends, nullptr);
+}
+
+}  // namespace emulator
+
+const char* emulator_error() { return error_text; }
+
+int emulator_configure(uint64_t seed, unsigned warp, unsigned threads) {
+  return guarded([&](Runtime& own) {
+    if (warp != 32 && warp != 64) throw std::runtime_error("a warp has 32 or 64 threads");
+    own.seed = own.chance = seed, own.warp = warp;
+    own.threads = threads ? threads : std::max(1u, std::thread::hardware_concurrency());
+  });
+}
+
+int emulator_allocate(void** memory, size_t bytes) {
+  return guarded([&](Runtime& own) {
+    Pages pages(rounded(bytes, 256));
+    char* start = pages.end() - rounded(bytes, 256);
+    std::memset(pages.start, POISON, pages.size);
+    own.memory.emplace(start, std::move(pages));
+    *memory = start;
+  });
+}
+int emulator_free(void* memory) {
+  return guarded([&](Runtime& own) {
+    while (!own.ready.empty()) own.step();
+    if (!own.memory.erase((char*)memory)) throw std::runtime_error("memory is freed that was not allocated");
+  });
+}
+int emulator_holds(const void* address) {
+  int found = 0;
+  guarded([&](Runtime& own) {
+    auto next = own.memory.upper_bound((char*)address);
+    found = next != own.memory.begin() && (const char*)address < std::prev(next)->second.end();
+  });
+  return found;
+}
+
+int emulator_stream_create(emulator_stream** stream, int ordered) {
+  return guarded([&](Runtime& own) {
+    *stream = new emulator_stream{ordered != 0, {}};
+    if (ordered) own.ordered.push_back(*stream);
+  });
+}
+int emulator_stream_destroy(emulator_stream* stream) {
+  return guarded([&](Runtime& own) {
+    own.ordered.erase(std::remove(own.ordered.begin(), own.ordered.end(), stream), own.ordered.end());
+    delete stream;
+  });
+}
+int emulator_stream_synchronize(emulator_stream* stream) {
+  return guarded([&](Runtime& own) { own.finish_all(before(own, stream)); });
+}
+int emulator_stream_wait(emulator_stream* stream, emulator_event* event) {
+  return guarded([&](Runtime& own) {
+    if (event->record) tail_of(own, stream).push_back(event->record);
+  });
+}
+
+int emulator_event_create(emulator_event** event) {
+  return guarded([&](Runtime&) { *event = new emulator_event{}; });
+}
+int emulator_event_destroy(emulator_event* event) {
+  return guarded([&](Runtime&) { delete event; });
+}
+int emulator_event_record(emulator_event* event, emulator_stream* stream) {
+  return guarded([&](Runtime& own) { event->record = queue(own, stream, nullptr); });
+}
+int emulator_event_synchronize(emulator_event* event) {
+  return guarded([&](Runtime& own) {
+    if (event->record) own.finish_all({event->record});
+  });
+}
+int emulator_event_query(emulator_event* event, int* happened) {
+  return guarded([&](Runtime& own) {
+    for (uint64_t steps = random(own.chance) % 4; steps && !own.ready.empty(); steps--) own.step();
+    *happened = !event->record || event->record->done;
+  });
+}
+int emulator_event_elapsed(double* nanoseconds, emulator_event* start, emulator_event* end) {
+  return guarded([&](Runtime&) {
+    if (!start->record || !end->record || !start->record->done || !end->record->done)
+      throw std::runtime_error("the time between events is asked for that have not happened");
+    *nanoseconds = end->record->nanoseconds - start->record->nanoseconds;
+  });
+}
+
+int emulator_memory_copy(void* to, const void* from, size_t bytes, emulator_stream* stream) {
+  return guarded([&](Runtime& own) { queue(own, stream, [=] { std::memmove(to, from, bytes); }); });
+}
+int emulator_memory_fill(void* to, int byte, size_t bytes, emulator_stream* stream) {
+  return guarded([&](Runtime& own) { queue(own, stream, [=] { std::memset(to, byte, bytes); }); });
+}
+int emulator_launch(const emulator_call* call, emulator_stream* stream) {
+  return guarded([&](Runtime& own) {
+    queue(own, stream, [&own, copy = std::make_shared<Call>(*call)] { own.launch(*copy); });
+  });
+}
+
+int emulator_graph_create(emulator_graph** graph) {
+  return guarded([&](Runtime&) { *graph = new emulator_graph; });
+}
+int emulator_graph_destroy(emulator_graph* graph) {
+  return guarded([&](Runtime&) { delete graph; });
+}
+int emulator_graph_add_call(emulator_node** node, emulator_graph* graph, const emulator_call* call) {
+  return guarded([&](Runtime&) { *node = graph->add({0, std::make_shared<Call>(*call), nullptr, nullptr, {}}); });
+}
+int emulator_graph_add_copy(emulator_node** node, emulator_graph* graph, void* to, const void* from, size_t bytes) {
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memmove(to, from, bytes); }, nullptr, {}}); });
+}
+int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* to, int byte, size_t bytes) {
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memset(to, byte, bytes); }, nullptr, {}}); });
+}
+int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child) {
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, child->clone(), {}}); });
+}
+int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph) {
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, nullptr, {}}); });
+}
+int emulator_graph_add_edge(emulator_graph*, emulator_node* from, emulator_node* to) {
+  return guarded([&](Runtime&) {
+    if (from->index >= to->index) throw std::runtime_error("an edge leads to a node that was added before");
+    to->before.push_back(from->index);
+  });
+}
+int emulator_graph_instantiate(emulator_exec** exec, const emulator_graph* graph) {
+  return guarded([&](Runtime&) { *exec = new emulator_exec{graph->clone()}; });
+}
+int emulator_exec_set_call(emulator_exec* exec, const emulator_node* node, const emulator_call* call) {
+  return guarded([&](Runtime&) { exec->graph->nodes.at(node->index)->call = std::make_shared<Call>(*call); });
+}
+int emulator_exec_launch(emulator_exec* exec, emulator_stream* stream) {
+  return guarded([&](Runtime& own) { tail_of(own, stream) = {expand(own, *exec->graph, before(own, stream))}; });
+}
+int emulator_exec_destroy(emulator_exec* exec) {
+  return guarded([&](Runtime&) { delete exec; });
+}
+
+int emulator_module_load(void** module, const char* path) {
+  return guarded([&](Runtime&) {
+    *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!*module) throw std::runtime_error(dlerror());
+  });
+}
+int emulator_module_function(const Kernel** kernel, void* module, const char* name) {
+  return guarded([&](Runtime&) {
+    auto get = (const Kernel* (*)())dlsym(module, (std::string("emulated_") + name).c_str());
+    if (!get) throw std::runtime_error(std::string("there is no kernel ") + name);
+    *kernel = get();
+  });
+}
+int emulator_module_unload(void* module) {
+  return guarded([&](Runtime& own) {
+    while (!own.ready.empty()) own.step();
+    dlclose(module);
+  });
+}

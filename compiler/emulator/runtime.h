@@ -1,0 +1,72 @@
+// The emulator as a device: memory, streams, events and graphs, in the shapes of CUDA's and HIP's.
+//
+// What is queued runs when somebody waits for it, one operation at a time, in a random order (from the
+// seed) among those whose predecessors are done: the order on a stream, events and edges of graphs are
+// all that holds operations back. Functions return 0, or 1 with the reason in `emulator_error`.
+#pragma once
+#include "engine.h"
+
+extern "C" {
+typedef struct emulator_stream emulator_stream;
+typedef struct emulator_event emulator_event;
+typedef struct emulator_graph emulator_graph;
+typedef struct emulator_node emulator_node;
+typedef struct emulator_exec emulator_exec;
+
+// One launch; `parameters` points to each parameter, `extents` as in emulator::Launch.
+typedef struct {
+  const emulator::Kernel* kernel;
+  emulator::Dim grid, block;
+  size_t shared_bytes;
+  void* const* parameters;
+  const size_t* extents;
+} emulator_call;
+
+// Why the last call of this thread failed.
+const char* emulator_error();
+
+// Sets what FLOWLOOM_EMU_SEED (0), FLOWLOOM_EMU_WARP (32) and FLOWLOOM_EMU_THREADS (all) set at first.
+int emulator_configure(uint64_t seed, unsigned warp, unsigned threads);
+
+// Poisoned memory, aligned to 256 bytes, before a page that cannot be accessed.
+int emulator_allocate(void** memory, size_t bytes);
+int emulator_free(void* memory);
+// Whether memory that this gave holds an address.
+int emulator_holds(const void* address);
+
+// The null stream is ordered with all that are created with `ordered`.
+int emulator_stream_create(emulator_stream** stream, int ordered);
+int emulator_stream_destroy(emulator_stream* stream);
+int emulator_stream_synchronize(emulator_stream* stream);
+int emulator_stream_wait(emulator_stream* stream, emulator_event* event);
+
+int emulator_event_create(emulator_event** event);
+int emulator_event_destroy(emulator_event* event);
+int emulator_event_record(emulator_event* event, emulator_stream* stream);
+int emulator_event_synchronize(emulator_event* event);
+// Sets `happened`; some of what is queued runs before.
+int emulator_event_query(emulator_event* event, int* happened);
+int emulator_event_elapsed(double* nanoseconds, emulator_event* start, emulator_event* end);
+
+int emulator_memory_copy(void* to, const void* from, size_t bytes, emulator_stream* stream);
+int emulator_memory_fill(void* to, int byte, size_t bytes, emulator_stream* stream);
+int emulator_launch(const emulator_call* call, emulator_stream* stream);
+
+int emulator_graph_create(emulator_graph** graph);
+int emulator_graph_destroy(emulator_graph* graph);
+int emulator_graph_add_call(emulator_node** node, emulator_graph* graph, const emulator_call* call);
+int emulator_graph_add_copy(emulator_node** node, emulator_graph* graph, void* to, const void* from, size_t bytes);
+int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* to, int byte, size_t bytes);
+int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child);
+int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph);
+int emulator_graph_add_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
+int emulator_graph_instantiate(emulator_exec** exec, const emulator_graph* graph);
+int emulator_exec_set_call(emulator_exec* exec, const emulator_node* node, const emulator_call* call);
+int emulator_exec_launch(emulator_exec* exec, emulator_stream* stream);
+int emulator_exec_destroy(emulator_exec* exec);
+
+// Kernels in shared objects: those that EMULATED_KERNEL names.
+int emulator_module_load(void** module, const char* path);
+int emulator_module_function(const emulator::Kernel** kernel, void* module, const char* name);
+int emulator_module_unload(void* module);
+}

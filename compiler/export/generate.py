@@ -1,0 +1,231 @@
+"""A compiled model as a C++17 project that needs nothing but the CUDA or HIP runtime.
+
+The project's own files are in `project/`; what depends on the model is generated: `src/plan.cpp`,
+a file for each kernel, `model.cmake`, `weights.bin`, and inputs and outputs to check against.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy
+
+from compiler.analysis.devices import device_of
+from compiler.backends.base import Array
+from compiler.backends.gpu.plan import Plan, plan
+from compiler.errors import ArtifactError
+from compiler.export.artifact import Artifact
+from compiler.export.plan_text import URGENCY, device_layout, plan_text
+from compiler.schedule import KernelSpec, Schedule
+
+MARK = "model.cmake"
+"""The file by which a directory is known to be an exported project."""
+
+WEIGHTS_HEADER = 256
+"""Bytes before the weights in weights.bin."""
+
+PLATFORM_HEADERS = ("instructions.cuh", "half.cuh")
+"""Headers of kernels that every platform has of its own."""
+
+TOLERANCES = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 4e-2}
+"""Allowed relative error of outputs in the Euclidean norm, by the precision of contractions."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Inputs, what the model makes of them, and how far a run may be from that.
+
+    `tolerance` bounds each output's relative error in the Euclidean norm; 0 asks for equal bits.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+    tolerance: float
+
+
+def export_project(
+    artifact: Artifact, directory: str | os.PathLike[str], *, version: str, check: Check | None
+) -> None:
+    """Write the project beside its place, then move it there; an older project is replaced.
+
+    Raises ArtifactError if kernels have no source (compile for a GPU) or the place is taken.
+    """
+    place = Path(os.path.abspath(directory))
+    _check_artifact(artifact)
+    if place.exists() and any(place.iterdir()) and not (place / MARK).is_file():
+        raise ArtifactError(f"{place} exists and is no exported project: choose another directory")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as temporary:
+            new = Path(temporary) / "new"
+            write_project(artifact, new, version, check)
+            if place.exists():
+                place.rename(Path(temporary) / "old")
+            new.rename(place)
+    except OSError as error:
+        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
+
+
+def _check_artifact(artifact: Artifact) -> None:
+    lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
+    if lacking:
+        raise ArtifactError(
+            f"the kernels of target {artifact.target} have no C++ source (such as {lacking[0]}): "
+            "compile the model with --target cuda, hip or emu"
+        )
+
+
+def write_project(artifact: Artifact, place: Path, version: str, check: Check | None) -> None:
+    """Write all files of a project into a new directory."""
+    schedule, kernels = artifact.schedule, artifact.kernels
+    architecture = artifact.target.split(":")[1]
+    choice: Mapping[str, Any] = artifact.choice or {"mode": "graph", "costs": {}}
+    planned = plan(schedule, kernels, choice["costs"], device_of(architecture), URGENCY)
+    label = f"{schedule.name} {version} {artifact.target}"
+    tolerance = float(check.tolerance) if check else 0.0
+    shutil.copytree(Path(str(resources.files("compiler.export") / "project")), place)
+    _write_headers(place / "kernels")
+    _write_emulator(place)
+    files = {
+        "src/plan.cpp": plan_text(
+            planned,
+            kernels,
+            version=label,
+            mode=choice["mode"],
+            early=choice.get("pdl", False),
+            weights_layout=weights_layout(schedule),
+            tolerance=tolerance,
+        ),
+        MARK: _model_cmake(artifact),
+        "README.md": _readme(artifact, planned, label),
+    }
+    nodes = nodes_of(schedule)
+    for name, kernel in kernels.items():
+        files[f"kernels/{name}.cu"] = kernel_text(kernel, nodes.get(name, []))
+    for name, text in files.items():
+        (place / name).write_text(text, encoding="utf-8")
+    write_weights_image(place / "weights.bin", schedule, artifact.weights)
+    if check is not None:
+        _write_check(place / "check", schedule, check)
+
+
+def _write_headers(place: Path) -> None:
+    """The headers that kernels include: CUDA's own in a folder for CUDA, the others for all."""
+    (place / "cuda").mkdir(parents=True, exist_ok=True)
+    for name, text in kernel_headers().items():
+        where = place / "cuda" if name in PLATFORM_HEADERS else place
+        (where / name).write_text(text, encoding="utf-8")
+
+
+def _write_emulator(place: Path) -> None:
+    """The emulator's sources, and the headers that kernels include with it."""
+    sources = Path(str(resources.files("compiler.emulator")))
+    only_cpp = shutil.ignore_patterns("*.py", "__pycache__", "include")
+    shutil.copytree(sources, place / "emulator", ignore=only_cpp)
+    shutil.copytree(sources / "include", place / "kernels" / "emu")
+
+
+def kernel_headers() -> dict[str, str]:
+    """The headers that kernels include, by name, in their CUDA form."""
+    folder = resources.files("compiler") / "kernels" / "cuda"
+    return {f.name: f.read_text() for f in folder.iterdir() if f.name.endswith(".cuh")}
+
+
+def nodes_of(schedule: Schedule) -> dict[str, list[str]]:
+    """The ONNX nodes that each kernel computes, a line a task."""
+    found: dict[str, list[str]] = {}
+    for index, task in enumerate(schedule.tasks):
+        found.setdefault(task.kernel, []).append(f"task {index}: {' '.join(task.nodes)}")
+    return found
+
+
+def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
+    """A file of one kernel: includes, then everything else in a namespace of its own."""
+    lines = kernel.source.splitlines()
+    includes = [line for line in lines if line.startswith("#include")]
+    body = "\n".join(line for line in lines if not line.startswith("#include"))
+    comment = "".join(f"//   {_printable(line)}\n" for line in nodes)
+    exports = "".join(f"GPU_EXPORT({launch.symbol})\n" for launch in kernel.launches)
+    return (
+        f"// {kernel.name}: {kernel.flops} FLOPs, {kernel.traffic_bytes} bytes moved.\n{comment}"
+        '#include "flowloom/kernel.h"\n' + "\n".join(includes) + f"\n\nnamespace {kernel.name} {{\n"
+        f"{body}\n}}  // namespace {kernel.name}\n\nusing namespace {kernel.name};\n{exports}"
+    )
+
+
+def _printable(text: str) -> str:
+    """Text on one line of a comment that no backslash continues."""
+    return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
+
+
+def weights_layout(schedule: Schedule) -> int:
+    """A hash of names, types and places of all weights, which a file of weights must share."""
+    offsets, _ = device_layout(schedule)
+    weights = [
+        (a.name, a.dtype, a.shape, offsets[i])
+        for i, a in enumerate(schedule.allocations)
+        if a.kind == "weight"
+    ]
+    digest = hashlib.sha256(json.dumps(weights).encode()).digest()
+    return int.from_bytes(digest[:8], "little")
+
+
+def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Array]) -> None:
+    """Write weights as they lie in device memory, behind a header."""
+    offsets, sizes = device_layout(schedule)
+    header = b"FLOWLOOM" + weights_layout(schedule).to_bytes(8, "little")
+    with path.open("wb") as file:
+        file.write((header + sizes["weight"].to_bytes(8, "little")).ljust(WEIGHTS_HEADER, b"\0"))
+        for index, allocation in enumerate(schedule.allocations):
+            if allocation.kind == "weight":
+                file.seek(WEIGHTS_HEADER + offsets[index])
+                data = numpy.ascontiguousarray(weights[allocation.name])
+                file.write(data.reshape(-1).view(numpy.uint8).data)
+        file.truncate(WEIGHTS_HEADER + sizes["weight"])
+
+
+def _write_check(place: Path, schedule: Schedule, check: Check) -> None:
+    place.mkdir()
+    for kind, arrays in (("input", check.inputs), ("output", check.outputs)):
+        with (place / f"{kind}s.bin").open("wb") as file:
+            for allocation in schedule.of_kind("input" if kind == "input" else "output"):
+                file.write(numpy.ascontiguousarray(arrays[allocation.name]).tobytes())
+
+
+def _model_cmake(artifact: Artifact) -> str:
+    """What CMakeLists.txt needs to know of the model."""
+    kind, _, rest = artifact.target.partition(":")
+    named = rest.partition(":")[0].replace(",", ";")
+    cuda = "80" if kind == "hip" else named.removeprefix("sm_")
+    chosen = {
+        "CUDA": "90a" if cuda == "90" else cuda,
+        "HIP": named if kind == "hip" else "gfx90a;gfx1030",
+        "EMU": "",
+    }
+    lines = [f'set(FLOWLOOM_{name}_ARCHITECTURES "{value}")\n' for name, value in chosen.items()]
+    files = "".join(f"  kernels/{name}.cu\n" for name in artifact.kernels)
+    return "# Generated by Flowloom.\n" + "".join(lines) + f"set(FLOWLOOM_KERNELS\n{files})\n"
+
+
+def _readme(artifact: Artifact, planned: Plan, label: str) -> str:
+    tensors = "".join(
+        f"| {a.kind} | {a.name} | {a.dtype} | {list(a.shape)} |\n"
+        for a in artifact.schedule.allocations
+        if a.kind in ("input", "output")
+    )
+    template = (resources.files("compiler.export") / "project" / "README.md").read_text()
+    return Template(template).substitute(
+        label=label,
+        tensors=tensors,
+        tasks=len(planned.schedule.tasks),
+        streams=planned.schedule.streams,
+        kernels=len(artifact.kernels),
+    )

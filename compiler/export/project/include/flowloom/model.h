@@ -1,0 +1,84 @@
+/* A compiled model behind a C interface. Functions that return int give 0, or 1 and a text by
+ * flowloom_error(). A model runs once at a time: calls from several threads follow each other. */
+#ifndef FLOWLOOM_MODEL_H
+#define FLOWLOOM_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FLOWLOOM_API __attribute__((visibility("default")))
+#else
+#define FLOWLOOM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct flowloom_model flowloom_model;
+
+/* How a run is queued: one graph; a graph for each partition on its stream; or plain launches. */
+typedef enum { FLOWLOOM_GRAPH, FLOWLOOM_SUBGRAPHS, FLOWLOOM_STREAMS } flowloom_mode;
+
+/* Device memory, aligned to 256 bytes: allocate returns NULL when there is none. */
+typedef struct {
+  void* (*allocate)(void* context, size_t bytes);
+  void (*release)(void* context, void* memory);
+  void* context;
+} flowloom_allocator;
+
+typedef struct {
+  const char* weights; /* path of weights.bin */
+  flowloom_mode mode;
+  int device;
+  const flowloom_allocator* allocator; /* NULL for the platform's own */
+} flowloom_options;
+
+/* An input or output: row-major, dimensions in elements. */
+typedef struct {
+  const char* name;
+  const char* dtype; /* float32, int64, ... */
+  const int64_t* shape;
+  size_t rank;
+  size_t bytes;
+} flowloom_tensor;
+
+/* The mode that was chosen when the model was compiled, on device 0. */
+FLOWLOOM_API flowloom_options flowloom_default_options(const char* weights);
+
+FLOWLOOM_API int flowloom_create(flowloom_model** model, const flowloom_options* options);
+FLOWLOOM_API void flowloom_destroy(flowloom_model* model); /* waits for the last run */
+
+/* The model's signature, in its own order; needs no device. NULL beyond the last. */
+FLOWLOOM_API size_t flowloom_input_count(void);
+FLOWLOOM_API size_t flowloom_output_count(void);
+FLOWLOOM_API const flowloom_tensor* flowloom_input(size_t index);
+FLOWLOOM_API const flowloom_tensor* flowloom_output(size_t index);
+
+/* Bytes of device memory of the weights and of everything between the layers. */
+FLOWLOOM_API size_t flowloom_weight_bytes(void);
+FLOWLOOM_API size_t flowloom_arena_bytes(void);
+
+/* Queues one run on the caller's stream (cudaStream_t, hipStream_t; NULL for the default stream).
+ * Inputs and outputs are device memory, aligned to 16 bytes; no output may overlap anything else. */
+FLOWLOOM_API int flowloom_run(flowloom_model* model, const void* const* inputs, void* const* outputs, void* stream);
+
+/* Runs once on host memory, and waits. */
+FLOWLOOM_API int flowloom_run_host(flowloom_model* model, const void* const* inputs, void* const* outputs);
+
+/* Replaces all weights by those of another weights.bin of the same model. */
+FLOWLOOM_API int flowloom_load_weights(flowloom_model* model, const char* path);
+
+/* The time of every task as JSON, from `runs` runs on poisoned memory of its own. `text` gets at most
+ * `size` bytes with the closing zero; `needed` gets the bytes of all of it. */
+FLOWLOOM_API int flowloom_profile(flowloom_model* model, int runs, char* text, size_t size, size_t* needed);
+
+/* The text of this thread's last error; what the library was built for ("NAME 0.1.0 cuda sm_90"). */
+FLOWLOOM_API const char* flowloom_error(void);
+FLOWLOOM_API const char* flowloom_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

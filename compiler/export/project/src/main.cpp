@@ -1,0 +1,307 @@
+// Checks the model against stored inputs and outputs in all modes, on memory full of NaN, then prints
+// its latency. With `--check no` it only runs; with `--runs 0` once, untimed.
+//
+// Exit status: 0, 1 for wrong results or an error, 77 where there is no device.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "device.h"
+#include "flowloom/model.hpp"
+#include "plan.h"
+
+#ifndef FLOWLOOM_DATA
+#define FLOWLOOM_DATA "."
+#endif
+
+using namespace flowloom;
+
+namespace {
+
+constexpr int SKIPPED = 77, WARM_UP = 20, POISON = 0xFF;
+constexpr size_t ALIGNMENT = 256;
+
+struct Settings {
+  std::string data = FLOWLOOM_DATA, profile;
+  flowloom_mode mode = plan.mode;
+  int device = 0, runs = 200;
+  bool check = true;
+};
+
+constexpr const char* MODES[] = {"graph", "subgraphs", "streams"};
+
+[[noreturn]] void usage(const char* program) {
+  std::printf("%s [--data DIR] [--mode graph|subgraphs|streams] [--check yes|no] [--runs N] [--device N] [--profile FILE.json]\n", program);
+  std::exit(1);
+}
+
+Settings parse(int count, char** arguments) {
+  Settings settings;
+  for (int i = 1; i < count; i += 2) {
+    const std::string option = arguments[i];
+    if (i + 1 == count) usage(arguments[0]);
+    const char* value = arguments[i + 1];
+    const auto* mode = std::find_if(std::begin(MODES), std::end(MODES), [&](const char* m) { return std::strcmp(m, value) == 0; });
+    if (option == "--data") settings.data = value;
+    else if (option == "--profile") settings.profile = value;
+    else if (option == "--runs") settings.runs = std::max(0, std::atoi(value));
+    else if (option == "--check") settings.check = std::strcmp(value, "no") != 0;
+    else if (option == "--device") settings.device = std::atoi(value);
+    else if (option == "--mode" && mode != std::end(MODES)) settings.mode = static_cast<flowloom_mode>(mode - MODES);
+    else usage(arguments[0]);
+  }
+  return settings;
+}
+
+using Bytes = std::vector<char>;
+using Tensors = std::vector<const flowloom_tensor*>;
+
+Tensors tensors(size_t count, const flowloom_tensor* (*get)(size_t)) {
+  Tensors found;
+  for (size_t i = 0; i < count; i++) found.push_back(get(i));
+  return found;
+}
+
+// The arrays of a file, one behind the other; empty if there is no such file.
+std::vector<Bytes> read_arrays(const std::string& path, const Tensors& kinds) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<Bytes> arrays;
+  if (!file) return arrays;
+  for (const flowloom_tensor* tensor : kinds) {
+    arrays.emplace_back(tensor->bytes);
+    if (!file.read(arrays.back().data(), static_cast<std::streamsize>(tensor->bytes)))
+      throw std::runtime_error(path + " is truncated");
+  }
+  return arrays;
+}
+
+std::vector<Bytes> zeros(const Tensors& kinds) {
+  std::vector<Bytes> arrays;
+  for (const flowloom_tensor* tensor : kinds) arrays.emplace_back(tensor->bytes);
+  return arrays;
+}
+
+// Device memory of several arrays.
+struct Arrays {
+  explicit Arrays(const Tensors& kinds) : block(nullptr, size(kinds), "the self-check") {
+    char* at = block.data();
+    for (const flowloom_tensor* tensor : kinds) places.push_back(at), at += padded(tensor->bytes);
+  }
+  static size_t padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+  static size_t size(const Tensors& kinds) {
+    size_t total = 0;
+    for (const flowloom_tensor* tensor : kinds) total += padded(tensor->bytes);
+    return total;
+  }
+  Memory block;
+  std::vector<void*> places;
+};
+
+float half_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float size = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
+                     : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                     : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+template <class T>
+T read_as(const char* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return value;
+}
+
+// The element at an index of a floating-point array.
+double element(const std::string& dtype, const Bytes& data, size_t i) {
+  if (dtype == "float64") return read_as<double>(&data[i * 8]);
+  if (dtype == "float32") return static_cast<double>(read_as<float>(&data[i * 4]));
+  const uint16_t bits = read_as<uint16_t>(&data[i * 2]);
+  if (dtype == "float16") return static_cast<double>(half_value(bits));
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  return static_cast<double>(read_as<float>(reinterpret_cast<const char*>(&wide)));
+}
+
+// The error relative to the reference in the Euclidean norm; infinite where other than floats differ.
+double relative_error(const flowloom_tensor& tensor, const Bytes& actual, const Bytes& expected) {
+  const std::string dtype = tensor.dtype;
+  if (actual == expected) return 0;
+  if (dtype.find("float") == std::string::npos) return INFINITY;
+  double error = 0, norm = 0;
+  const size_t count = tensor.bytes / (dtype == "float64" ? 8 : dtype == "float32" ? 4 : 2);
+  for (size_t i = 0; i < count; i++) {
+    const double a = element(dtype, actual, i), b = element(dtype, expected, i);
+    if (a != b && !(std::isnan(a) && std::isnan(b))) error += (a - b) * (a - b);
+    if (std::isfinite(b)) norm += b * b;
+  }
+  return std::isnan(error) ? INFINITY : std::sqrt(error / std::max(norm, 1e-60));
+}
+
+// Memory that starts as NaN, so that what nobody wrote shows.
+void* allocate_poisoned(void*, size_t bytes) {
+  void* memory = nullptr;
+  if (gpuMalloc(&memory, bytes) != gpuSuccess) return nullptr;
+  const Stream stream = make_stream();
+  check(gpuMemsetAsync(memory, POISON, bytes, stream.get()), "poisoning memory");
+  check(gpuStreamSynchronize(stream.get()), "poisoning memory");
+  return memory;
+}
+void release(void*, void* memory) { static_cast<void>(gpuFree(memory)); }
+constexpr flowloom_allocator POISONED{allocate_poisoned, release, nullptr};
+
+double microseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(now).count();
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+class Program {
+ public:
+  explicit Program(const Settings& settings)
+      : settings_(settings), inputs_(tensors(flowloom_input_count(), flowloom_input)),
+        outputs_(tensors(flowloom_output_count(), flowloom_output)),
+        stored_(read_arrays(settings.data + "/check/inputs.bin", inputs_)),
+        expected_(read_arrays(settings.data + "/check/outputs.bin", outputs_)),
+        in_(inputs_), out_(outputs_), stream_(make_stream()) {
+    const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
+    for (size_t i = 0; i < values.size(); i++)
+      check(gpuMemcpyAsync(in_.places[i], values[i].data(), values[i].size(), stream_.get()), "copying an input");
+    check(gpuStreamSynchronize(stream_.get()), "copying inputs");
+  }
+
+  // Whether all modes give the stored outputs, and the same bits.
+  bool passes() {
+    if (expected_.empty() && !outputs_.empty())
+      std::printf("nothing to compare with: export with --check MODEL.onnx for stored outputs\n");
+    bool passed = true;
+    std::vector<Bytes> first;
+    for (flowloom_mode each : {FLOWLOOM_GRAPH, FLOWLOOM_SUBGRAPHS, FLOWLOOM_STREAMS}) {
+      const char* mode = MODES[each];
+      Model model = make(each, &POISONED);
+      std::vector<Bytes> results;
+      for (int again = 0; again < 2; again++) {
+        results = run_poisoned(model);
+        if (first.empty()) first = results;
+        passed = report(mode, results) && passed;
+        if (results != first) std::printf("FAIL %s: other bits than the first run's\n", mode), passed = false;
+      }
+      if (host_results(model) != first) std::printf("FAIL %s: other bits from host memory\n", mode), passed = false;
+    }
+    return passed;
+  }
+
+  void time() {
+    Model model = make(settings_.mode, nullptr);
+    if (settings_.runs == 0) {
+      run(model);
+      check(gpuStreamSynchronize(stream_.get()), "running the model");
+      return;
+    }
+    const Event start = make_event(true), end = make_event(true);
+    std::vector<double> whole, queued, device;
+    for (int i = -WARM_UP; i < settings_.runs; i++) {
+      const double before = microseconds();
+      run(model);
+      const double between = microseconds();
+      check(gpuStreamSynchronize(stream_.get()), "running the model");
+      if (i >= 0) whole.push_back(microseconds() - before), queued.push_back(between - before);
+    }
+    for (int i = 0; i < settings_.runs; i++) {
+      check(gpuEventRecord(start.get(), stream_.get()), "recording an event");
+      run(model);
+      check(gpuEventRecord(end.get(), stream_.get()), "recording an event");
+      check(gpuStreamSynchronize(stream_.get()), "running the model");
+      float milliseconds = 0;
+      check(gpuEventElapsedTime(&milliseconds, start.get(), end.get()), "reading a time");
+      device.push_back(static_cast<double>(milliseconds) * 1000);
+    }
+    std::printf("%s %s: latency %.1f us, on the device %.1f us, queued in %.1f us (medians of %d)\n", flowloom_version(),
+                MODES[settings_.mode], median(whole), median(device), median(queued), settings_.runs);
+    if (!settings_.profile.empty()) write_profile(model);
+  }
+
+ private:
+  Model make(flowloom_mode mode, const flowloom_allocator* allocator) {
+    const std::string weights = settings_.data + "/weights.bin";
+    flowloom_options options = flowloom_default_options(weights.c_str());
+    options.mode = mode, options.device = settings_.device, options.allocator = allocator;
+    return Model(options);
+  }
+
+  void run(Model& model) { model.run({in_.places.begin(), in_.places.end()}, out_.places, stream_.get()); }
+
+  std::vector<Bytes> run_poisoned(Model& model) {
+    for (size_t i = 0; i < outputs_.size(); i++)
+      check(gpuMemsetAsync(out_.places[i], POISON, outputs_[i]->bytes, stream_.get()), "poisoning an output");
+    run(model);
+    std::vector<Bytes> results = zeros(outputs_);
+    for (size_t i = 0; i < outputs_.size(); i++)
+      check(gpuMemcpyAsync(results[i].data(), out_.places[i], results[i].size(), stream_.get()), "copying an output");
+    check(gpuStreamSynchronize(stream_.get()), "running the model");
+    return results;
+  }
+
+  std::vector<Bytes> host_results(Model& model) {
+    const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
+    std::vector<Bytes> results = zeros(outputs_);
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (const Bytes& array : values) from.push_back(array.data());
+    for (Bytes& array : results) to.push_back(array.data());
+    model.run_host(from, to);
+    return results;
+  }
+
+  bool report(const char* mode, const std::vector<Bytes>& results) {
+    bool passed = true;
+    for (size_t i = 0; i < expected_.size(); i++) {
+      const double error = relative_error(*outputs_[i], results[i], expected_[i]);
+      const bool good = error <= plan.tolerance;
+      std::printf("%s %s %s: relative error %.3g, at most %.3g allowed\n", good ? "ok  " : "FAIL", mode, outputs_[i]->name,
+                  error, plan.tolerance);
+      passed = passed && good;
+    }
+    return passed;
+  }
+
+  void write_profile(Model& model) {
+    std::ofstream file(settings_.profile);
+    if (!(file << model.profile())) throw std::runtime_error("cannot write " + settings_.profile);
+  }
+
+  Settings settings_;
+  Tensors inputs_, outputs_;
+  std::vector<Bytes> stored_, expected_;
+  Arrays in_, out_;
+  Stream stream_;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const Settings settings = parse(count, arguments);
+  int devices = 0;
+  if (gpuGetDeviceCount(&devices) != gpuSuccess || devices == 0) {
+    std::printf("skipped: there is no " GPU_PLATFORM " device\n");
+    return SKIPPED;
+  }
+  try {
+    check(gpuSetDevice(settings.device), "selecting the device");
+    Program program(settings);
+    if (settings.check && !program.passes()) return 1;
+    program.time();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,38 @@
+"""CUDA kernels built for the emulator: the same text, compiled for the host."""
+
+from dataclasses import dataclass
+
+from compiler.emulator.compile import compile_kernels
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedTarget:
+    """The emulator, with the GPU whose kernels it runs."""
+
+    gpu: CudaTarget
+
+    def __str__(self) -> str:
+        return f"emu:{self.gpu.arch}:{self.gpu.precision}"
+
+
+def build_emulated_kernel(group: Group, target: EmulatedTarget) -> KernelSpec:
+    """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
+    from compiler.kernels.cuda.kernel import generate
+    from compiler.kernels.cuda.source import complete_text
+
+    kernel = generate(group, target.gpu)
+    source = complete_text(kernel.text)
+    return KernelSpec(
+        group.name,
+        "emu",
+        compile_kernels(source, [launch.symbol for launch in kernel.launches]),
+        kernel.launches,
+        kernel.packings or ("",) * group.inputs,
+        kernel.scratch,
+        kernel.flops,
+        group.traffic_bytes,
+        source,
+    )

@@ -1,0 +1,30 @@
+"""`flowloom export`: the C++ project of an artifact, with outputs to check it against."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import compiler
+from compiler.export import artifact
+from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.tools import reference
+from compiler.tools.commands import random_inputs
+from compiler.tools.inspection import open_module
+
+
+def export(options: Namespace) -> str:
+    """Write the project that the options of the command name; a line that says so."""
+    found = artifact.load(options.directory, lambda target, requirements: None)
+    check = None
+    if options.check is not None:
+        check = stored_check(open_module(options.directory), options.check, options.seed)
+    export_project(found, options.output, version=compiler.__version__, check=check)
+    stored = "" if check else "; no outputs to check against are stored: see --check"
+    return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}"
+
+
+def stored_check(module: compiler.Module, model: Path, seed: int) -> Check:
+    """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
+    inputs = random_inputs(module, seed)
+    precision = module.target.split(":")[-1]
+    outputs = reference.run_onnxruntime(model, inputs)
+    return Check(inputs, outputs, TOLERANCES.get(precision, TOLERANCES["fp32"]))

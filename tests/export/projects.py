@@ -1,0 +1,97 @@
+"""A small model exported as a project, and the ways to build it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, numpy_helper, parser
+
+import compiler
+from compiler.export import artifact
+from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.tools.commands import random_inputs
+from compiler.tools.reference import run_onnxruntime
+
+Array = NDArray[Any]
+
+CMAKE = shutil.which("cmake")
+HIP = {"HIP_PLATFORM": "amd"}
+
+MODEL = """
+<ir_version: 10, opset_import: ["" : 20]>
+branches (float[1,8,10,10] x, float[1,8,10,10] y) => (float[1,6,10,10] image, float[1,8] row)
+{
+    convolved = Conv<pads = [1,1,1,1]> (x, w1)
+    left = Relu (convolved)
+    right = Conv (y, w2)
+    joined = Add (left, right)
+    image = Conv<pads = [1,1,1,1]> (joined, w3)
+    mean = GlobalAveragePool (right)
+    flat = Flatten (mean)
+    row = Softmax (flat)
+}
+"""
+
+
+WEIGHTS = {"w1": (8, 8, 3, 3), "w2": (8, 8, 1, 1), "w3": (6, 8, 3, 3)}
+
+
+def small_model(seed: int = 0) -> ModelProto:
+    """Two branches that meet, with weights drawn from a seed."""
+    model = parser.parse_model(MODEL)
+    chance = np.random.default_rng(seed)
+    for name, shape in WEIGHTS.items():
+        values = (chance.standard_normal(shape) / 4).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
+
+
+def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> Check:
+    """Compile for two streams and export, with onnxruntime's outputs; what was stored."""
+    pipeline = compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=2")
+    module = compiler.compile(model, target=target, pipeline=pipeline, budget=0)
+    module.save(place.parent / f"{place.name}-artifact")
+    found = read_artifact(place.parent / f"{place.name}-artifact")
+    inputs = random_inputs(module, 1)
+    tolerance = TOLERANCES[module.target.split(":")[-1]]
+    check = Check(inputs, run_onnxruntime(model, inputs), tolerance)
+    export_project(found, place, version="0.1.0", check=check)
+    return check
+
+
+def read_artifact(directory: Path) -> artifact.Artifact:
+    """An artifact, whatever it needs to run."""
+
+    def check(target: str, requirements: Any) -> None:
+        pass
+
+    return artifact.load(directory, check)
+
+
+def build(project: Path, gpu: str, *options: str, name: str = "build") -> Path:
+    """Build for CUDA, HIP or EMU with warnings as errors; the folder."""
+    folder = project / name
+    chosen = [f"-DFLOWLOOM_GPU={gpu}", "-DFLOWLOOM_WERROR=ON", *options]
+    if gpu == "HIP":
+        chosen.append("-DCMAKE_CXX_COMPILER=hipcc")
+    run("cmake", "-S", project, "-B", folder, *chosen)
+    run("cmake", "--build", folder, "-j2")
+    return folder
+
+
+def run(*words: str | Path, **environment: str) -> str:
+    """The output of a command that must succeed."""
+    ran = attempt(*words, **environment)
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
+    return ran.stdout
+
+
+def attempt(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A finished command."""
+    words = tuple(map(str, words))
+    settings = {**os.environ, **HIP, **environment}
+    return subprocess.run(words, capture_output=True, text=True, env=settings, check=False)
