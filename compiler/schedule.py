@@ -124,6 +124,11 @@ class Launch:
     programmatic: bool = False
     indirect: str = ""
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Its entry points, one or two."""
+        return (self.symbol, self.indirect) if self.indirect else (self.symbol,)
+
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:

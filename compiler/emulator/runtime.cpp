@@ -35,8 +35,8 @@ struct Call {
   std::vector<void*> pointers;
   std::vector<size_t> extents;
 
-  explicit Call(const emulator_call& given) : call(given), values(given.kernel->parameters) {
-    for (unsigned i = 0; i < given.kernel->parameters; i++) {
+  explicit Call(const emulator_call& given) : call(given), values(given.kernel ? given.kernel->parameters : 0) {
+    for (unsigned i = 0; i < values.size(); i++) {
       if (given.kernel->sizes[i] > sizeof values[i]) throw std::runtime_error("a kernel's parameter is wider than 8 bytes");
       std::memcpy(&values[i], given.parameters[i], given.kernel->sizes[i]);
       pointers.push_back(&values[i]);
@@ -111,6 +111,7 @@ struct Runtime {
   }
   void launch(const Call& own) {
     const emulator_call& call = own.call;
+    if (!call.kernel) return;
     char message[600];
     const Launch launch{call.kernel, call.grid, call.block, call.shared_bytes, call.parameters, call.extents, random(chance), warp, threads};
     if (!run(launch, message, sizeof message)) throw std::runtime_error(message);
@@ -303,6 +304,9 @@ int emulator_memory_copy(void* to, const void* from, size_t bytes, emulator_stre
 }
 int emulator_memory_fill(void* to, int byte, size_t bytes, emulator_stream* stream) {
   return guarded([&](Runtime& own) { queue(own, stream, [=] { std::memset(to, byte, bytes); }); });
+}
+int emulator_memory_write(void* to, uint64_t value, emulator_stream* stream) {
+  return guarded([&](Runtime& own) { queue(own, stream, [=] { std::memcpy(to, &value, sizeof value); }); });
 }
 int emulator_launch(const emulator_call* call, emulator_stream* stream) {
   return guarded([&](Runtime& own) {

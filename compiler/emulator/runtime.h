@@ -13,7 +13,7 @@ typedef struct emulator_graph emulator_graph;
 typedef struct emulator_node emulator_node;
 typedef struct emulator_exec emulator_exec;
 
-// One launch; `parameters` points to each parameter, `extents` as in emulator::Launch.
+// One launch, of nothing where `kernel` is null; `parameters` points to each parameter, `extents` as in emulator::Launch.
 typedef struct {
   const emulator::Kernel* kernel;
   emulator::Dim grid, block;
@@ -50,6 +50,8 @@ int emulator_event_elapsed(double* nanoseconds, emulator_event* start, emulator_
 
 int emulator_memory_copy(void* to, const void* from, size_t bytes, emulator_stream* stream);
 int emulator_memory_fill(void* to, int byte, size_t bytes, emulator_stream* stream);
+// Writes 64 bits, given now.
+int emulator_memory_write(void* to, uint64_t value, emulator_stream* stream);
 int emulator_launch(const emulator_call* call, emulator_stream* stream);
 
 int emulator_graph_create(emulator_graph** graph);

@@ -28,7 +28,9 @@ def build_emulated_kernel(group: Group, target: EmulatedTarget) -> KernelSpec:
     return KernelSpec(
         group.name,
         "emu",
-        compile_kernels(source, [launch.symbol for launch in kernel.launches]),
+        compile_kernels(
+            source, [symbol for launch in kernel.launches for symbol in launch.symbols]
+        ),
         kernel.launches,
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,

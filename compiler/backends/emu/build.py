@@ -56,7 +56,7 @@ def runnable(kernel: KernelSpec) -> KernelSpec:
     """The kernel as it is, or built from its source if it was built for another engine."""
     if unpack(kernel.code) is not None:
         return kernel
-    symbols = [launch.symbol for launch in kernel.launches]
+    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
     return replace(kernel, code=compile_kernels(kernel.source, symbols))
 
 

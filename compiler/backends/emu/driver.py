@@ -140,6 +140,10 @@ class EmulatedDriver:
         """Prepare a launch; an access outside of the extents, if given, is an error of the run."""
         return EmulatedCall(function, grid, block, shared_bytes, arguments, extents)
 
+    def spin(self, nanoseconds: int) -> EmulatedCall:
+        """A launch that does nothing: as order is random, it delays what follows by chance."""
+        return EmulatedCall(None, (1, 1, 1), (1, 1, 1), 0, (), None)
+
     def free_memory(self) -> int:
         """Bytes that the host has available."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
@@ -167,6 +171,10 @@ class EmulatedDriver:
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
         """Queue writing one byte value."""
         self._engine("memory_fill", destination, ctypes.c_int(value), nbytes, stream)
+
+    def write(self, destination: int, value: int, stream: Handle) -> None:
+        """Queue writing one integer of 64 bits, which travels with the command."""
+        self._engine("memory_write", destination, value, stream)
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream."""
@@ -239,10 +247,15 @@ class EmulatedDriver:
         return node
 
     def add_call(
-        self, graph: Handle, after: Sequence[Handle], call: Call, priority: int | None = None
+        self,
+        graph: Handle,
+        after: Sequence[Handle],
+        call: Call,
+        priority: int | None = None,
+        early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node."""
-        return self._node(graph, after, "call", cast(EmulatedCall, call).reference)
+        """Add a kernel node; a kernel starts only when those `early` have ended too."""
+        return self._node(graph, (*after, *early), "call", cast(EmulatedCall, call).reference)
 
     def add_copy(
         self,

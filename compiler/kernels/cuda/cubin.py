@@ -101,7 +101,7 @@ def check_resources(
     """The resources of the launched kernels; raises KernelError for one that cannot run."""
     found = read_resources(cubin)
     for launch in launches:
-        for symbol in filter(None, (launch.symbol, launch.indirect)):
+        for symbol in launch.symbols:
             if symbol not in found:
                 raise KernelError(f"the cubin has no kernel {symbol}")
             _check(launch, found[symbol], target)

@@ -34,6 +34,11 @@ class CudaTarget:
         return int(self.arch.removeprefix("sm_"))
 
     @property
+    def text_arch(self) -> str:
+        """The architecture that TVM writes CUDA text for."""
+        return self.arch
+
+    @property
     def programmatic(self) -> bool:
         """Whether a kernel can be launched before those it waits for have ended."""
         return self.capability >= 90

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import log
 
 from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
@@ -75,7 +76,7 @@ SHARES_BYTES = 5.7e6
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages."""
+    """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a warp."""
 
     rows: int
     columns: int
@@ -83,6 +84,7 @@ class Tile:
     warp_columns: int
     shares: int
     stages: int = STAGES[0]
+    lanes: int = 32
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -95,7 +97,7 @@ class Tile:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 32 * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+        return self.lanes * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
 
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
@@ -164,6 +166,32 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     room -= fetch_bytes(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
+
+
+def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
+    """At most `count` tiles to measure, the one that should be fastest first.
+
+    Of each shape come the tile of the least estimate, those that make about one and two waves of
+    blocks, and the others: estimates alone miss the best of some problems by far.
+    """
+    shapes: dict[tuple[int, ...], list[Tile]] = {}
+    for tile in sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target)):
+        shapes.setdefault((tile.rows, tile.columns, tile.warp_rows, tile.warp_columns), []).append(
+            tile
+        )
+    lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
+    turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
+    return turns[:count]
+
+
+def _by_waves(problem: Problem, tiles: list[Tile], target: CudaTarget) -> list[Tile]:
+    """Tiles of one shape: the first, those nearest to one and two waves of blocks, the rest."""
+
+    def off(tile: Tile, waves: int) -> float:
+        return abs(log(_blocks(problem, tile) / (waves * _processors(target))))
+
+    near = [min(tiles, key=lambda tile, waves=waves: off(tile, waves)) for waves in (1, 2)]
+    return list(dict.fromkeys([tiles[0], *near, *tiles]))
 
 
 def _blocks(problem: Problem, tile: Tile) -> int:

@@ -62,7 +62,7 @@ class Program:
     """Compiled kernels on the emulated device; DeviceError for what C++ does not take."""
 
     def __init__(self, kernel: CudaKernel) -> None:
-        symbols = [launch.symbol for launch in kernel.launches]
+        symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
         code = compile_kernels(complete_text(kernel.text), symbols)
         self.driver = device(code)
         module = self.driver.load_module(code)
@@ -75,8 +75,12 @@ class Program:
         inputs: Sequence[Array],
         offset: int = 0,
         order: Order = Order(),
+        indirect: bool = False,
     ) -> list[Array]:
-        """Run a kernel's launches; an access outside of a buffer raises DeviceError."""
+        """Run a kernel's launches; an access outside of a buffer raises DeviceError.
+
+        With `indirect`, run the second entries, which see all memory of the device.
+        """
         self.driver.configure(order.seed, order.warp)
         packings = kernel.packings or [""] * group.inputs
         reads = [
@@ -87,11 +91,15 @@ class Program:
         memory = Memory(self.driver, sizes, offset)
         for place, array in zip(memory.arrays, reads, strict=False):
             place[:] = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+        pointers = Memory(self.driver, [8] * len(sizes), 0)
+        for place, address in zip(pointers.arrays, memory.addresses, strict=True):
+            place.view(numpy.uint64)[0] = address
+        places = pointers.addresses if indirect else memory.addresses
         for launch in kernel.launches:
-            given = [memory.addresses[i] for i in launch.args]
-            extents = [sizes[i] for i in launch.args]
+            given = [places[i] for i in launch.args]
+            extents = [8 if indirect else sizes[i] for i in launch.args]
             shape = launch.grid, launch.block, launch.shared_bytes
-            function = self.functions[launch.symbol]
+            function = self.functions[launch.indirect if indirect else launch.symbol]
             self.driver.launch(self.driver.call(function, *shape, given, extents), 0)
         self.driver.synchronize_stream(0)
         results = zip(memory.arrays[len(reads) :], group.writes, strict=False)

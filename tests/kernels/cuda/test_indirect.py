@@ -13,7 +13,7 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from tests.kernels.cuda.emulator import COMPILER, program, run
+from tests.kernels.cuda.emulator import COMPILER, Program
 from tests.kernels.harness import single
 
 DRAWN = numpy.random.default_rng(0).standard_normal((8, 300)).astype("float32")
@@ -33,19 +33,14 @@ CASES = {
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 @pytest.mark.parametrize("name", CASES)
-def test_both_entries_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_both_entries_give_the_same(name: str):
     group, inputs = CASES[name]
     kernel = with_indirect_entries(generate(group, parse_cuda_target("cuda:sm_90:fp32")))
-    direct = run(kernel, group, inputs)
-
-    def indirect(kernel):
-        """The program, with its launches by the second entries."""
-        launches = tuple(dataclasses.replace(x, symbol=x.indirect) for x in kernel.launches)
-        text = program(dataclasses.replace(kernel, launches=launches))
-        return text.replace(")buffers[", ")&buffers[")
-
-    monkeypatch.setattr("tests.kernels.cuda.emulator.program", indirect)
-    for first, second in zip(direct, run(kernel, group, inputs), strict=True):
+    program = Program(kernel)
+    direct = program.run(kernel, group, inputs)
+    for first, second in zip(
+        direct, program.run(kernel, group, inputs, indirect=True), strict=True
+    ):
         numpy.testing.assert_array_equal(first, second)
 
 
