@@ -1,6 +1,6 @@
 """Targets: their text form, and the CPU at hand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -68,9 +68,8 @@ def parse_target(text: str) -> Target:
         return parse_hip_target(text)
     if kind == "emu":
         amd = rest.startswith("gfx")
-        return EmulatedTarget(
-            parse_hip_target(f"hip:{rest}") if amd else parse_cuda_target(f"cuda:{rest}")
-        )
+        gpu = parse_hip_target(f"hip:{rest}") if amd else parse_cuda_target(f"cuda:{rest}")
+        return EmulatedTarget(replace(gpu, emulated=True))
     if kind != HOST:
         raise KernelError(
             f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"

@@ -13,6 +13,7 @@ from compiler.kernels.cuda.tiles import (
     TABLE_DEPTH,
     Tile,
     ceil_div,
+    check_tile,
     shared_bytes,
     shared_room,
 )
@@ -31,6 +32,8 @@ TILE_HEADERS = ("operands", "contraction")
 
 WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
 """Headers of tiles that AMD's matrix cores multiply."""
+
+WIDE_HEADERS = (*TILE_HEADERS, "wide")
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
@@ -56,6 +59,7 @@ def contraction_kernel(
         few = store_function(group, anchor, target)
         return few and _Emitter(group, anchor, problem, few, target).rows()
     tile = tile or _choose(problem, target)
+    check_tile(problem, tile, target)
     block = problem.block if tile.launches(target) == 1 else 0
     stores = {} if stores is None else stores
     if block not in stores:
@@ -84,6 +88,15 @@ def _problem(group: Group) -> tuple[Operator, Problem] | None:
 def _few_rows(anchor: Operator, problem: Problem) -> bool:
     few = problem.m <= FEW_ROWS and problem.form is Form.LINES
     return few and anchor.type in ("MatMul", "Gemm")
+
+
+def _template(tile: Tile) -> tuple[tuple[str, ...], str]:
+    """The headers and the function of a tile's kind."""
+    if tile.wide:
+        return WIDE_HEADERS, "contract_wide"
+    if tile.lanes == WAVE:
+        return WAVE_HEADERS, "contract_waves"
+    return TILE_HEADERS, "contract"
 
 
 def _choose(problem: Problem, target: CudaTarget) -> Tile:
@@ -131,8 +144,7 @@ class _Emitter:
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
-        wide = tile.lanes == WAVE
-        headers, contract = (WAVE_HEADERS, "contract_waves") if wide else (TILE_HEADERS, "contract")
+        headers, contract = _template(tile)
         if tile.launches(self.target) == 1:
             call = f"{contract}<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
