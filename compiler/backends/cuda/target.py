@@ -17,10 +17,15 @@ def device(ordinal: int = 0) -> CudaDriver:
 
 
 def architecture(target: str) -> str:
-    """What a target names (`cuda:sm_90:tf32`), else the device's, else the default."""
-    named = target.partition(":")[2].partition(":")[0]
+    """What a target names (`cuda:sm_90:tf32`), else the device's, else the default.
+
+    The emulator runs AMD's kernels too (`emu:gfx90a:fp16`).
+    """
+    kind, _, rest = target.partition(":")
+    named = rest.partition(":")[0]
     if named:
-        if not re.fullmatch(r"sm_\d+[af]?", named):
+        known = r"sm_\d+[af]?|gfx[0-9a-f]{3,5}" if kind == "emu" else r"sm_\d+[af]?"
+        if not re.fullmatch(known, named):
             raise DeviceError(f"target {target!r} names no CUDA architecture such as sm_90")
         return named
     try:
