@@ -244,6 +244,6 @@ def test_steps_and_seed_are_the_users():
     ],
 )
 def test_a_search_that_cannot_be_is_refused(options: dict[str, Any]):
+    given: Any = {"target": "cuda", "arch": "sm_90", **options}
     with pytest.raises(PipelineError, match="auto"):
-        given: Any = {"target": "cuda", "arch": "sm_90", **options}
         compiler.compile(fakes.model(), **given)
