@@ -21,6 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "module": {"analysis", "backends", "export"},
     "choice": {"ir", "analysis", "backends", "passes", "pipeline", "profile"},
     "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
+    "tuning": {
+        *("ir", "analysis", "backends", "profile"),
+        *("build", "frontend", "kernels", "pipeline"),
+    },
     "schedule": set(),
     "errors": set(),
 }

@@ -20,7 +20,7 @@ DENSE_GAIN = 1.0
 """What a convolution saves when its image is blocked, for each byte of the image."""
 
 DEPTHWISE_GAIN = 0.5
-"""As `DENSE_GAIN`, for a convolution of each channel by itself."""
+"""As `DENSE_GAIN`, for a convolution whose groups of channels are no larger than a block."""
 
 MIXTURE = 0.1
 """What a kernel loses for each byte that it reads in one layout and writes in another."""
@@ -200,7 +200,7 @@ def _alike(operand: SSAValue, value: SSAValue) -> bool:
 def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     """What a contraction saves for each byte of its operand 0 when that is blocked; 0 if nothing.
 
-    Weights must be constant, and a group of channels hold whole blocks or be one channel.
+    Weights must be constant, and groups of channels hold whole blocks or blocks whole groups.
     """
     if op.type_name not in ("Conv", "ConvTranspose"):
         return 0.0
@@ -213,9 +213,16 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     block = min((block_for(v, block_bytes) for v in images), default=0)
     if not block:
         return 0.0
-    if groups == channels:
-        return DEPTHWISE_GAIN
-    return DENSE_GAIN if channels // groups % block == 0 else 0.0
+    members = channels // groups
+    if members % block == 0:
+        return DENSE_GAIN
+    small = block % members == 0 and _keeps_channels(op)
+    return DEPTHWISE_GAIN if small and op.type_name == "Conv" else 0.0
+
+
+def _keeps_channels(op: OperatorOp) -> bool:
+    """Whether a convolution has as many outputs as inputs, which is what small groups must have."""
+    return shape_of(op.inputs[0].type)[1] == shape_of(op.outputs[0].type)[1]
 
 
 def blocked_convolutions(groups: Iterable[GroupOp]) -> Iterator[tuple[OperatorOp, bool]]:

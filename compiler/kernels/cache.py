@@ -14,6 +14,7 @@ from typing import Any
 
 from compiler.emulator.compile import version as emulator_version
 from compiler.errors import KernelError
+from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
 
@@ -155,6 +156,12 @@ class KernelCache:
             f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}; set"
             " FLOWLOOM_CACHE to a directory that can be written, or compile without a cache"
         )
+
+
+def _tuning(target: str) -> str:
+    """The hash of the tiles known for a GPU's architecture; kernels of a CPU have none."""
+    kind, _, rest = target.partition(":")
+    return "" if kind == "cpu" else database_hash(rest.partition(":")[0])
 
 
 def encode_entry(spec: KernelSpec) -> bytes:

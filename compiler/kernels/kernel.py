@@ -19,6 +19,8 @@ from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.emulated import EmulatedTarget, build_emulated_kernel
 from compiler.kernels.generic import schedule_generic
 from compiler.kernels.group import Group
+from compiler.kernels.hip.kernel import build_hip_kernel
+from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.launches import StackError, lower_function, split_launches
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget, Target
@@ -43,6 +45,8 @@ LOWERING_MODULES = (
 def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     try:
+        if isinstance(target, HipTarget):
+            return build_hip_kernel(group, target)
         if isinstance(target, CudaTarget):
             return build_cuda_kernel(group, target)
         if isinstance(target, EmulatedTarget):

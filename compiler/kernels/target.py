@@ -1,6 +1,6 @@
 """Targets: their text form, and the CPU at hand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 from compiler.errors import KernelError
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
 from compiler.kernels.emulated import EmulatedTarget
+from compiler.kernels.hip.target import HipTarget, parse_hip_target
 
 HOST = "cpu"
 """The target text that stands for the machine at hand."""
@@ -40,7 +41,7 @@ class CpuTarget:
         )
 
 
-Target = CpuTarget | CudaTarget | EmulatedTarget
+Target = CpuTarget | CudaTarget | HipTarget | EmulatedTarget
 """What kernels can be built for."""
 
 
@@ -58,17 +59,22 @@ def host_target() -> CpuTarget:
 
 @cache
 def parse_target(text: str) -> Target:
-    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, `cuda:ARCH:PRECISION` or
-    `emu:ARCH:PRECISION`; raises KernelError."""
+    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, `cuda:ARCH:PRECISION`,
+    `hip:ARCH:PRECISION` or `emu:ARCH:PRECISION`; raises KernelError."""
     kind, _, rest = text.partition(":")
     if kind == "cuda":
         return parse_cuda_target(text)
+    if kind == "hip":
+        return parse_hip_target(text)
     if kind == "emu":
-        return EmulatedTarget(parse_cuda_target(f"cuda:{rest}"))
+        amd = rest.startswith("gfx")
+        gpu = parse_hip_target(f"hip:{rest}") if amd else parse_cuda_target(f"cuda:{rest}")
+        return EmulatedTarget(replace(gpu, emulated=True))
     if kind != HOST:
         raise KernelError(
             f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
-            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', or 'emu' likewise"
+            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip' such as"
+            " 'hip:gfx90a:fp16', or 'emu' likewise"
         )
     mcpu, _, features = rest.partition(":")
     if not mcpu:

@@ -60,27 +60,31 @@ def _record(
     driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
 ) -> Record:
     """Warm: a chain of launches. Cold: one with a cache flush before each, less the flushes."""
-    warm = _chain_time(driver, calls, 0, stream, samples)
+    warm = chain_time(driver, calls, 0, stream, samples)
     if not flush:
         return Record(warm.median, None, warm.low, warm.high, warm.count)
-    both = _chain_time(driver, calls, flush, stream, samples)
-    alone = _chain_time(driver, (), flush, stream, samples)
+    both = chain_time(driver, calls, flush, stream, samples)
+    alone = chain_time(driver, (), flush, stream, samples)
     cold = max(warm.median, both.median - alone.median)
     return Record(warm.median, cold, warm.low, warm.high, warm.count)
 
 
-def _chain_time(
-    driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
+def chain_time(
+    driver: Driver,
+    calls: Sequence[Call],
+    flush: int,
+    stream: Handle,
+    samples: int,
+    lengths: tuple[int, int] = (CHAIN, SHORT),
 ) -> Timing:
     """Nanoseconds of one link of a chain: a long chain's graph less a short one's."""
-    lengths = (CHAIN, SHORT)
     graphs = [_chain(driver, calls, flush, length) for length in lengths]
     executables = [driver.instantiate(graph, stream) for graph in graphs]
     events = tuple(driver.create_event(timing=True) for _ in range(2))
     times: list[float] = []
     for _ in range(WARM_UP + samples):
         long, short = (_elapsed(driver, each, stream, events) for each in executables)
-        times.append(max(0.0, long - short) / (CHAIN - SHORT))
+        times.append(max(0.0, long - short) / (lengths[0] - lengths[1]))
     for event in events:
         driver.destroy_event(event)
     for executable, graph in zip(executables, graphs, strict=True):

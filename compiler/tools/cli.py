@@ -1,14 +1,14 @@
-"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, passes, cache."""
+"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache..."""
 
 import argparse
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compiler.errors import FlowloomError
-from compiler.tools import commands
+from compiler.tools import commands, tuning
 
 
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -180,10 +180,34 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("passes", help="list the passes and their options")
     each.set_defaults(command=commands.passes_command)
 
+    _add_tune(add)
+
     each = add("cache", help="the kernel cache")
     each.add_argument("action", choices=("status", "clear"))
     each.set_defaults(command=commands.cache_command)
     return parser
+
+
+def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
+    each = add("tune", help="measure tiles of contractions (docs/tuning.md)")
+    steps = each.add_subparsers(required=True, metavar="STEP").add_parser
+    step = steps("prepare", help="write the candidates of models to a bundle; needs no GPU")
+    step.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    step.add_argument("-o", "--output", type=Path, required=True, metavar="BUNDLE")
+    step.add_argument("--arch", default="sm_90", help="architecture (default: sm_90)")
+    step.add_argument("--precision", action="append", help="repeat for more (default: tf32)")
+    step.add_argument("--candidates", type=positive, default=24, help="of a kernel (default: 24)")
+    step.set_defaults(command=tuning.prepare_command)
+    step = steps("measure", help="measure bundles on this device; needs no TVM")
+    step.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
+    step.add_argument("-o", "--output", type=Path, required=True, metavar="RESULTS")
+    step.add_argument("--budget", type=seconds, default=float("inf"), metavar="SECONDS")
+    step.add_argument("--jobs", type=positive, default=0, help="compilers at once (default: cores)")
+    step.set_defaults(command=tuning.measure_command)
+    step = steps("merge", help="put results into the database")
+    step.add_argument("results", type=Path, nargs="+", metavar="RESULTS")
+    step.add_argument("-o", "--output", type=Path, help="database (default: the user's)")
+    step.set_defaults(command=tuning.merge_command)
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

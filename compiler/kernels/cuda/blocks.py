@@ -76,11 +76,41 @@ def _store(
             source = copied if fetched else f"((const {kind}*)buffer{i})[{index}]"
             lines.append(f"    const {kind} block{i} = {source};")
     lines += [f"    {_type(store, i, block)} block{i};" for i in written]
-    passed = [
-        f"buffer{i}" if part is Part.ANY else f"({store.types[i]}*)block{i}.at + r"
-        for i, part in enumerate(store.parts)
-    ]
-    call = f"{store.name}({', '.join(passed)}, {outer}, {row} + r, {column}, values[r]);"
+    call = f"{store.name}({_passed(store)}, {outer}, {row} + r, {column}, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
     lines += [f"    (({_type(store, i, block)}*)buffer{i})[place] = block{i};" for i in written]
     return [*lines, "  }"]
+
+
+def block_store(store: StoreFunction, group: Group, block: int) -> str:
+    """A struct `Store` that stores the results of consecutive channels at (outer, channel, pixel).
+
+    They are stored together where the store function can be given blocks.
+    """
+    reads = {i for i, argument in enumerate(store.arguments) if argument < group.inputs}
+    index = {Part.PLACE: "place", Part.ROW: f"channel / {block}"}
+    single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
+    kinds = {i: _type(store, i, block) for i in single}
+    shape = group.writes[0].shape
+    first = f"((int64_t)outer * {shape[1] // block} + channel / {block}) * {prod(shape[2:])}"
+    lines = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(store.types)]
+    lines += [
+        f"{DEVICE} void operator()(int outer, int channel, int pixel,"
+        f" const float (&values)[{block}]) const {{",
+        f"    const int64_t place = {first} + pixel;",
+    ]
+    for i in single:
+        source = f" = ((const {kinds[i]}*)buffer{i})[{index[store.parts[i]]}]" if i in reads else ""
+        lines.append(f"    {kinds[i]} block{i}{source};")
+    call = f"{store.name}({_passed(store)}, outer, channel + r, pixel, values[r]);"
+    lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
+    lines += [f"    (({kinds[i]}*)buffer{i})[place] = block{i};" for i in single if i not in reads]
+    return "\n".join(["struct Store {", *lines, "  }", "};", ""])
+
+
+def _passed(store: StoreFunction) -> str:
+    """What a store function is given for row `r`: elements of blocks, or whole buffers."""
+    return ", ".join(
+        f"buffer{i}" if part is Part.ANY else f"({store.types[i]}*)block{i}.at + r"
+        for i, part in enumerate(store.parts)
+    )

@@ -7,12 +7,6 @@
 // FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
 // lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
 
-// Elements of consecutive rows, which lie beside each other in a result in channel blocks.
-template <class T, int COUNT>
-struct alignas(COUNT * sizeof(T)) Block {
-  T at[COUNT];
-};
-
 // Copies a block of consecutive elements to shared memory.
 template <class T, int COUNT>
 __device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, COUNT>* from, bool valid) {

@@ -13,11 +13,14 @@ from compiler.kernels.cuda.tiles import (
     TABLE_DEPTH,
     Tile,
     ceil_div,
-    choose_tile,
+    check_tile,
     shared_bytes,
     shared_room,
 )
+from compiler.kernels.cuda.tuned import tile_for
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.hip.tiles import WAVE, choose_wave_tile
 from compiler.schedule import Launch
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -27,36 +30,79 @@ ROW_WARPS = 16
 
 TILE_HEADERS = ("operands", "contraction")
 
+WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
+"""Headers of tiles that AMD's matrix cores multiply."""
+
+WIDE_HEADERS = (*TILE_HEADERS, "wide")
+
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
 
 
+Stores = dict[int, StoreFunction | None]
+"""Store functions of one group by block; writing one takes longest."""
+
+
 def contraction_kernel(
-    group: Group, target: CudaTarget, tile: Tile | None = None
+    group: Group, target: CudaTarget, tile: Tile | None = None, stores: Stores | None = None
 ) -> CudaKernel | None:
     """The kernel of a group with a contraction; None when the generic schedule must take it.
 
-    Without a tile the one that should be fastest is taken.
+    Without a tile the one that should be fastest is taken. Calls that write kernels of one group
+    may share `stores`.
     """
-    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
-    if len(anchors) != 1:
+    found = _problem(group)
+    if found is None:
         return None
-    problem = read_problem(group, anchors[0])
-    if problem is None:
-        return None
-    few = problem.m <= FEW_ROWS and problem.form is Form.LINES and tile is None
-    if few and anchors[0].type in ("MatMul", "Gemm"):
-        store = store_function(group, anchors[0], target)
-        return store and _Emitter(group, anchors[0], problem, store, target).rows()
-    tile = tile or choose_tile(problem, target)
+    anchor, problem = found
+    if tile is None and _few_rows(anchor, problem):
+        few = store_function(group, anchor, target)
+        return few and _Emitter(group, anchor, problem, few, target).rows()
+    tile = tile or _choose(problem, target)
+    check_tile(problem, tile, target)
     block = problem.block if tile.launches(target) == 1 else 0
-    store = store_function(group, anchors[0], target, block)
+    stores = {} if stores is None else stores
+    if block not in stores:
+        stores[block] = store_function(group, anchor, target, block)
+    store = stores[block]
     if store is None:
         return None
     problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
     if shared_bytes(problem, tile, target) > shared_room(problem, target):
         problem = replace(problem, fetches=(0, 0))
-    return _Emitter(group, anchors[0], problem, store, target).tiles(tile)
+    return _Emitter(group, anchor, problem, store, target).tiles(tile)
+
+
+def tiled_problem(group: Group) -> tuple[Operator, Problem] | None:
+    """The contraction of a group that is computed in tiles; None for any other group."""
+    found = _problem(group)
+    return None if found is None or _few_rows(*found) else found
+
+
+def _problem(group: Group) -> tuple[Operator, Problem] | None:
+    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
+    problem = read_problem(group, anchors[0]) if len(anchors) == 1 else None
+    return None if problem is None else (anchors[0], problem)
+
+
+def _few_rows(anchor: Operator, problem: Problem) -> bool:
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES
+    return few and anchor.type in ("MatMul", "Gemm")
+
+
+def _template(tile: Tile) -> tuple[tuple[str, ...], str]:
+    """The headers and the function of a tile's kind."""
+    if tile.wide:
+        return WIDE_HEADERS, "contract_wide"
+    if tile.lanes == WAVE:
+        return WAVE_HEADERS, "contract_waves"
+    return TILE_HEADERS, "contract"
+
+
+def _choose(problem: Problem, target: CudaTarget) -> Tile:
+    if isinstance(target, HipTarget) and target.matrix_cores:
+        return choose_wave_tile(problem, target)
+    return tile_for(problem, target)
 
 
 def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
@@ -98,11 +144,12 @@ class _Emitter:
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
         given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
         cluster = tile.in_cluster(self.target)
+        headers, contract = _template(tile)
         if tile.launches(self.target) == 1:
-            call = f"contract<Problem>(a, b, {self._store_object()});"
+            call = f"{contract}<Problem>(a, b, {self._store_object()});"
             parts = tile.shares if cluster else 1
             kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
-            text = self._text(TILE_HEADERS, tile, kernel)
+            text = self._text(headers, tile, kernel)
             launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n
@@ -110,11 +157,11 @@ class _Emitter:
         first = (
             f'extern "C" __global__ void __launch_bounds__({tile.threads}) {name}_0({given},'
             " float* __restrict__ shares) {\n"
-            "  contract<Problem>(a, b, KeepShare<Problem>{shares});\n}\n"
+            f"  {contract}<Problem>(a, b, KeepShare<Problem>{{shares}});\n}}\n"
         )
         add = f"add_shares<Problem>(shares, {self._store_object()});"
         second = self._kernel(f"{name}_1", ADD_THREADS, "const float* shares", add)
-        text = self._text(TILE_HEADERS, tile, first + second)
+        text = self._text(headers, tile, first + second)
         launches = (
             Launch(f"{name}_0", (problem.left, problem.right, scratch), grid, block, shared),
             Launch(
@@ -231,6 +278,7 @@ class _Emitter:
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
+            "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,
             "CLUSTER": int(tile.in_cluster(self.target)),

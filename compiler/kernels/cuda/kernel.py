@@ -6,8 +6,8 @@ from compiler.kernels.cuda.attention import attention_kernel
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import Resources, check_resources
-from compiler.kernels.cuda.depthwise import depthwise_kernel
 from compiler.kernels.cuda.generic import schedule_generic
+from compiler.kernels.cuda.grouped import grouped_kernel
 from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.pointwise import pointwise_kernel
@@ -57,8 +57,8 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
 
 TEMPLATES = (
     attention_kernel,
+    grouped_kernel,
     contraction_kernel,
-    depthwise_kernel,
     rows_kernel,
     pointwise_kernel,
 )

@@ -75,7 +75,7 @@ def device_target(target: CudaTarget) -> tvm.target.Target:
     return tvm.target.Target(
         {
             "kind": "cuda",
-            "arch": target.arch,
+            "arch": target.text_arch,
             "max_threads_per_block": 1024,
             "max_num_threads": 1024,
             "thread_warp_size": 32,

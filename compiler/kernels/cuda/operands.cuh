@@ -29,10 +29,10 @@ struct Tiles {
   static constexpr int B_SIZE = P::FORM == ROWS ? P::BN * B_ROW : P::FORM == BLOCKS ? P::BN * CHUNKS : P::BK * LINE / CHUNK;
   static constexpr int STAGE = A_SIZE + B_SIZE;
   static constexpr int MT = P::WM / 16, NT = P::WN / 8, COLUMNS = P::BN / P::WN;
-  static constexpr int THREADS = P::BM / P::WM * COLUMNS * 32;
+  static constexpr int THREADS = P::BM / P::WM * COLUMNS * P::LANES;
   // Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a thread
   // reads V pieces of a line of floats at once.
-  static constexpr int V = P::FORM != LINES || sizeof(Element) == 2 ? 1 : NT < 4 ? NT : 4;
+  static constexpr int V = P::FORM != LINES || sizeof(Element) == 2 || P::LANES == 64 ? 1 : NT < 4 ? NT : 4;
   static constexpr bool BY_PIXEL = P::OUT_BLOCK > 0;  // how the result lies in shared memory
   static constexpr int C_STRIDE = BY_PIXEL ? P::BM + 4 : P::BN + (V == 1 ? 8 : 4);
 };

@@ -49,3 +49,9 @@ template <class T>
 __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a ? a : b; }
 template <class T>
 __device__ __forceinline__ T flowloom_minimum(T a, T b) { return a < b || a != a ? a : b; }
+
+// Elements that are loaded and stored together, such as a block of channels.
+template <class T, int COUNT>
+struct alignas(COUNT * sizeof(T)) Block {
+  T at[COUNT];
+};

@@ -24,6 +24,7 @@ class CudaTarget:
 
     arch: str = DEFAULT_ARCH
     precision: str = DEFAULT_PRECISION
+    emulated: bool = False
 
     def __str__(self) -> str:
         return f"cuda:{self.arch}:{self.precision}"
@@ -34,9 +35,19 @@ class CudaTarget:
         return int(self.arch.removeprefix("sm_"))
 
     @property
+    def text_arch(self) -> str:
+        """The architecture that TVM writes CUDA text for."""
+        return self.arch
+
+    @property
     def programmatic(self) -> bool:
         """Whether a kernel can be launched before those it waits for have ended."""
         return self.capability >= 90
+
+    @property
+    def has_warpgroups(self) -> bool:
+        """Whether four warps multiply together (wgmma); the emulator does not know how."""
+        return self.arch == "sm_90" and not self.emulated
 
     @property
     def compiler_arch(self) -> str:

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
+from math import log
 
+from compiler.errors import KernelError
 from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.target import CudaTarget
 
@@ -33,6 +36,18 @@ STAGES = (3, 6)
 
 CLUSTER, CLUSTER_CAPABILITY = 8, 90
 """Most blocks of a portable cluster, and the first compute capability that has them."""
+
+WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
+"""Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
+
+WIDE_STAGES = (4, 8)
+"""Fewest and most stages of wide tiles."""
+
+WIDE_START_US, WIDE_CLUSTER_US = 2.6, 1.0
+"""Beginning and ending a kernel of wide tiles, and adding shares within a cluster."""
+
+WIDE_PROCESSOR_BYTES, WIDE_CACHE_BYTES = 0.1e6, 9e6
+"""Bytes a microsecond that one processor and all of them copy for warpgroups."""
 
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
@@ -75,7 +90,11 @@ SHARES_BYTES = 5.7e6
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages."""
+    """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a
+    warp.
+
+    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each.
+    """
 
     rows: int
     columns: int
@@ -83,6 +102,8 @@ class Tile:
     warp_columns: int
     shares: int
     stages: int = STAGES[0]
+    lanes: int = 32
+    wide: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -95,7 +116,7 @@ class Tile:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return 32 * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+        return self.lanes * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
 
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
@@ -114,8 +135,11 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    return max(tile.stages * stage_bytes(problem, tile), result) + fetch_bytes(
-        problem, tile, target
+    aligned = WIDE_ALIGNMENT if tile.wide else 0
+    return (
+        max(tile.stages * stage_bytes(problem, tile), result)
+        + fetch_bytes(problem, tile, target)
+        + aligned
     )
 
 
@@ -133,6 +157,24 @@ def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     parts = tile.shares if tile.in_cluster(target) else 1
     lines = tile.threads // tile.columns * problem.block * parts
     return places * ceil_div(tile.rows, lines) * tile.threads * 16 + rows * tile.rows * 4
+
+
+def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
+    multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
+    whole = tile.rows % 64 == 0 and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
+    plain = problem.form is Form.ROWS and not problem.block and tile.columns in WIDE_COLUMNS
+    ours = multiplied or problem.dtype == "float16"
+    return target.has_warpgroups and ours and whole and plain and tile.launches(target) == 1
+
+
+def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
+    """Raise KernelError for a wide tile that warpgroups cannot multiply."""
+    if tile.wide and not can_be_wide(problem, tile, target):
+        raise KernelError(
+            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
+            f" {tile}: choose a tile that is not wide"
+        )
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -154,6 +196,19 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
             whole = ceil_div(steps, shares) * (shares - 1) < steps
             if whole and shared_bytes(problem, tile, target) <= shared_room(problem, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
+    yield from wide_candidates(problem, target)
+
+
+def wide_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
+    """The wide tiles for problems that fill their rows, with as many stages as steps can use."""
+    fewest, most = WIDE_STAGES
+    for rows, columns, shares in product(WIDE_ROWS, WIDE_COLUMNS, SHARES):
+        steps = ceil_div(ceil_div(problem.k, problem.step), shares)
+        stages = max(fewest, min(most, steps + 2))
+        tile = Tile(rows, columns, 16, columns, shares, stages, wide=True)
+        fits = shared_bytes(problem, tile, target) <= shared_room(problem, target)
+        if problem.m >= rows and steps > 1 and fits and can_be_wide(problem, tile, target):
+            yield tile
 
 
 def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
@@ -164,6 +219,32 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     room -= fetch_bytes(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
+
+
+def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
+    """At most `count` tiles to measure, the one that should be fastest first.
+
+    Of each shape come the tile of the least estimate, those that make about one and two waves of
+    blocks, and the others: estimates alone miss the best of some problems by far.
+    """
+    shapes: dict[tuple[int, ...], list[Tile]] = {}
+    for tile in sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target)):
+        shapes.setdefault((tile.rows, tile.columns, tile.warp_rows, tile.warp_columns), []).append(
+            tile
+        )
+    lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
+    turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
+    return turns[:count]
+
+
+def _by_waves(problem: Problem, tiles: list[Tile], target: CudaTarget) -> list[Tile]:
+    """Tiles of one shape: the first, those nearest to one and two waves of blocks, the rest."""
+
+    def off(tile: Tile, waves: int) -> float:
+        return abs(log(_blocks(problem, tile) / (waves * _processors(target))))
+
+    near = [min(tiles, key=lambda tile, waves=waves: off(tile, waves)) for waves in (1, 2)]
+    return list(dict.fromkeys([tiles[0], *near, *tiles]))
 
 
 def _blocks(problem: Problem, tile: Tile) -> int:
@@ -221,6 +302,8 @@ def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
 
 def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     """Microseconds that a kernel should take."""
+    if tile.wide:
+        return _wide_us(problem, tile, target)
     resident = resident_blocks(problem, tile, target)
     waves = ceil_div(_blocks(problem, tile), _processors(target) * resident)
     parts, added = 1, 0.0
@@ -231,3 +314,11 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
         added = SHARE_US + 8 * elements * tile.shares / SHARES_BYTES
     results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
+
+
+def _wide_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    blocks, steps = _blocks(problem, tile), ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    copied = STEP_BYTES * (tile.rows + tile.columns)
+    waves = ceil_div(blocks, _processors(target))
+    step = max(waves * copied / WIDE_PROCESSOR_BYTES, blocks * copied / WIDE_CACHE_BYTES)
+    return WIDE_START_US + steps * step + (WIDE_CLUSTER_US if tile.shares > 1 else 0.0)

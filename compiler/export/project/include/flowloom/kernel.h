@@ -16,10 +16,21 @@
 #elif defined(FLOWLOOM_HIP)
 // TVM writes `__shared__ alignas(16)`, in an order that clang takes only from attributes.
 #define alignas(bytes) __attribute__((aligned(bytes)))
-#define __shfl_sync(mask, ...) __shfl(__VA_ARGS__)
-#define __shfl_up_sync(mask, ...) __shfl_up(__VA_ARGS__)
-#define __shfl_down_sync(mask, ...) __shfl_down(__VA_ARGS__)
-#define __shfl_xor_sync(mask, ...) __shfl_xor(__VA_ARGS__)
+// Shuffles stay within 32 lanes, also in wavefronts of 64.
+template <class T>
+__device__ __forceinline__ T __shfl_sync(unsigned, T value, int lane, int width = 32) { return __shfl(value, lane, width); }
+template <class T>
+__device__ __forceinline__ T __shfl_up_sync(unsigned, T value, unsigned by, int width = 32) {
+  return __shfl_up(value, by, width);
+}
+template <class T>
+__device__ __forceinline__ T __shfl_down_sync(unsigned, T value, unsigned by, int width = 32) {
+  return __shfl_down(value, by, width);
+}
+template <class T>
+__device__ __forceinline__ T __shfl_xor_sync(unsigned, T value, int mask, int width = 32) {
+  return __shfl_xor(value, mask, width);
+}
 #define __activemask() 0xffffffffU
 #define __syncwarp() __builtin_amdgcn_wave_barrier()
 #endif

@@ -1,0 +1,110 @@
+"""Tiles from the database of measured ones: of the same problem, or of the most similar ones."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import astuple
+from math import log2
+from typing import Any
+
+from compiler.kernels.cuda.problem import Form, Gather, Problem
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate
+from compiler.kernels.database import Entry, known
+
+NEIGHBOURS, REACH = 4, 3.0
+"""How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
+
+
+def tile_for(problem: Problem, target: CudaTarget) -> Tile:
+    """The tile to build: measured, transferred from similar problems, or of the least estimate."""
+    entries = known(target.arch)
+    entry = entries.get(key_of(problem, target))
+    fits = set(candidates(problem, target)) if entries else set[Tile]()
+    measured = entry and next((t for x in entry.tiles if (t := Tile(*x.tile)) in fits), None)
+    if measured:
+        return measured
+    return transferred(problem, target, entries, fits) or choose_tile(problem, target)
+
+
+def key_of(problem: Problem, target: CudaTarget) -> str:
+    """What decides the speed of a problem's tiles; what follows the sums is left out."""
+    packed = [number for number, _ in problem.packings]
+    fields = (
+        *(_precision(problem, target), problem.dtype),
+        *(problem.m, problem.n, problem.k, problem.count, int(problem.form)),
+        *(problem.a_row, problem.b_row, problem.left in packed, problem.right in packed),
+        problem.block,
+        astuple(problem.gather),
+    )
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def _precision(problem: Problem, target: CudaTarget) -> str:
+    return target.precision if problem.element_bytes == 4 else problem.dtype
+
+
+def problem_of(key: str) -> Problem:
+    """A problem with this key, of which only the speed can be estimated."""
+    _, dtype, m, n, k, count, form, a_row, b_row, left, right, block, gather = json.loads(key)
+    packings = tuple((i, "") for i, packed in enumerate((left, right)) if packed)
+    image = Gather(*(tuple(x) if isinstance(x, list) else x for x in gather))
+    sizes: tuple[Any, ...] = (m, n, k, count, dtype, Form(form), a_row, b_row, 0, 1, image)
+    return Problem(*sizes, "0", "0", ("z", "m", "n"), packings, block)
+
+
+def transferred(
+    problem: Problem,
+    target: CudaTarget,
+    entries: Mapping[str, Entry],
+    fits: Collection[Tile],
+) -> Tile | None:
+    """The tile that should be fastest by what similar problems took; None without any.
+
+    A similar problem's time of a tile counts by the ratio of both problems' estimates.
+    """
+    predicted: dict[Tile, float] = {}
+    for entry in neighbours(key_of(problem, target), entries):
+        other = problem_of(entry.key)
+        for measured in entry.tiles:
+            for tile in _alike(Tile(*measured.tile), fits):
+                ratio = estimate(problem, tile, target) / estimate(
+                    other, Tile(*measured.tile), target
+                )
+                predicted.setdefault(tile, measured.warm * ratio)
+    return min(predicted, key=lambda tile: predicted[tile], default=None)
+
+
+def _alike(tile: Tile, fits: Collection[Tile]) -> list[Tile]:
+    """The tiles that fit of the same shape, with as many shares or with half or twice as many."""
+    shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
+    return [
+        each
+        for each in fits
+        if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
+        and tile.shares <= 2 * each.shares <= 4 * tile.shares
+    ]
+
+
+def neighbours(key: str, entries: Mapping[str, Entry]) -> list[Entry]:
+    """The entries of the most similar other problems, the nearest first."""
+    wanted = json.loads(key)
+    found = [
+        (off, other, entry)
+        for other, entry in entries.items()
+        if other != key and (off := _distance(wanted, json.loads(other))) <= REACH
+    ]
+    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2])[:NEIGHBOURS]]
+
+
+def _distance(one: list[Any], other: list[Any]) -> float:
+    """Doublings between the sizes of two keys; infinite where the kernels differ in kind."""
+    if _kind(one) != _kind(other):
+        return float("inf")
+    return sum(abs(log2(a / b)) for a, b in zip(one[2:6], other[2:6], strict=True))
+
+
+def _kind(key: list[Any]) -> tuple[Any, ...]:
+    """Precision, type, form, packings, and whether there are taps, strides, padding, blocks."""
+    gather = Gather(*(tuple(x) if isinstance(x, list) else x for x in key[12]))
+    strided, many = gather.strides != (1, 1, 1), gather.taps > 1
+    return (*key[:2], key[6], *key[9:11], key[11] > 0, strided, many, gather.transposed)

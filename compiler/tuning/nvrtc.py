@@ -1,0 +1,69 @@
+"""CUDA texts to cubins in parallel processes; needs NVRTC and its binding, and nothing of TVM."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from importlib import import_module
+from typing import Any
+
+from compiler.errors import KernelError
+
+AHEAD = 4
+"""Texts that wait for each process: few enough for memory, many enough to keep it busy."""
+
+_headers: dict[str, str] = {}
+
+
+def compile_all(
+    texts: Sequence[str], arch: str, headers: dict[str, str], jobs: int = 0
+) -> Iterator[tuple[int, bytes | str]]:
+    """Each text's number with its cubin, or with what the compiler said, as they are ready."""
+    jobs = jobs or os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, context, _keep_headers, (headers,))
+    numbers = iter(range(len(texts)))
+    running: dict[Future[bytes | str], int] = {}
+    try:
+        while True:
+            for _, number in zip(range(jobs * AHEAD - len(running)), numbers, strict=False):
+                running[pool.submit(_attempt, texts[number], arch)] = number
+            if not running:
+                return
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(done), done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _keep_headers(headers: dict[str, str]) -> None:
+    _headers.update(headers)
+
+
+def _attempt(text: str, arch: str) -> bytes | str:
+    try:
+        return compile_text(text, arch, _headers)
+    except KernelError as error:
+        return str(error)
+
+
+def compile_text(text: str, arch: str, headers: dict[str, str]) -> bytes:
+    """The cubin of a text; raises KernelError with the compiler's log."""
+    try:
+        api: Any = import_module("cuda.bindings.nvrtc")
+    except ImportError as error:
+        raise KernelError("there is no NVRTC: `pip install flowloom[cuda]`") from error
+    bodies, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
+    program = api.nvrtcCreateProgram(text.encode(), b"kernel.cu", len(names), bodies, names)[1]
+    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--disable-warnings"]
+    (status,) = api.nvrtcCompileProgram(program, len(options), options)
+    try:
+        if int(status) != 0:
+            log = bytearray(api.nvrtcGetProgramLogSize(program)[1])
+            api.nvrtcGetProgramLog(program, log)
+            raise KernelError(f"{status.name}: " + log.decode(errors="replace").rstrip("\0"))
+        cubin = bytearray(api.nvrtcGetCUBINSize(program)[1])
+        api.nvrtcGetCUBIN(program, cubin)
+        return bytes(cubin)
+    finally:
+        api.nvrtcDestroyProgram(program)

@@ -1,0 +1,83 @@
+"""What was measured, as JSON lines added one by one, so that a killed run loses nothing."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.errors import ArtifactError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A candidate's nanoseconds, or why it has none; `weight` is that of its kernel."""
+
+    key: str
+    tile: tuple[int, ...]
+    warm: float | None = None
+    cold: float | None = None
+    problem: str = ""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What results belong to: an architecture, a device with its count of processors, templates."""
+
+    arch: str
+    device: str
+    version: str
+
+
+class ResultFile:
+    """The results of one device and one version of the templates; `found` are those of before.
+
+    Raises ArtifactError when the file belongs to others. A last line that was cut off is dropped.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        self.path, self.found = Path(path), list[Result]()
+        if self.path.exists() and self.path.stat().st_size:
+            before, self.found = load(self.path)
+            if before != header:
+                raise ArtifactError(f"{path} holds results of {before}, not {header}: name another")
+        self._rewrite(header)
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def _rewrite(self, header: Header) -> None:
+        lines = [asdict(header) | {"format": FORMAT}, *map(asdict, self.found)]
+        temporary = Path(f"{self.path}.tmp")
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        os.replace(temporary, self.path)
+
+    def add(self, result: Result) -> None:
+        """Write a result down."""
+        self._file.write(json.dumps(asdict(result)) + "\n")
+        self._file.flush()
+        self.found.append(result)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
+    """Read results; raises ArtifactError if the file is none. A torn last line is left out."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        first, *lines = text[: text.rfind("\n") + 1].splitlines()
+        fields: dict[str, Any] = json.loads(first)
+        if fields.pop("format") != FORMAT:
+            raise ArtifactError(f"{path} has another format than {FORMAT}: measure again")
+        return Header(**fields), [_result(json.loads(line)) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{path} holds no measurements ({error}): measure again") from error
+
+
+def _result(fields: dict[str, Any]) -> Result:
+    fields["tile"] = tuple(fields["tile"])
+    return Result(**fields)
