@@ -23,13 +23,14 @@ HIP = {"HIP_PLATFORM": "amd"}
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
-branches (float[1,8,10,10] x, float[1,8,10,10] y) => (float[1,6,10,10] image, float[1,8] row)
+branches (float[1,8,10,10] x, float[1,8,10,10] y) => (float[1,14,10,10] image, float[1,8] row)
 {
     convolved = Conv<pads = [1,1,1,1]> (x, w1)
     left = Relu (convolved)
     right = Conv (y, w2)
     joined = Add (left, right)
-    image = Conv<pads = [1,1,1,1]> (joined, w3)
+    last = Conv<pads = [1,1,1,1]> (joined, w3)
+    image = Concat<axis = 1> (joined, last)
     mean = GlobalAveragePool (right)
     flat = Flatten (mean)
     row = Softmax (flat)
