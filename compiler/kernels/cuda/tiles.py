@@ -43,8 +43,11 @@ WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 WIDE_STAGES = (4, 8)
 """Fewest and most stages of wide tiles."""
 
-WIDE_START_US, WIDE_CLUSTER_US = 2.6, 1.0
-"""Beginning and ending a kernel of wide tiles, and adding shares within a cluster."""
+WIDE_START_US, WIDE_CLUSTER_US, WIDE_MEMBER_US = 2.6, 1.2, 0.2
+"""Beginning and ending a kernel of wide tiles, adding shares in a cluster, each block of it."""
+
+WIDE_RESULTS = 5e3
+"""Results a microsecond that one processor stores after warpgroups."""
 
 WIDE_PROCESSOR_BYTES, WIDE_CACHE_BYTES = 0.1e6, 9e6
 """Bytes a microsecond that one processor and all of them copy for warpgroups."""
@@ -321,4 +324,6 @@ def _wide_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     copied = STEP_BYTES * (tile.rows + tile.columns)
     waves = ceil_div(blocks, _processors(target))
     step = max(waves * copied / WIDE_PROCESSOR_BYTES, blocks * copied / WIDE_CACHE_BYTES)
-    return WIDE_START_US + steps * step + (WIDE_CLUSTER_US if tile.shares > 1 else 0.0)
+    stored = waves * tile.rows * tile.columns / tile.shares / WIDE_RESULTS
+    added = WIDE_CLUSTER_US + WIDE_MEMBER_US * tile.shares if tile.shares > 1 else 0.0
+    return WIDE_START_US + steps * step + stored + added

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate
+from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate, wide_candidates
 from compiler.kernels.database import Entry, known
 
 NEIGHBOURS, REACH = 4, 3.0
@@ -60,7 +60,8 @@ def transferred(
 ) -> Tile | None:
     """The tile that should be fastest by what similar problems took; None without any.
 
-    A similar problem's time of a tile counts by the ratio of both problems' estimates.
+    A similar problem's time of a tile counts by the ratio of both problems' estimates. Wide tiles,
+    which similar problems may not have, count by their own estimates.
     """
     predicted: dict[Tile, float] = {}
     for entry in neighbours(key_of(problem, target), entries):
@@ -71,6 +72,9 @@ def transferred(
                     other, Tile(*measured.tile), target
                 )
                 predicted.setdefault(tile, measured.warm * ratio)
+    if predicted:
+        for tile in wide_candidates(problem, target):
+            predicted.setdefault(tile, estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
 

@@ -8,7 +8,14 @@ from compiler.kernels import database
 from compiler.kernels.cache import _tuning
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import SHAPES, candidates, choose_tile, diverse
+from compiler.kernels.cuda.tiles import (
+    SHAPES,
+    WIDE_COLUMNS,
+    WIDE_ROWS,
+    candidates,
+    choose_tile,
+    diverse,
+)
 from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
 from compiler.kernels.database import Entry, Measured
 
@@ -71,7 +78,10 @@ def test_candidates_are_diverse():
     found = diverse(product(128, 768, 768), TARGET, 24)
     assert found[0] == choose_tile(product(128, 768, 768), TARGET)
     assert len(set(found)) == 24
-    assert len({(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in found}) == len(SHAPES)
+    wide = len(WIDE_ROWS) * len(WIDE_COLUMNS)
+    assert (
+        len({(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in found}) == len(SHAPES) + wide
+    )
 
 
 def test_a_new_database_gives_new_cache_keys():
