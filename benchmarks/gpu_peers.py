@@ -14,8 +14,8 @@ finished; rows that are in the file are skipped, so an interrupted benchmark goe
 `--weights zoo` gives PyTorch's module the weights of the zoo's ONNX file as far as they can be
 matched; `--weights torch` exports the module anew. Ours is checked against onnxruntime, each peer
 against PyTorch in float32; how far the two references differ says whether the weights agree.
-In fp16, PyTorch runs the whole model in half precision; ours rounds the operands of products to it
-and keeps tensors in float32.
+In fp16, PyTorch runs the whole model in half precision; ours keeps tensors between kernels in it
+and computes normalisations, softmax and sums in float32.
 """
 
 import argparse

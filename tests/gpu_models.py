@@ -33,7 +33,7 @@ from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
-from compiler.build import annotate, full_target, packed_weights
+from compiler.build import annotate, full_target, packed_weights, set_target
 from compiler.choice.candidates import Recipe, scheduled
 from compiler.frontend import import_model
 from compiler.ir.flatten import schedule_of
@@ -104,6 +104,7 @@ def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[
     """A model's kernels, weights and schedules by number of streams."""
     imported = import_model(model_of(name))
     pipelines = {streams: default_pipeline("policy=none", streams) for streams in STREAMS}
+    set_target(imported.module, target)
     Runner().run(imported.module, split(parse(pipelines[1]))[0])
     specs = build_kernels(imported.module, target, kernels)
     annotate(imported.module, specs)

@@ -48,9 +48,9 @@ def laid_out(array: Array, info: TensorInfo) -> Array:
 
 def logical(array: Array, info: TensorInfo) -> Array:
     """The array of what lies in memory."""
-    return numpy.moveaxis(array.reshape(info.stored_shape), -1, 2 if info.block else -1).reshape(
-        info.shape
-    )
+    if not info.block:
+        return array.reshape(info.shape)
+    return numpy.moveaxis(array.reshape(info.stored_shape), -1, 2).reshape(info.shape)
 
 
 def run_kernel(
