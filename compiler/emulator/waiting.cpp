@@ -22,6 +22,10 @@ void emulator_barrier(unsigned id, unsigned threads) {
 
 void emulator_cluster_barrier() { pause(CLUSTER); }
 
+void emulator_begin() {
+  if (current().block->worker->run->early) pause(LAUNCH);
+}
+
 void emulator_collect(Collective* work, void* operand, unsigned width, uint64_t mask) {
   Fiber& fiber = current();
   fiber.work = work, fiber.operand = operand, fiber.mask = mask;
@@ -62,6 +66,7 @@ void emulator_wait(unsigned pending) {
     const Copy copy = copies[left - 1];
     std::memcpy(copy.to, copy.from, copy.given);
     std::memset(copy.to + copy.given, 0, copy.bytes - copy.given);
+    emulator_written(copy.to, copy.bytes);
   }
   copies.erase(copies.begin(), due);
 }

@@ -33,7 +33,8 @@ TILE_HEADERS = ("operands", "contraction")
 WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
 """Headers of tiles that AMD's matrix cores multiply."""
 
-WIDE_HEADERS = (*TILE_HEADERS, "wide")
+WIDE_HEADERS = ("warpgroups", *TILE_HEADERS, "wide")
+"""Headers of tiles that warpgroups multiply."""
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
