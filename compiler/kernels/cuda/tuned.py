@@ -2,13 +2,21 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from math import log2
 from typing import Any
 
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate, wide_candidates
+from compiler.kernels.cuda.tiles import (
+    Tile,
+    can_be_early,
+    candidates,
+    choose_tile,
+    estimate,
+    is_measured,
+    wide_candidates,
+)
 from compiler.kernels.database import Entry, known
 
 NEIGHBOURS, REACH = 4, 3.0
@@ -20,10 +28,17 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     entries = known(target.arch)
     entry = entries.get(key_of(problem, target))
     fits = set(candidates(problem, target)) if entries else set[Tile]()
-    measured = entry and next((t for x in entry.tiles if (t := Tile(*x.tile)) in fits), None)
+    known_tiles = (Tile(*x.tile) for x in entry.tiles) if entry else ()
+    measured = next((t for t in known_tiles if _fits(problem, t, target, fits)), None)
     if measured:
         return measured
     return transferred(problem, target, entries, fits) or choose_tile(problem, target)
+
+
+def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
+    """Whether a tile is one of those that fit, or one of them made early."""
+    late = replace(tile, early=False)
+    return late in fits and (tile == late or can_be_early(problem, tile, target))
 
 
 def key_of(problem: Problem, target: CudaTarget) -> str:
@@ -67,26 +82,31 @@ def transferred(
     for entry in neighbours(key_of(problem, target), entries):
         other = problem_of(entry.key)
         for measured in entry.tiles:
-            for tile in _alike(Tile(*measured.tile), fits):
+            for tile in _alike(problem, Tile(*measured.tile), target, fits):
                 ratio = estimate(problem, tile, target) / estimate(
                     other, Tile(*measured.tile), target
                 )
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
         for tile in wide_candidates(problem, target):
-            predicted.setdefault(tile, estimate(problem, tile, target))
+            if is_measured(problem, tile):
+                predicted.setdefault(tile, estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
 
-def _alike(tile: Tile, fits: Collection[Tile]) -> list[Tile]:
-    """The tiles that fit of the same shape, with as many shares or with half or twice as many."""
+def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+    """The tiles that fit of the same shape, with as many shares or with half or twice as many.
+
+    They are early where the given one is.
+    """
     shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
-    return [
-        each
+    found = [
+        replace(each, early=tile.early)
         for each in fits
         if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
         and tile.shares <= 2 * each.shares <= 4 * tile.shares
     ]
+    return [each for each in found if _fits(problem, each, target, fits)]
 
 
 def neighbours(key: str, entries: Mapping[str, Entry]) -> list[Entry]:
