@@ -11,6 +11,7 @@ from compiler.analysis.cost import Work, work_of
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.emulated import EmulatedTarget
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
@@ -30,7 +31,7 @@ def build_kernels(
     """
     machine = parse_target(target)
     groups = distinct_groups(module)
-    if isinstance(machine, CudaTarget):
+    if isinstance(machine, CudaTarget | EmulatedTarget):
         groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
     if cache is not None:

@@ -71,6 +71,13 @@ class Program:
         module = self.driver.load_module(code)
         self.functions = {symbol: self.driver.function(module, symbol) for symbol in symbols}
 
+    def launch(self, symbol: str, arrays: Sequence[Array]) -> None:
+        """Run one thread of a kernel on arrays, which it reads and writes in place."""
+        places, sizes = [a.ctypes.data for a in arrays], [a.nbytes for a in arrays]
+        function = self.functions[symbol]
+        self.driver.launch(self.driver.call(function, (1, 1, 1), (1, 1, 1), 0, places, sizes), 0)
+        self.driver.synchronize_stream(0)
+
     def run(
         self,
         kernel: CudaKernel,

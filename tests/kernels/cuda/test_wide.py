@@ -58,7 +58,7 @@ def transposed_product(dtype: str, m: int, n: int, k: int, weight: bool) -> Grou
 
 
 def error(dtype: str, size: tuple[int, int, int], tile: Tile, weight: bool = True,
-          offset: int = 0, order: Order = Order()) -> float:  # fmt: skip
+          offset: int = 0, order: Order | None = None) -> float:  # fmt: skip
     """The error of the emulated kernel relative to the result's norm."""
     m, n, k = size
     group = transposed_product(dtype, m, n, k, weight)
@@ -66,7 +66,7 @@ def error(dtype: str, size: tuple[int, int, int], tile: Tile, weight: bool = Tru
     assert kernel is not None
     assert "contract_wide<Problem>" in kernel.text
     x, y, bias = draw(m, k).astype(dtype), draw(n, k).astype(dtype), draw(n)
-    (found,) = run(kernel, group, [x, y, bias], offset, order)
+    (found,) = run(kernel, group, [x, y, bias], offset, order or Order())
     expected = numpy.maximum(x.astype("float64") @ y.T.astype("float64") + bias, 0)
     return float(numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected))
 
