@@ -277,8 +277,8 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
     """At most `count` tiles to measure, the one that should be fastest first.
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
-    blocks, and the others: estimates alone miss the best of some problems by far. The last are the
-    first one and the first wide one made early.
+    blocks, and the others: estimates alone miss the best of some problems by far. None is early:
+    single kernels in a row say nothing of what that is worth between others.
     """
     shapes: dict[tuple[int, ...], list[Tile]] = {}
     for tile in sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target)):
@@ -287,10 +287,7 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
         )
     lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
     turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
-    can = [tile for tile in turns if can_be_early(problem, tile, target)]
-    first = [next((tile for tile in can if tile.wide == wide), None) for wide in (False, True)]
-    early = [replace(tile, early=True) for tile in first[: count - 1] if tile]
-    return [*turns[: count - len(early)], *early]
+    return turns[:count]
 
 
 def _by_waves(problem: Problem, tiles: list[Tile], target: CudaTarget) -> list[Tile]:

@@ -1,7 +1,6 @@
 """Convolutions by warpgroups of images in channel blocks, and bfloat16, against float64."""
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -133,6 +132,7 @@ def test_any_convolution(
         precision, (batch, channels, *plane), (rows, channels, *kernel), blocked,
         strides=list(strides), dilations=list(dilations), pads=list(pads),
     )  # fmt: skip
+    assume(sum(value.elements for value in group.writes) >= 16)  # a norm near 0 says nothing
     shares = whole_shares(channels * kernel[0] * kernel[1], 8 * BLOCKS[precision], tile[2])
     assert error(precision, group, wide(*tile[:2], shares)) < BOUNDS[precision]
 
@@ -160,7 +160,7 @@ def test_only_what_is_measured_chooses_them(precision: str):
     target, problem = parse_cuda_target(f"cuda:sm_90:{precision}"), problem_of(group)
     found = diverse(problem, target, 24)
     assert sum(tile.wide for tile in found) >= len(WIDE_ROWS) * len(COLUMNS)
-    assert {(tile.wide, tile.early) for tile in found} == set(product((False, True), repeat=2))
+    assert not any(tile.early for tile in found)
     assert not choose_tile(problem, target).wide
     kernel = contraction_kernel(group, target)
     assert kernel is not None
