@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy
 
+from compiler.nvrtc import compile_text
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -120,20 +122,9 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
     return call
 
 
-def compile_text(case: dict[str, Any]) -> bytes:
-    """The cubin of a case; raises RuntimeError with the compiler's log."""
-    from cuda.bindings import nvrtc
-
-    options = [f"--gpu-architecture={case['arch']}".encode(), b"--std=c++17", b"--disable-warnings"]
-    program = nvrtc.nvrtcCreateProgram(case["text"].encode(), b"kernel.cu", 0, [], [])[1]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    if int(status):
-        log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
-        nvrtc.nvrtcGetProgramLog(program, log)
-        raise RuntimeError(log.decode(errors="replace"))
-    cubin = bytearray(nvrtc.nvrtcGetCUBINSize(program)[1])
-    nvrtc.nvrtcGetCUBIN(program, cubin)
-    return bytes(cubin)
+def compile_case(case: dict[str, Any]) -> bytes:
+    """The cubin of a case; raises KernelError with the compiler's log."""
+    return compile_text(case["text"], case["arch"])
 
 
 def called(answer: tuple[Any, ...]) -> Any:
@@ -242,7 +233,7 @@ def measure(folder: Path, out: Path) -> int:
     torch.backends.cudnn.benchmark = True
     cases = json.loads((folder / "cases.json").read_text())
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        cubins = list(pool.map(compile_text, cases, chunksize=4))
+        cubins = list(pool.map(compile_case, cases, chunksize=4))
     rows: list[dict[str, Any]] = []
     known: dict[str, float] = {}
     for case, cubin in zip(cases, cubins, strict=True):

@@ -29,7 +29,7 @@ def measure_command(options: Namespace) -> int:
     from compiler.backends.cuda.driver import CudaDriver
     from compiler.tuning.bundle import joined, load
     from compiler.tuning.measure import header_of, measure
-    from compiler.tuning.nvrtc import compile_all
+    from compiler.tuning.compiling import compile_all
     from compiler.tuning.results import ResultFile
 
     bundle = joined([load(path) for path in options.bundles])
