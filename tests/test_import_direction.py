@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
     "tuning": {
         *("ir", "analysis", "backends", "profile"),
-        *("build", "frontend", "kernels", "pipeline"),
+        *("build", "choice", "frontend", "kernels", "pipeline"),
     },
     "schedule": set(),
     "errors": set(),
