@@ -18,10 +18,10 @@ from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.recorded import Standing, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.database import Database, Entry, InContext, load, save, user_file
+from compiler.kernels.database import KEPT, Database, Entry, InContext, load, save, user_file
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
-from compiler.tuning.context import Choice, Descent, Subject, Values, descend
+from compiler.tuning.context import Choice, Descent, Step, Subject, Values, descend
 from compiler.tuning.measure import device_name
 from compiler.tuning.merge import in_a_run, merged
 from compiler.tuning.prepare import CANDIDATES
@@ -131,6 +131,7 @@ def _options(users: Sequence[_User], built: Build, target: CudaTarget) -> Altern
     """What all groups of one key can be built with; nothing if another template built them."""
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
+    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
     ours = [user for user in users if _built_by(user, near, built, target)]
     for values in near if ours else ():
         specs = {user.group.name: _spec(user, values, target) for user in ours}
@@ -166,10 +167,15 @@ def record(
 ) -> Path:
     """Put what a model was fastest with into the user's database."""
     path, by_key = user_file(target.arch), {entry.key: entry for entry in entries}
-    chosen = [
-        replace(by_key[step.key], context=InContext(step.values, model, round(step.gain, 4)))
-        for step in descent.steps
-    ]
+    chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
     old = load(path) if path.exists() else Database()
     save(path, merged(old, chosen, device))
     return path
+
+
+def _chosen(entry: Entry, step: Step, model: str) -> Entry:
+    """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
+    context, tiles = InContext(step.values, model, round(step.gain, 4)), entry.tiles
+    if step.values not in [each.tile for each in tiles]:
+        tiles = (*tiles[: KEPT - 1], replace(entry.ranked[0], tile=step.values))
+    return replace(entry, tiles=tiles, context=context)
