@@ -131,18 +131,14 @@ def _options(users: Sequence[_User], built: Build, target: CudaTarget) -> Altern
     """What all groups of one key can be built with; nothing if another template built them."""
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
-    ours = [user for user in users if _built_by(user, near, built, target)]
-    for values in near if ours else ():
-        specs = {user.group.name: _spec(user, values, target) for user in ours}
-        if all(spec and _like(spec, built.kernels[name]) for name, spec in specs.items()):
-            found[values] = {name: spec for name, spec in specs.items() if spec}
-    return Alternatives(entry, sum(user.time for user in ours), found)
-
-
-def _built_by(user: _User, near: Sequence[Values], built: Build, target: CudaTarget) -> bool:
-    """Whether a group's kernel is the best option of this template."""
-    spec = _spec(user, near[0], target) if near else None
-    return spec is not None and spec.source == built.kernels[user.group.name].source
+    specs = [{user.group.name: _spec(user, values, target) for user in users} for values in near]
+    first = specs[0] if specs else {}
+    ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
+    for values, own in zip(near, specs, strict=True):
+        usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
+        if usable and len(usable) == len(ours):
+            found[values] = usable
+    return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
 
 
 def _spec(user: _User, values: Values, target: CudaTarget) -> KernelSpec | None:
