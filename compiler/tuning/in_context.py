@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 
 from compiler.backends.base import chosen_options
@@ -18,12 +17,12 @@ from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.recorded import Standing, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.database import Database, Entry, InContext, load, save, user_file
+from compiler.kernels.database import Entry, InContext, user_file
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
 from compiler.tuning.context import Choice, Descent, Subject, Values, descend
 from compiler.tuning.measure import device_name
-from compiler.tuning.merge import in_a_run, merged
+from compiler.tuning.merge import in_a_run, merge_into
 from compiler.tuning.prepare import CANDIDATES
 
 BEST, HEAVIEST = 3, 24
@@ -159,13 +158,11 @@ def _like(spec: KernelSpec, other: KernelSpec) -> bool:
 
 def record(
     descent: Descent, entries: Sequence[Entry], model: str, target: CudaTarget, device: str
-) -> Path:
+) -> None:
     """Put what a model was fastest with into the user's database."""
-    path, by_key = user_file(target.arch), {entry.key: entry for entry in entries}
+    by_key = {entry.key: entry for entry in entries}
     chosen = [
         replace(by_key[step.key], context=InContext(step.values, model, round(step.gain, 4)))
         for step in descent.steps
     ]
-    old = load(path) if path.exists() else Database()
-    save(path, merged(old, chosen, device))
-    return path
+    merge_into(user_file(target.arch), chosen, device)
