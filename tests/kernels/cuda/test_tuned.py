@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from compiler.kernels import database
-from compiler.kernels.cache import _tuning
+from compiler.kernels.cache import KernelCache, _tuning
 from compiler.kernels.cuda.headers import current_versions, full_version, template_hash
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import Standing, first_of, recorded, standing
@@ -14,7 +14,9 @@ from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import SLOWEST, candidates, choose_tile, diverse, estimate
 from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
 from compiler.kernels.database import Database, Entry, InContext, Measured
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
+from compiler.schedule import KernelSpec
 
 TARGET = CudaTarget("sm_90", "tf32")
 
@@ -137,3 +139,13 @@ def test_a_new_database_gives_new_cache_keys():
     record(product(128, 768, 768), 0)
     assert _tuning("cuda:sm_90:tf32") != before
     assert _tuning("cpu:x86-64-v3") == ""
+
+
+def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
+    info = TensorInfo("float32", (4,))
+    group = Group("one", (info, info), 1, (False,), {}, (Operator("Relu", {}, (0,), (1,)),), (1,))
+    cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
+    cache.store(group, target, KernelSpec("one", "cuda", b"code", ()))
+    assert cache.load(group, target) is not None
+    record(product(128, 768, 768), 0)
+    assert cache.load(group, target) is None
