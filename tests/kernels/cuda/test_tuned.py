@@ -145,7 +145,7 @@ def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Pa
     info = TensorInfo("float32", (4,))
     group = Group("one", (info, info), 1, (False,), {}, (Operator("Relu", {}, (0,), (1,)),), (1,))
     cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
-    cache.store(group, target, KernelSpec("one", "cuda", b"code", ()))
+    cache.store(group, target, KernelSpec("one", "cuda", b"code", (), ("",)))
     assert cache.load(group, target) is not None
     record(product(128, 768, 768), 0)
     assert cache.load(group, target) is None
