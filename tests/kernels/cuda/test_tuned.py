@@ -98,7 +98,7 @@ def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
         (t for t in candidates(similar, TARGET) if not t.wide),
         key=lambda tile: estimate(similar, tile, TARGET),
     )
-    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 1.0),))
+    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 3e3),))
     save(entry)
     assert any(tile.wide for tile in candidates(wanted, TARGET))
     assert not tile_for(wanted, TARGET).wide
