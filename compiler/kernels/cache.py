@@ -148,7 +148,8 @@ class KernelCache:
     def _path(self, group: Group, target: str) -> Path:
         mark = hashlib.sha256(target.encode()).hexdigest()[:8]
         folder = "-".join(target.split(":")[:2]) + "-" + mark
-        content = f"{group.content_hash()} {target} {self._version or generator_version()}"
+        version = self._version or f"{generator_version()} {_tuning(target)}"
+        content = f"{group.content_hash()} {target} {version}"
         return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
 
     def _error(self, action: str, error: OSError) -> KernelError:
