@@ -62,12 +62,15 @@ def prepare_one(folder: Path, name: str, variant: str, precision: str) -> None:
 
 
 def write_database(model: Any, precision: str, early: bool, release: bool) -> int:
-    """Make the user's database hold the present tile of each contraction, overlapping."""
+    """Make the user's database hold the present tile of each contraction, overlapping.
+
+    Those that cannot overlap are there too, so that none takes a tile from similar ones.
+    """
     from compiler.frontend import import_model
     from compiler.kernels.cuda.contraction import tiled_problem
     from compiler.kernels.cuda.headers import full_version, template_hash
     from compiler.kernels.cuda.target import CudaTarget
-    from compiler.kernels.cuda.tiles import estimate, fits_order
+    from compiler.kernels.cuda.tiles import Tile, estimate, fits_order
     from compiler.kernels.cuda.tuned import key_of, tile_for
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.nvrtc import nvrtc_version
@@ -77,17 +80,16 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     version = full_version(template_hash("contraction"), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
         tiled = tiled_problem(group)
-        if tiled is None or not (early or release):
+        if tiled is None:
             continue
         problem, tile = tiled[1], tile_for(tiled[1], target)
-        for wanted in ((early, release), (False, release)):
-            changed = replace(tile, early=wanted[0], release=wanted[1])
-            if changed != tile and fits_order(problem, changed, target):
-                time = 1e3 * estimate(problem, changed, target)
-                key, measured = key_of(problem, target), (Measured(astuple(changed), time),)
-                found.setdefault(key, Entry(key, "", version, measured))
+        wanted = [replace(tile, early=early, release=release), replace(tile, release=release)]
+        chosen = next((each for each in wanted if fits_order(problem, each, target)), tile)
+        measured = (Measured(astuple(chosen), 1e3 * estimate(problem, chosen, target)),)
+        entry = Entry(key_of(problem, target), "", version, measured)
+        found[entry.key] = entry
     save(user_file("sm_90"), Database([*found.values()]))
-    return len(found)
+    return sum(Tile(*each.tiles[0].tile).overlaps for each in found.values())
 
 
 def measure(folder: Path, seconds: float, out: Path | None) -> int:

@@ -225,7 +225,7 @@ class _Emitter:
             self._constants(tile),
             self._store_struct(),
         ]
-        parts += [self._overlap(tile)] if tile.early or tile.release else []
+        parts += [self._overlap(tile)] if tile.overlaps else []
         return "\n".join([*parts, kernels])
 
     def _overlap(self, tile: Tile) -> str:

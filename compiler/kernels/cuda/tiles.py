@@ -125,6 +125,11 @@ class Tile:
         return 1 if self.shares == 1 or self.in_cluster(target) else 2
 
     @property
+    def overlaps(self) -> bool:
+        """Whether the kernel overlaps with those before or behind it more than others do."""
+        return self.early or self.release
+
+    @property
     def threads(self) -> int:
         """Threads of a block."""
         return self.lanes * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
@@ -217,7 +222,7 @@ def overlapping(problem: Problem, tile: Tile, target: CudaTarget) -> list[Tile]:
 
 def fits_order(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether a kernel can overlap with its neighbours as a tile says."""
-    return tile == in_order(tile) or can_overlap(problem, tile, target)
+    return not tile.overlaps or can_overlap(problem, tile, target)
 
 
 def is_measured(problem: Problem, tile: Tile) -> bool:
@@ -228,7 +233,7 @@ def is_measured(problem: Problem, tile: Tile) -> bool:
     """
     kind = problem.form is Form.ROWS and problem.dtype != "bfloat16"
     timed = kind and tile.stages == _useful_stages(problem, tile)
-    return tile == in_order(tile) and (timed or not tile.wide)
+    return not tile.overlaps and (timed or not tile.wide)
 
 
 def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
