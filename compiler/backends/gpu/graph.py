@@ -7,7 +7,9 @@ from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
+from compiler.backends.gpu.memory import size
 from compiler.backends.gpu.plan import Plan
+from compiler.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,15 @@ class ExecutableGraph:
 
     @classmethod
     def of(cls, driver: Driver, builder: GraphBuilder, stream: Handle) -> "ExecutableGraph":
-        """Instantiate what a builder has built."""
-        executable = driver.instantiate(builder.graph, stream)
+        """Instantiate what a builder has built; DeviceError says how large it is if that fails."""
+        try:
+            executable = driver.instantiate(builder.graph, stream)
+        except DeviceError as error:
+            driver.destroy_graph(builder.graph)
+            raise DeviceError(
+                f"a graph of {len(builder.nodes)} kernels cannot be made with "
+                f"{size(driver.free_memory())} of device memory free: {error}"
+            ) from error
         return cls(driver, builder.graph, executable, builder.nodes)
 
     def update(self, calls: Calls, changed: Iterable[int]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from compiler.kernels.cuda.attention import attention_kernel
-from compiler.kernels.cuda.compile import compile_cubin
+from compiler.kernels.cuda.compile import check_compiler, compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.generic import schedule_generic
@@ -81,6 +81,7 @@ def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) 
 
 
 def _compile(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+    check_compiler(target)
     cubin = compile_cubin(source, target)
     return Compiled(source, cubin, check_resources(cubin, launches, target))
 

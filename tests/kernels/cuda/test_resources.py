@@ -8,6 +8,7 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.build import build_groups
+from compiler.kernels.cuda import compile as compiling
 from compiler.kernels.cuda import kernel as building
 from compiler.kernels.cuda.cubin import Resources
 from compiler.kernels.cuda.parallel import build_in_threads
@@ -95,3 +96,27 @@ def test_errors_in_threads_name_the_kernel(monkeypatch: pytest.MonkeyPatch, fail
     monkeypatch.setattr(building, failing, fail)
     with pytest.raises(KernelError, match=r'Exp_3 \(Exp "node"\): no room'):
         list(build_in_threads([elementwise(3)], TARGET, 2))
+
+
+class OldCompiler:
+    """What NVRTC says of itself: a version that knows no newer architecture than sm_90."""
+
+    @staticmethod
+    def nvrtcVersion() -> tuple[int, int, int]:
+        return 0, 12, 4
+
+    @staticmethod
+    def nvrtcGetSupportedArchs() -> tuple[int, list[int]]:
+        return 0, [80, 90]
+
+
+def test_a_compiler_that_does_not_know_the_architecture_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compiling, "load_nvrtc", lambda: OldCompiler)
+    monkeypatch.setattr(compiling, "compiler_version", lambda: "nvrtc 12.4")
+    check = compiling.check_compiler.__wrapped__
+    check(parse_cuda_target("cuda:sm_90"))
+    message = r"nvrtc 12\.4 compiles for sm_80, sm_90, not for sm_100: .*pip install -U nvidia-cuda"
+    with pytest.raises(KernelError, match=message):
+        check(parse_cuda_target("cuda:sm_100"))
+    monkeypatch.setattr(compiling, "load_nvrtc", lambda: None)
+    check(parse_cuda_target("cuda:sm_100"))
