@@ -57,8 +57,13 @@ def user_file(arch: str) -> Path:
 
 def database_hash(arch: str) -> str:
     """A hash of all that is known of an architecture; empty where nothing is."""
-    found = [path.read_bytes() for path in _files(arch)]
-    return hashlib.sha256(b"\0".join(found)).hexdigest()[:16] if found else ""
+    return _hash(_stamped(arch))
+
+
+@cache
+def _hash(files: tuple[tuple[Path, int], ...]) -> str:
+    content = b"\0".join(path.read_bytes() for path, _ in files)
+    return hashlib.sha256(content).hexdigest()[:16] if files else ""
 
 
 def _files(arch: str) -> list[Path]:
@@ -67,7 +72,12 @@ def _files(arch: str) -> list[Path]:
 
 def known(arch: str) -> dict[str, Entry]:
     """Every entry of an architecture by its key; raises ArtifactError for a damaged file."""
-    return _known(tuple((path, path.stat().st_mtime_ns) for path in _files(arch)))
+    return _known(_stamped(arch))
+
+
+def _stamped(arch: str) -> tuple[tuple[Path, int], ...]:
+    """The files of an architecture and when each was written."""
+    return tuple((path, path.stat().st_mtime_ns) for path in _files(arch))
 
 
 @cache
