@@ -1,7 +1,6 @@
 """A small model exported as a project, and the ways to build it."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,14 @@ from compiler.export import artifact
 from compiler.export.generate import TOLERANCES, Check, export_project
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
+from tests.export.code_objects import resources
+from tests.tools import needs
 
 Array = NDArray[Any]
 
-CMAKE = shutil.which("cmake")
+needs_cmake = needs("cmake", "g++")
+needs_nvcc = needs("cmake", "g++", "nvcc")
+needs_hipcc = needs("cmake", "hipcc")
 HIP = {"HIP_PLATFORM": "amd"}
 
 MODEL = """
@@ -96,3 +99,10 @@ def attempt(*words: str | Path, **environment: str) -> subprocess.CompletedProce
     words = tuple(map(str, words))
     settings = {**os.environ, **HIP, **environment}
     return subprocess.run(words, capture_output=True, text=True, env=settings, check=False)
+
+
+def hip_spills(folder: Path, *architectures: str) -> dict[str, int]:
+    """Spilled registers by kernel and architecture, from the notes of the code objects."""
+    found = resources(folder / "libflowloom.so")
+    assert {name.split()[0] for name in found} == set(architectures)
+    return {name: spilled for name, spilled in found.items() if spilled}

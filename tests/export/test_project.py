@@ -14,11 +14,19 @@ import compiler
 from compiler.errors import ArtifactError
 from compiler.export.generate import Check, export_project, kernel_text
 from compiler.schedule import KernelSpec, Launch
-from tests.export.projects import CMAKE, attempt, build, export, read_artifact, run, small_model
-
-needs_cmake = pytest.mark.skipif(
-    CMAKE is None or shutil.which("g++") is None, reason="there is no cmake or no g++"
+from tests.export.projects import (
+    attempt,
+    build,
+    export,
+    hip_spills,
+    needs_cmake,
+    needs_hipcc,
+    needs_nvcc,
+    read_artifact,
+    run,
+    small_model,
 )
+
 ORDERS = [(seed, warp) for warp in (32, 64) for seed in range(5)]
 
 
@@ -280,7 +288,7 @@ def test_only_projects_are_replaced(project: Path, tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "project"]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None or CMAKE is None, reason="no nvcc or no cmake")
+@needs_nvcc
 def test_nvcc_builds_several_architectures(project: Path):
     folder = build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=80;90a", name="build-cuda")
     library = (folder / "libflowloom.so").read_bytes()
@@ -288,7 +296,7 @@ def test_nvcc_builds_several_architectures(project: Path):
     assert attempt(folder / "flowloom_check", "--runs", "1").returncode in (0, 77)
 
 
-@pytest.mark.skipif(shutil.which("hipcc") is None or CMAKE is None, reason="no hipcc or no cmake")
+@needs_hipcc
 def test_hipcc_builds_without_spills(project: Path):
     folder = build(project, "HIP", "-DFLOWLOOM_ARCHITECTURES=gfx90a;gfx1030", name="build-hip")
     assert attempt(folder / "flowloom_check", "--runs", "1").returncode in (0, 77)
@@ -300,12 +308,3 @@ def cubin_architectures(library: bytes) -> set[int]:
     found = re.finditer(rb"\x7fELF\x02\x01..(.).{9}\xbe\x00.{28}(.{4})", library, re.DOTALL)
     shift = {8: 8, 7: 0}  # where flags have it, by the version of the format
     return {int.from_bytes(m[2], "little") >> shift[m[1][0]] & 0xFF for m in found}
-
-
-def hip_spills(folder: Path, *architectures: str) -> dict[str, int]:
-    """Spilled registers by kernel and architecture, from the notes of the code objects."""
-    from tests.export.code_objects import resources
-
-    found = resources(folder / "libflowloom.so")
-    assert {name.split()[0] for name in found} == set(architectures)
-    return {name: spilled for name, spilled in found.items() if spilled}
