@@ -76,7 +76,7 @@ def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch):
 def test_targets_name_architectures():
     assert build.architecture("cuda:sm_100") == "sm_100"
     assert build.architecture("cuda:sm_80:fp16") == "sm_80"
-    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90"}
+    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
     with pytest.raises(DeviceError, match="no CUDA architecture"):
         build.architecture("cuda:fast")
 
