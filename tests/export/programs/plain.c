@@ -16,13 +16,13 @@ static void fails(int status, const char* part) {
 
 static void* nothing(void* context, size_t bytes) { return (void)context, (void)bytes, NULL; }
 static void ignore(void* context, void* memory) { (void)context, (void)memory; }
-static void* crooked(void* context, size_t bytes) { return (void)bytes, (char*)context + 1; }
+static void* crooked(void* context, size_t bytes) { return (void)bytes, (float*)context + 1; }
 
 int main(int count, char** arguments) {
   flowloom_model* model = NULL;
   flowloom_options options = flowloom_default_options(arguments[count - 1]);
-  flowloom_allocator allocator = {nothing, ignore, arguments};
-  float x[800], y[800], image[1400], row[8];
+  flowloom_allocator allocator = {nothing, ignore, NULL};
+  static float x[800], y[800], image[1400], row[8];
   const void* inputs[] = {x, y};
   void* outputs[] = {image, row};
   size_t index = 7, needed = 0;
@@ -40,7 +40,7 @@ int main(int count, char** arguments) {
   fails(flowloom_create(&model, &options), "unknown mode 9");
   options.mode = FLOWLOOM_GRAPH, options.allocator = &allocator;
   fails(flowloom_create(&model, &options), "bytes of device memory for the weights (the device has ");
-  allocator.allocate = crooked;
+  allocator.allocate = crooked, allocator.context = x;
   fails(flowloom_create(&model, &options), "the allocator did not align");
   allocator.release = NULL;
   fails(flowloom_create(&model, &options), "an allocator has both functions");
