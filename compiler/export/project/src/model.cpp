@@ -122,7 +122,7 @@ void flowloom_model::wait() const {
   if (ran_) check(gpuEventSynchronize(last_.get()), "waiting for the last run");
 }
 
-void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
+void flowloom_model::check_places(const void* const* inputs, void* const* outputs) const {
   std::vector<Range> ranges;
   for (size_t i = 0; i < tensors(Kind::input).size(); i++)
     ranges.push_back(range_of(tensors(Kind::input)[i], inputs[i]));
@@ -130,11 +130,17 @@ void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
     ranges.push_back(range_of(tensors(Kind::output)[i], outputs[i]));
   check_overlap(ranges, tensors(Kind::input).size());
   for (size_t i = 0; i < ranges.size(); i++)
-    if (ranges[i].start != reinterpret_cast<uintptr_t>(place_of(i))) check_reachable(ranges[i]);
+    if (ranges[i].start != reinterpret_cast<uintptr_t>(state_.calls.address(boundary_[i]))) check_reachable(ranges[i]);
+}
+
+void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
+  const size_t count = tensors(Kind::input).size();
   std::vector<bool> stale(plan.tasks.count);
-  for (size_t i = 0; i < ranges.size(); i++)
-    if (state_.calls.move(boundary_[i], reinterpret_cast<char*>(ranges[i].start)))
+  for (size_t i = 0; i < boundary_.size(); i++) {
+    const void* const place = i < count ? inputs[i] : outputs[i - count];
+    if (state_.calls.move(boundary_[i], static_cast<char*>(const_cast<void*>(place))))
       for (size_t task : state_.calls.users(boundary_[i])) stale[task] = true;
+  }
   for (size_t task = 0; task < stale.size(); task++)
     if (stale[task]) runner_->update(task);
 }
@@ -149,6 +155,7 @@ void flowloom_model::queue(gpuStream_t stream) {
 void flowloom_model::run(const void* const* inputs, void* const* outputs, gpuStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   use_device();
+  check_places(inputs, outputs);
   bind(inputs, outputs);
   queue(stream);
 }

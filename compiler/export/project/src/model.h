@@ -34,7 +34,7 @@ struct flowloom_model {
   };
 
   void use_device() const;
-  const char* place_of(size_t boundary) const { return state_.calls.address(boundary_[boundary]); }
+  void check_places(const void* const* inputs, void* const* outputs) const;
   void bind(const void* const* inputs, void* const* outputs);
   void queue(gpuStream_t stream);
   void wait() const;
