@@ -80,3 +80,18 @@ DEVICES = {
 def device_of(architecture: str) -> Device:
     """The typical device of an architecture (`sm_90a` too); one not listed is taken for an H200."""
     return DEVICES.get(architecture.rstrip("af"), H200)
+
+
+SPECIFIC_HEADERS = {"wide.cuh": "sm_90a"}
+"""Headers of kernels whose instructions one architecture alone has."""
+
+
+def compiled_for(architecture: str) -> str:
+    """What compilers are told: sm_90 with its architecture-specific instructions."""
+    return "sm_90a" if architecture == "sm_90" else architecture
+
+
+def only_architecture(source: str) -> str | None:
+    """The one architecture that a kernel's text can be compiled for, or None if newer ones do."""
+    found = (only for name, only in SPECIFIC_HEADERS.items() if f'"{name}"' in source)
+    return next(found, None)
