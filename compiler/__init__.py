@@ -65,9 +65,9 @@ def compile(
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
     such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is how
     products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip: fp32
-    by default, fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all available).
-    No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
-    one IR file a pass, and the CUDA text of every kernel.
+    by default, fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all
+    available). No device is needed to compile and save; the first run needs it. `dump_ir` is a
+    directory for one IR file a pass, and the CUDA text of every kernel.
 
     On a GPU the schedule is searched for by a simulator of the device, and it and the execution
     mode are chosen by measuring for `budget` seconds (default 5) where the device is present, else

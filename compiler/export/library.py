@@ -1,6 +1,6 @@
-"""The shared library of a compiled model: an exported project's code, linked with kernels' objects.
+"""The shared library of a compiled model: an exported project's code and the kernels' objects.
 
-For targets whose kernels are compiled to objects of the host (`hip`). A program opens it through the
+For targets whose kernels are compiled to objects of the host (`hip`). Programs use it through the
 C interface of `project/include/flowloom/model.h`.
 """
 
@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -62,10 +63,10 @@ def _host_objects(compiler: Compiler, mark: str, kept: Path) -> list[bytes]:
     folder = kept / digest.hexdigest()[:16]
     sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != PROGRAM)
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda source: _kept(compiler, source, folder), sources))
+        return list(pool.map(partial(_kept, compiler, folder), sources))
 
 
-def _kept(compiler: Compiler, source: Path, folder: Path) -> bytes:
+def _kept(compiler: Compiler, folder: Path, source: Path) -> bytes:
     path = folder / f"{source.stem}.o"
     if path.exists():
         return path.read_bytes()

@@ -73,14 +73,14 @@ def read_artifact(directory: Path) -> artifact.Artifact:
     return artifact.load(directory, check)
 
 
-def build(project: Path, gpu: str, *options: str, name: str = "build") -> Path:
+def build(project: Path, gpu: str, *options: str, name: str = "build", target: str = "all") -> Path:
     """Build for CUDA, HIP or EMU with warnings as errors; the folder."""
     folder = project / name
     chosen = [f"-DFLOWLOOM_GPU={gpu}", "-DFLOWLOOM_WERROR=ON", *options]
     if gpu == "HIP":
         chosen.append("-DCMAKE_CXX_COMPILER=hipcc")
     run("cmake", "-S", project, "-B", folder, *chosen)
-    run("cmake", "--build", folder, "-j2")
+    run("cmake", "--build", folder, "-j2", "--target", target)
     return folder
 
 

@@ -94,9 +94,7 @@ class HipExecutable:
         kinds = ("input", "output")
         buffers = sum(a.nbytes for kind in kinds for a in program.schedule.of_kind(kind))
         library = program.library
-        return MemoryReport(
-            library.weight_bytes, library.arena_bytes + buffers, program.code_bytes
-        )
+        return MemoryReport(library.weight_bytes, library.arena_bytes + buffers, program.code_bytes)
 
     def executor(self, *, mode: str | None = None) -> HipExecutor:
         """A further executor, in a mode of its own: graph, subgraphs or streams."""

@@ -125,7 +125,7 @@ class Library:
 
 
 class Model:
-    """One flowloom_model, destroyed when it is closed; calls of several threads follow each other."""
+    """One flowloom_model until it is closed; calls of several threads follow each other."""
 
     def __init__(self, library: Library, handle: ctypes.c_void_p) -> None:
         self._library, self._handle = library, handle

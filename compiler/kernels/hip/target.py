@@ -18,9 +18,9 @@ MATRIX_CORES = ("gfx90a", "gfx942")
 
 @dataclass(frozen=True, slots=True)
 class HipTarget(CudaTarget):
-    """AMD architectures such as `gfx90a` or `gfx90a,gfx942`: CUDA text of sm_80 is compiled for all.
+    """AMD architectures such as `gfx90a` or `gfx90a,gfx942`, which get CUDA text of sm_80.
 
-    One text serves them all, so matrix cores are used where every one of them has them.
+    One text serves all of them, so matrix cores are used where every one of them has them.
     """
 
     arch: str = DEFAULT_ARCH
