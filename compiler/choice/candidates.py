@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.analysis.happens_before import check_schedule
 from compiler.analysis.placement import Placement
@@ -11,6 +11,7 @@ from compiler.analysis.simulator import Mode
 from compiler.analysis.units import graphs_of
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.ir.types import int64
 from compiler.passes.reorder import reorder_groups
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
 from compiler.schedule import Schedule
@@ -109,9 +110,9 @@ def put_placement(module: ModuleOp, found: Placement) -> None:
     (graph,) = graphs_of(module)
     groups = list(graph.groups)
     for group, stream, unit in zip(groups, found.streams, found.units, strict=True):
-        group.stream, group.partition = IntegerAttr(stream, i64), IntegerAttr(unit, i64)
+        group.stream, group.partition = int64(stream), int64(unit)
     for group, stage in zip(groups, found.stages, strict=False):
-        group.stage = IntegerAttr(stage, i64)
+        group.stage = int64(stage)
     reorder_groups(graph, [groups[v] for v in found.order])
 
 
@@ -127,4 +128,4 @@ def put_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:
     """Put the kernels' nanoseconds on the groups that launch them."""
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
-            op.cost = IntegerAttr(max(1, round(costs[op.kernel.data])), i64)
+            op.cost = int64(max(1, round(costs[op.kernel.data])))
