@@ -39,11 +39,11 @@ def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
     """
     groups: list[GroupOp] = []
     producers: dict[SSAValue, tuple[int, ...]] = {}
-    edges: set[tuple[int, int]] = set()
+    edges: list[tuple[int, int]] = []
     for op in graph.body.block.ops:
         before = {u for value in op.operands for u in producers.get(value, ())}
         if isinstance(op, GroupOp):
-            edges.update((u, len(groups)) for u in before)
+            edges += [(u, len(groups)) for u in before]
             before = (len(groups),)
             groups.append(op)
         elif isinstance(op, OperatorOp):

@@ -34,7 +34,8 @@ PLACING = ("partition", "assign-streams", "order-launches")
 class Plan:
     """A schedule that competes in every mode, and the pipeline that gave it.
 
-    Where there is a `placement`, its decisions are in place of the pipeline's.
+    Where there is a `placement`, its decisions are in place of the pipeline's. A schedule that is
+    only simulated may lack memory.
     """
 
     name: str
@@ -66,17 +67,23 @@ class Candidate:
     pdl: bool = False
 
 
-def recipes(given: str | None, found: Recipe | None, *, measured: bool) -> dict[str, Recipe]:
-    """The schedules that compete, by name: the user's pipeline alone where there is one.
+def recipes(found: Recipe) -> dict[str, Recipe]:
+    """The schedules that compete, by name.
 
     The first is the baseline; the last is what the search found. Between them come those that
     only a measurement can tell from it.
     """
-    if given is not None or found is None:
-        return {"": Recipe(given or default_pipeline())}
-    others = MEASURED if measured else {}
-    fixed = {name: Recipe(default_pipeline(*options)) for name, options in others.items()}
+    fixed = {name: Recipe(default_pipeline(*options)) for name, options in MEASURED.items()}
     return {ONE_STREAM: Recipe(default_pipeline(streams=1)), **fixed, AUTO: found}
+
+
+def outlined(found: Recipe, outlines: Mapping[str, Schedule]) -> Iterator[Plan]:
+    """The distinct plans of some recipes by the outlines of their schedules: none is made."""
+    competing, seen = recipes(found), set[Schedule]()
+    for name, schedule in outlines.items():
+        if schedule not in seen:
+            seen.add(schedule)
+            yield Plan(name, competing[name].pipeline, schedule, competing[name].placement)
 
 
 def plans(module: ModuleOp, competing: Mapping[str, Recipe]) -> Iterator[Plan]:
