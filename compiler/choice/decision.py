@@ -20,8 +20,10 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.candidates import (
     ONE_STREAM,
     Candidate,
+    Plan,
     Recipe,
     candidates,
+    outlined,
     plans,
     put_costs,
     recipes,
@@ -115,8 +117,7 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
     _warn_of_estimates(request, costs)
-    competing, searched = _competing(request, costs, measured=False)
-    all_plans = plans(request.module, competing)
+    all_plans, searched = _competing(request, costs, measured=False)
     found = {each.name: each for plan in all_plans for each in candidates(plan)}
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
@@ -143,13 +144,20 @@ def _warn_of_estimates(request: Request, costs: Costs) -> None:
 
 def _competing(
     request: Request, costs: Costs, *, measured: bool
-) -> tuple[dict[str, Recipe], dict[str, Any]]:
-    """The recipes that compete, and what a search for the last of them records."""
+) -> tuple[list[Plan], dict[str, Any]]:
+    """The plans that compete, and what a search for the last of them records.
+
+    A user's pipeline competes alone. What is not measured is not made before it has won.
+    """
     put_costs(request.module, costs.of)
     if request.pipeline is not None:
-        return recipes(request.pipeline, None, measured=measured), {}
-    found, record = search_module(request.module, request.kernels, costs, request.searching)
-    return recipes(None, found, measured=measured), {"search": record}
+        return list(plans(request.module, {"": Recipe(request.pipeline)})), {}
+    found = search_module(request.module, request.kernels, costs, request.searching)
+    if measured:
+        competing = plans(request.module, recipes(found.recipe))
+    else:
+        competing = outlined(found.recipe, found.outlines)
+    return list(competing), {"search": found.record}
 
 
 def _recipe(chosen: Candidate) -> Recipe:
@@ -188,8 +196,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    competing, searched = _competing(request, costs, measured=True)
-    all_plans = list(plans(request.module, competing))
+    all_plans, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
     found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
     base = GpuExecutable.load(
