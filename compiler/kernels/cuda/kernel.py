@@ -13,6 +13,7 @@ from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.pointwise import pointwise_kernel
 from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.separable import separable_kernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
@@ -57,6 +58,7 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
 
 TEMPLATES = (
     attention_kernel,
+    separable_kernel,
     grouped_kernel,
     contraction_kernel,
     rows_kernel,
