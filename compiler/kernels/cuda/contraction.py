@@ -85,6 +85,8 @@ class Source:
     """Where tiles of A and B come from: the template and what its kernels are given for that.
 
     `reads` index the task's buffers, `passed` names the parameters; `text` is the template's own.
+    With `resident`, the compiler is told how many blocks a processor must have, so that it does not
+    spill to make room for more.
     """
 
     headers: tuple[str, ...]
@@ -93,6 +95,11 @@ class Source:
     parameters: str
     passed: str = "a, b"
     text: str = ""
+    resident: int = 0
+
+    def bounds(self, threads: int) -> str:
+        """What the compiler is told of a kernel's blocks."""
+        return f"{threads}, {self.resident}" if self.resident else str(threads)
 
 
 def operands_source(problem: Problem, tile: Tile) -> Source:
@@ -180,11 +187,11 @@ class Emitter:
             problem.count * tile.shares,
         )
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
-        cluster = tile.in_cluster(self.target)
+        cluster, bounds = tile.in_cluster(self.target), source.bounds(tile.threads)
         if tile.launches(self.target) == 1:
             call = f"{source.function}({source.passed}, {self._store_object()});"
             parts = tile.shares if cluster else 1
-            kernel = self._kernel(f"{name}_0", tile.threads, source.parameters, call, parts)
+            kernel = self._kernel(f"{name}_0", bounds, source.parameters, call, parts)
             text = self._text(source.headers, tile, source.text + kernel)
             arguments = (*source.reads, *self.store.arguments)
             launch = Launch(f"{name}_0", arguments, grid, block, shared)
@@ -192,7 +199,7 @@ class Emitter:
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
         first = (
-            f'extern "C" __global__ void __launch_bounds__({tile.threads})'
+            f'extern "C" __global__ void __launch_bounds__({bounds})'
             f" {name}_0({source.parameters}, float* __restrict__ shares) {{\n"
             f"  {source.function}({source.passed}, KeepShare<Problem>{{shares}});\n}}\n"
         )
@@ -237,12 +244,14 @@ class Emitter:
         names = ", ".join(f"buffer{i}" for i in range(len(self.store.arguments)))
         return f"Store{{{names}}}"
 
-    def _kernel(self, name: str, threads: int, parameters: str, call: str, cluster: int = 1) -> str:
+    def _kernel(
+        self, name: str, bounds: int | str, parameters: str, call: str, cluster: int = 1
+    ) -> str:
         given = [parameters]
         given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
         together = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
         return (
-            f'extern "C" __global__ void{together} __launch_bounds__({threads})'
+            f'extern "C" __global__ void{together} __launch_bounds__({bounds})'
             f" {name}({', '.join(given)}) {{\n  {call}\n}}\n"
         )
 

@@ -172,4 +172,4 @@ def _source(found: Separable, choice: Choice) -> Source:
     text = constants(window, Work(choice.pixels, choice.tile.threads, 1), "Depthwise")
     sizes = (problem.left, window.image.read, window.weight.read)
     function = "contract_separable<Problem, Depthwise>"
-    return Source(HEADERS, function, sizes, parameters, "a, image, window", text)
+    return Source(HEADERS, function, sizes, parameters, "a, image, window", text, 1)
