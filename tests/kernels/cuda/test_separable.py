@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.errors import DeviceError
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.cuda.compile import compile_cubin, load_nvrtc
 from compiler.kernels.cuda.cubin import check_resources
@@ -26,7 +27,8 @@ from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.hip.target import parse_hip_target
-from tests.kernels.cuda.emulator import COMPILER, run
+from tests.kernels.cuda.emulator import COMPILER, Order, Program, run
+from tests.kernels.cuda.test_mutations import SEEDS, WAITS, inlined
 from tests.kernels.harness import numpy_dtype
 
 assert _lowerings
@@ -35,8 +37,6 @@ BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
 STORED = {"float32": 0.0, "float16": 1e-3, "bfloat16": 8e-3}
 """What rounding results to a stored type adds to the error."""
-
-SMALL = Tile(32, 32, 16, 16, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -198,3 +198,113 @@ def test_any_shape(shape: Shape, precision: str, dtype: str, relu: bool,
     assert found is not None
     choices = [c for c in candidates(found, parse_cuda_target(target)) if c.tile.threads <= 128]
     check(shape, choices[number % len(choices)], target, relu, dtype=dtype, blocks=blocks)
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("precision", "dtype", "weights"),
+    [("tf32", "float32", "float32"), ("fp16", "float16", "float16"),
+     ("bf16", "bfloat16", "bfloat16"), ("fp16", "float16", "float32")],
+)  # fmt: skip
+def test_precisions(precision: str, dtype: str, weights: str):
+    """Several steps of k, the last one not whole, in two shares that a cluster adds."""
+    shape = Shape(104, 40, (6, 6), (3, 3))
+    choice = Choice(Tile(32, 32, 16, 16, 2, 2), 2)
+    check(shape, choice, f"cuda:sm_90:{precision}", dtype=dtype, weights=weights)
+
+
+@emulated
+def test_every_run_gives_the_same_bits():
+    shape = Shape(40, 33, (5, 6), (3, 3))
+    group = separable(shape)
+    inputs = draw_inputs(group)
+    kernel = kernel_of(group, "cuda:sm_90:tf32", Choice(Tile(32, 32, 16, 16, 2, 2), 2))
+    program = Program(kernel)
+    first, *others = [program.run(kernel, group, inputs, order=Order(s))[0] for s in range(4)]
+    assert all(first.tobytes() == other.tobytes() for other in others)
+
+
+def mutants(text: str, functions: Sequence[str]) -> list[tuple[str, str]]:
+    """Each wait of some functions in turn, and the text without it."""
+    found: list[tuple[str, str]] = []
+    for name in functions:
+        start = text.index(f"void {name}(")
+        for match in WAITS.finditer(text, start, text.index("\n}\n", start)):
+            found.append((match[0], text[: match.start()] + ";" + text[match.end() :]))
+    return found
+
+
+@emulated
+@pytest.mark.parametrize(("shares", "functions", "waits"), [
+    (1, ["spread"], 1), (2, ["accumulate_separable", "contract_separable"], 3),
+])  # fmt: skip
+def test_every_wait_is_needed(shares: int, functions: list[str], waits: int):
+    shape = Shape(68, 20, (4, 5), (3, 3))
+    group = separable(shape)
+    inputs = draw_inputs(group)
+    expected = reference(shape, inputs)
+    kernel = kernel_of(group, "cuda:sm_90:tf32", Choice(Tile(32, 32, 16, 16, shares, 2), 1))
+    text = inlined(kernel.text)
+
+    def survives(mutant: str) -> bool:
+        changed = replace(kernel, text=mutant)
+        program = Program(changed)
+        try:
+            results = [program.run(changed, group, inputs, order=Order(s))[0] for s in SEEDS]
+        except DeviceError:
+            return False
+        limit = 5e-3 * numpy.linalg.norm(expected)
+        return all(numpy.linalg.norm(r - expected) < limit for r in results)
+
+    assert survives(text)
+    assert len(mutants(text, functions)) == waits
+    assert not [wait for wait, mutant in mutants(text, functions) if survives(mutant)]
+
+
+@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@pytest.mark.parametrize("target", ["cuda:sm_80:fp32", "cuda:sm_80:tf32", "cuda:sm_90:tf32",
+                                    "cuda:sm_90:fp16"])  # fmt: skip
+def test_nothing_spills(target: str):
+    """Of NASNet-mobile's and PNASNet's cells, whose strips, blocks and tiles differ."""
+    machine = parse_cuda_target(target)
+    dtype = "float16" if machine.precision == "fp16" else "float32"
+    for shape in (Shape(44, 44, (28, 28), (5, 5)), Shape(216, 216, (42, 42), (7, 7))):
+        kernel = kernel_of(separable(shape, dtype, weights=dtype), target)
+        code = compile_cubin(complete_text(kernel.text), machine)
+        (found,) = check_resources(code, kernel.launches, machine).values()
+        assert found.stack_bytes == 0
+
+
+def test_what_it_declines():
+    target, shape = parse_cuda_target("cuda"), CASES["nasnet"]
+    group = separable(shape)
+    convolutions = [op for op in group.operators if op.type == "Conv"]
+
+    def changed(**fields: object) -> Group:
+        return replace(group, **fields)
+
+    def with_first(**fields: object) -> Group:
+        first = replace(convolutions[0], **fields)
+        operators = tuple(first if op is convolutions[0] else op for op in group.operators)
+        return changed(operators=operators)
+
+    image, window = convolutions[0].inputs
+    biased = with_first(inputs=(image, window, 3))
+    grouped = with_first(attributes={**convolutions[0].attributes, "group": 22})
+    for other in (biased, grouped, changed(weights=(False,) * 5),
+                  changed(outputs=(*group.outputs, *convolutions[0].outputs))):  # fmt: skip
+        assert separable_kernel(other, target) is None
+    assert separable_kernel(group, parse_hip_target("hip:gfx90a:fp32")) is None
+
+
+def test_choices_keep_rows_whole_and_few_numbers():
+    found = read_separable(separable(Shape(8, 8, (6, 12), (7, 7), pads=(3, 3, 3, 3))))
+    assert found is not None
+    target = parse_cuda_target("cuda:sm_90:tf32")
+    pixels = {choice.pixels for choice in candidates(found, target)}
+    assert pixels == {1, 2, 4}
+    assert found.window.kept(4) <= KEPT
+    assert choose(found, target) in set(candidates(found, target))
+    odd = read_separable(separable(Shape(8, 8, (6, 7), (3, 3))))
+    assert odd is not None
+    assert {choice.pixels for choice in candidates(odd, target)} == {1}
