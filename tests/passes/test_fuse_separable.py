@@ -6,12 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
+import compiler
 from compiler.analysis.signature import signature
 from compiler.build import set_target
 from compiler.errors import PipelineError
+from compiler.frontend.export import export_model
+from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import GraphOp
-from compiler.pipeline import Runner, parse
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse
 from tests.graphs import GraphBuilder
+from tests.kernels.cuda.emulator import COMPILER
 from tests.strategies import Array, Model, dataflow_graphs
 from tests.support import nodes_of, run
 
@@ -32,10 +36,14 @@ class Cell:
         self.build = GraphBuilder()
         self.image = self.build.input("x", (1, CHANNELS, SIZE, SIZE))
 
+    def fresh(self) -> int:
+        """A seed of its own, as equal convolutions would become one."""
+        return 10 + len(self.build.weights)
+
     def depthwise(self, value: SSAValue, bias: bool = False, group: int = CHANNELS) -> SSAValue:
         """A window of 3 x 3."""
         members = CHANNELS // group
-        given = [value, self.build.weight(whole((CHANNELS, members, 3, 3), 1))]
+        given = [value, self.build.weight(whole((CHANNELS, members, 3, 3), self.fresh()))]
         given += [self.build.weight(whole((CHANNELS,), 2))] if bias else []
         attributes = {"group": group, "pads": [1] * 4}
         return self.build.op("Conv", *given, shape=(1, CHANNELS, SIZE, SIZE), **attributes)
@@ -178,3 +186,23 @@ def test_any_graph(model: Model, prologues: bool):
         model,
         f"fuse{{contraction-prologue={str(prologues).lower()}}},fuse-separable{{policy=always}}",
     )
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+def test_a_model_runs_on_the_emulator():
+    """A cell of two pairs, of which the second reads what the first one and a sum have made."""
+    cell, shape = Cell(), (1, CHANNELS, SIZE, SIZE)
+    before = cell.relu(cell.image)
+    square = cell.build.weight(whole((CHANNELS, CHANNELS, 1, 1), 6))
+    inner = cell.build.op("Conv", cell.depthwise(before), square, shape=shape)
+    inner = cell.relu(cell.build.op("Add", inner, cell.image))
+    model = cell.model(
+        cell.pointwise(cell.depthwise(inner)), cell.pointwise(cell.depthwise(before))
+    )
+    expected = interpret(model.module, model.weights, model.inputs)
+    pipeline = DEFAULT_PIPELINE.replace("fuse,\n", "fuse,fuse-separable,\n")
+    proto = export_model(model.module, model.weights)
+    module = compiler.compile(proto, target="emu", precision="fp32", pipeline=pipeline)
+    assert len(module.schedule.tasks) == 3
+    for name, array in module.run(model.inputs).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5)

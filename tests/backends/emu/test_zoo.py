@@ -17,6 +17,7 @@ from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target
 from compiler.passes import PASSES
+from compiler.pipeline import DEFAULT_PIPELINE
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 from tests.backends.emu import reduced
@@ -71,6 +72,25 @@ def check_group(group: Group) -> list[str]:
 def test_kernels(name: str):
     found = [message for group in groups_of(name) for message in check_group(group)]
     assert not found, "\n".join(found)
+
+
+SEPARABLE = DEFAULT_PIPELINE.replace("fuse,\n", "fuse,fuse-separable{policy=always},\n").replace(
+    "assign-layouts", "assign-layouts{policy=always}"
+)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+@pytest.mark.parametrize("name", ["nasnetmobile", "pnasnet5large"])
+def test_separable_convolutions(name: str, precision: str):
+    """Whole models whose separable convolutions are one kernel each, images in blocks."""
+    model = reduced.load(name)
+    inputs = zoo.random_inputs(model, seed=1)
+    expected = run_onnxruntime(model, inputs)
+    module = compiler.compile(model, target="emu", precision=precision, pipeline=SEPARABLE)
+    kernels = [spec.source for spec in module.kernels.values()]
+    assert sum("contract_separable" in source for source in kernels) > 30
+    results = module.run(inputs)
+    assert max(error(results[k], expected[k]) for k in expected) < 1e-2
 
 
 @pytest.mark.parametrize("name", zoo.names())
