@@ -49,7 +49,8 @@ def contraction_kernel(
     """The kernel of a group with a contraction; None when the generic schedule must take it.
 
     Without a tile the one that should be fastest is taken. Calls that write kernels of one group
-    may share `stores`.
+    may share `stores`. Sums are in float32, in an order that depends on the problem and the tile
+    only, shares of k too: the same bits every time.
     """
     found = _problem(group)
     if found is None:
