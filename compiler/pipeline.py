@@ -53,6 +53,7 @@ GRAPH_PASSES = (
     "merge-branches",
     "fuse-attention",
     "fuse",
+    "fuse-separable",
     "reduce-precision",
     "assign-layouts",
 )
