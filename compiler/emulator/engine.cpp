@@ -62,6 +62,8 @@ static std::string described(const Worker& worker, const Fiber& fiber, const voi
   const Run& run = *worker.run;
   char text[200];
   for (unsigned i = 0; run.guarded && i < run.launch.kernel->parameters; i++) {
+    if (run.launch.indirect && run.guarded->cells[i].pages.holds(address))
+      return std::string(verb) + " beside or over the pointer of parameter " + std::to_string(i);
     const GuardedCopy& copy = run.guarded->copies[run.guarded->owners[i]];
     if (!copy.pages.holds(address)) continue;
     const char *start = run.guarded->values[i], *end = start + run.launch.extents[i];

@@ -98,7 +98,11 @@ struct GuardedParameters {
       for (; i < next; i++) owners[order[i]] = copies.size() - 1;
     }
     for (unsigned i = 0; i < count; i++) values[i] = copies[owners[i]].copy + (values[i] - copies[owners[i]].original);
-    for (GuardedCopy& cell : cells) std::memcpy(cell.copy, &values[&cell - cells.data()], sizeof(char*)), places.push_back(cell.copy);
+    for (GuardedCopy& cell : cells) {
+      std::memcpy(cell.copy, &values[places.size()], sizeof(char*));
+      cell.pages.protect(true);
+      places.push_back(cell.copy);
+    }
     for (char*& value : indirect ? places : values) pointers.push_back(&value);
   }
   void copy_back() const {
@@ -114,7 +118,7 @@ struct GuardedParameters {
   // The first parameter around which something was written, or their number.
   unsigned overwritten() const {
     unsigned i = 0;
-    while (i < owners.size() && copies[owners[i]].intact() && (cells.empty() || cells[i].intact())) i++;
+    while (i < owners.size() && copies[owners[i]].intact()) i++;
     return i;
   }
 
