@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy
 
+from compiler.nvrtc import compile_text
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -157,8 +159,6 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
 
 def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:
     """The cubin of a case; raises KernelError with the compiler's log."""
-    from compiler.tuning.nvrtc import compile_text
-
     return compile_text(case["text"], case["arch"], headers)
 
 
