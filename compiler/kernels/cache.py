@@ -44,13 +44,19 @@ def default_directory() -> Path:
 
 
 @cache
-def generator_version() -> str:
-    """A hash of the source that decides kernels and of the versions of what generates code."""
-    digest = hashlib.sha256(emulator_version().encode())
-    package = Path(__file__).parents[1]
+def source_version() -> str:
+    """A hash of the source that decides kernels."""
+    digest, package = hashlib.sha256(), Path(__file__).parents[1]
     sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
     for path in sorted([*sources, *package.glob("analysis/*.py"), package / "schedule.py"]):
         digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def generator_version() -> str:
+    """A hash of the source that decides kernels and of the versions of what generates code."""
+    digest = hashlib.sha256(f"{emulator_version()} {source_version()}\n".encode())
     for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc"):
         digest.update(f"{package} {_version(package)}\n".encode())
     return digest.hexdigest()
