@@ -35,7 +35,7 @@ int FUNCTION(char* properties, int device) {
 OLD = ("-DCOUNT=2", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
 NEW = ("-DCOUNT=2", "-DFUNCTION=hipGetDevicePropertiesR0600", "-DPLACE=1160")
 NONE = ("-DCOUNT=0", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
-LIBRARY = b"\0libamdhip64.so.5\0..hipv4-amdgcn-amd-amdhsa--gfx90a..hipv4-amdgcn-amd-amdhsa--gfx942:"
+LIBRARY = b"\0libamdhip64.so.5\0..\0main hip:gfx90a,gfx942:fp32\0..."
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ compiles a stand-in for AMD's runtime"
 )
@@ -90,6 +90,7 @@ def test_a_library_says_what_it_needs():
     assert compiled_architectures(LIBRARY) == ("gfx90a", "gfx942")
     assert needed_runtime(LIBRARY) == "libamdhip64.so.5"
     assert needed_runtime(b"") is None
+    assert compiled_architectures(b"main emu:gfx90a:fp32\0") == ()
 
 
 def test_targets(monkeypatch: pytest.MonkeyPatch):
