@@ -31,7 +31,8 @@ END
 chmod +x "$place/lld"
 cat > "$place/hipcc" <<END
 #!/bin/sh
-PATH="\$PATH:$place" exec clang++-19 --hip-path=/usr --rocm-device-lib-path="$place" -mcode-object-version=5 "\$@"
+PATH="\$PATH:$place" exec clang++-19 --hip-path=/usr --rocm-device-lib-path="$place" -mcode-object-version=5 \\
+  -Wno-unused-command-line-argument "\$@"
 END
 chmod +x "$place/hipcc"
 echo "$place/hipcc"

@@ -16,8 +16,8 @@ from compiler.backends.hip.target import architectures
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
 
-CODE_OBJECT = re.compile(rb"hip[a-z0-9]*-amdgcn-amd-amdhsa--(gfx[0-9a-f]{3,5})")
-"""The name of a code object in a library."""
+BUILT_FOR = re.compile(rb" hip:(gfx[0-9a-fgx,]+):[a-z0-9]+\0")
+"""The target in a library's version; its code objects may be compressed."""
 
 RUNTIME = re.compile(rb"libamdhip64\.so(?:\.\d+)?")
 """The name of the runtime that a library needs."""
@@ -85,8 +85,9 @@ def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> 
 
 
 def compiled_architectures(library: bytes) -> tuple[str, ...]:
-    """The architectures of a library's code objects."""
-    return tuple(dict.fromkeys(name.decode() for name in CODE_OBJECT.findall(library)))
+    """The architectures that a library was built for."""
+    found = BUILT_FOR.search(library)
+    return tuple(found[1].decode().split(",")) if found else ()
 
 
 def needed_runtime(library: bytes) -> str | None:

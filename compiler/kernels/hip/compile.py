@@ -16,7 +16,9 @@ FLAGS = (
     *("-DFLOWLOOM_HIP", "-Wno-unused-command-line-argument"),
 )
 
-UNKNOWN = re.compile(r"invalid target ID|unsupported HIP gpu|cannot find ROCm device library")
+UNKNOWN = re.compile(
+    r"invalid target ID|unsupported HIP gpu|unknown target CPU|cannot find ROCm device library"
+)
 """What clang says of an architecture that is newer than itself or than its device library."""
 
 

@@ -2,10 +2,13 @@
 
 import json
 import platform
+import re
 import shutil
 import subprocess
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -13,10 +16,12 @@ import compiler
 from compiler.backends.base import backend
 from compiler.backends.hip.build import check_device, compiled_architectures, needed_runtime
 from compiler.backends.hip.driver import HipRuntime
+from compiler.backends.hip.interface import MODES
 from compiler.backends.hip.target import DEFAULT_ARCHITECTURE, architectures
-from compiler.build import full_target
+from compiler.build import Settings, build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
+from compiler.kernels import KernelCache
 from compiler.tools import cli
 from tests.backends.hip.projects import artifact_of, generated, model
 
@@ -35,7 +40,7 @@ int FUNCTION(char* properties, int device) {
 OLD = ("-DCOUNT=2", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
 NEW = ("-DCOUNT=2", "-DFUNCTION=hipGetDevicePropertiesR0600", "-DPLACE=1160")
 NONE = ("-DCOUNT=0", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
-LIBRARY = b"\0libamdhip64.so.5\0..hipv4-amdgcn-amd-amdhsa--gfx90a..hipv4-amdgcn-amd-amdhsa--gfx942:"
+LIBRARY = b"\0libamdhip64.so.5\0..\0main hip:gfx90a,gfx942:fp32\0..."
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ compiles a stand-in for AMD's runtime"
 )
@@ -90,6 +95,35 @@ def test_a_library_says_what_it_needs():
     assert compiled_architectures(LIBRARY) == ("gfx90a", "gfx942")
     assert needed_runtime(LIBRARY) == "libamdhip64.so.5"
     assert needed_runtime(b"") is None
+    assert compiled_architectures(b"main emu:gfx90a:fp32\0") == ()
+
+
+def test_modes_are_numbered_as_in_the_header():
+    header = resources.files("compiler.export") / "project" / "include" / "flowloom" / "model.h"
+    enumeration = re.search(r"typedef enum \{ (.*) \} flowloom_mode", header.read_text())
+    assert enumeration is not None
+    assert enumeration[1].split(", ") == [f"FLOWLOOM_{mode.upper()}" for mode in MODES]
+
+
+def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
+    """With another compiler, or for another architecture, they are built again."""
+    cache, built = KernelCache(tmp_path), list[str]()
+
+    def compile_object(text: str, symbols: list[str], target: object) -> bytes:
+        built.extend(symbols)
+        return b"object"
+
+    counts: list[int] = []
+    for target, mark in (("gfx90a", "a"), ("gfx90a", "a"), ("gfx90a", "b"), ("gfx942", "b")):
+        with (
+            patch("compiler.kernels.hip.kernel.compile_object", compile_object),
+            patch("compiler.kernels.build.hip_generator", lambda mark=mark: mark),
+            patch("compiler.build._with_library", lambda built, cache: built),  # pyright: ignore
+        ):
+            build(model("image"), None, Settings(f"hip:{target}:fp32", cache=cache, jobs=1))
+        counts.append(len(built))
+    assert counts == [counts[0], counts[0], 2 * counts[0], 3 * counts[0]]
+    assert counts[0] >= 3
 
 
 def test_targets(monkeypatch: pytest.MonkeyPatch):

@@ -43,7 +43,7 @@ def compiled(name: str, arch: str, place: Path, precision: str = "fp32") -> byte
     module.save(place)
     library = (place / "library.so").read_bytes()
     assert compiled_architectures(library) == tuple(arch.split(","))
-    kernels = kernels_of(library)
+    kernels = kernels_of(library)  # in code objects for these architectures and no others
     symbols = [launch.symbol for k in module.kernels.values() for launch in k.launches]
     assert set(kernels) == {f"{each} {s}" for each in arch.split(",") for s in symbols}
     for figures in kernels.values():
