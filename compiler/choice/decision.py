@@ -28,6 +28,7 @@ from compiler.choice.candidates import (
     put_costs,
     recipes,
     scheduled,
+    starts_early,
 )
 from compiler.choice.costs import (
     Costs,
@@ -118,10 +119,11 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
     _warn_of_estimates(request, costs)
     all_plans, searched = _competing(request, costs, measured=False)
-    found = {each.name: each for plan in all_plans for each in candidates(plan)}
+    pdl = starts_early(request.kernels)
+    modes = [each for plan in all_plans for each in candidates(plan)]
+    found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
-    chosen = replace(chosen, pdl=starts_early(request.kernels) and chosen.mode != "streams")
     record = _record(request, costs, chosen, estimates)
     return Decision(
         _recipe(chosen),
@@ -164,14 +166,6 @@ def _recipe(chosen: Candidate) -> Recipe:
     return Recipe(chosen.plan.pipeline, chosen.plan.placement)
 
 
-def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
-    """Whether any kernel can be launched before those it follows have ended.
-
-    The graph of such a module has been faster so, or as fast, wherever it was measured.
-    """
-    return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
-
-
 def baseline_of(pipeline: str | None) -> str:
     """The candidate that the choice is never slower than: the first schedule as one graph."""
     return "graph" + (ONE_STREAM if pipeline is None else "")
@@ -187,7 +181,7 @@ def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -
     def of(each: Candidate) -> float:
         schedule = each.plan.schedule
         works = costs.works(schedule, request.kernels)
-        return predict(schedule, works, each.mode, costs.device).makespan
+        return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
 
     return {name: of(each) for name, each in found.items()}
 

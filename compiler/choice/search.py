@@ -15,7 +15,7 @@ from compiler.analysis.placement import Groups, Policy, place
 from compiler.analysis.schedule_search import ScheduleSearch, Searched, search
 from compiler.analysis.simulator import Simulator
 from compiler.analysis.units import graphs_of, group_graph
-from compiler.choice.candidates import AUTO, ONE_STREAM, Recipe
+from compiler.choice.candidates import AUTO, ONE_STREAM, Recipe, starts_early
 from compiler.choice.costs import Costs
 from compiler.errors import PipelineError
 from compiler.pipeline import default_pipeline, parse
@@ -72,9 +72,10 @@ def search_module(
     names = [g.kernel.data for g in found.groups if g.kernel is not None]
     asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
     groups = Groups(found.dag, works_of(found.groups))
-    simulator = Simulator(asked, costs.device)
+    early = starts_early(kernels)
+    simulator = Simulator(asked, costs.device, early=early)
     best, judge = search(groups, simulator, how.steps, how.seed), ScheduleSearch(groups, simulator)
-    bound = lower_bound(asked, found.dag.edges, costs.device)
+    bound = lower_bound(asked, found.dag.edges, costs.device, early=early)
     outlines = {
         ONE_STREAM: judge.outline(place(groups, Policy("opara", 1)), names),
         AUTO: judge.outline(best.placement, names),

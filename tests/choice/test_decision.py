@@ -107,9 +107,14 @@ def test_how_buffers_are_bound_is_measured_and_kept(
 
 
 def test_early_launches_are_taken_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
-    assert not chosen(compiled(budget=0))["pdl"]
+    plain = chosen(compiled(budget=0))
     monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
-    assert chosen(compiled(budget=0))["pdl"]
+    early = chosen(compiled(budget=0))
+    assert not plain["pdl"]
+    assert early["pdl"]
+    for name in ("graph/1/none", "graph/auto", "subgraphs/1/none", "streams/1/none"):
+        faster = early["estimates"][name] < plain["estimates"][name]
+        assert faster == name.startswith("graph"), name
 
 
 def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
