@@ -74,7 +74,7 @@ def test_kernels(name: str):
     assert not found, "\n".join(found)
 
 
-SEPARABLE = DEFAULT_PIPELINE.replace("fuse,\n", "fuse,fuse-separable{policy=always},\n").replace(
+SEPARABLE = DEFAULT_PIPELINE.replace("fuse-separable", "fuse-separable{policy=always}").replace(
     "assign-layouts", "assign-layouts{policy=always}"
 )
 
