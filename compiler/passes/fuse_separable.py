@@ -18,7 +18,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.passes.group_maker import make_group
 
-POLICIES = ("cost", "always")
+POLICIES = ("never", "cost", "always")
 
 TARGETS = ("cuda", "emu")
 """Kinds of targets with such kernels, where their architecture is not AMD's."""
@@ -29,9 +29,9 @@ class FuseSeparable(ModulePass):
     """Join the kernel of a depthwise convolution, with the Relu before it, to the kernel of the
     pointwise convolution that alone uses its result.
 
-    Requires: `fuse` ran. Ensures, in a graph for a target with such kernels (cuda, emu): wherever
-    the policy says so, both convolutions are in one group, with all that the second one's had; a
-    group of a Relu that only they used is gone; each group's `kernel` is its signature.
+    Requires: `fuse` ran. Ensures, if asked, in a graph for a target with such kernels (cuda, emu):
+    wherever the policy says so, both convolutions are in one group, with all that the second one's
+    had; a group of a Relu that only they used is gone; each group's `kernel` is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%1, %window) ...
@@ -42,15 +42,17 @@ class FuseSeparable(ModulePass):
 
     name = "fuse-separable"
 
-    policy: str = "cost"
-    """`cost` joins where `compiler.analysis.separable` says it pays, `always` where it can."""
+    policy: str = "never"
+    """`never` joins any, as no GPU has measured it yet; `cost` does where
+    `compiler.analysis.separable` says that it pays, `always` wherever there is such a kernel."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Join the separable convolutions of every `dataflow.graph` of the module."""
         if self.policy not in POLICIES:
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
         for graph in graphs_of(op):
-            if target_kind(graph) in TARGETS and not _is_amd(graph):
+            able = target_kind(graph) in TARGETS and not _is_amd(graph)
+            if able and self.policy != "never":
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:

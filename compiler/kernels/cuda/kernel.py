@@ -106,8 +106,8 @@ TEMPLATES = (
 def generate(group: Group, target: CudaTarget) -> CudaKernel:
     """The CUDA text and the launches of a group.
 
-    No template adds in an order that time decides (there are no atomic sums), so that a kernel gives
-    the same bits every time.
+    No template adds in an order that time decides (there are no atomic sums), so that a kernel
+    gives the same bits every time.
     """
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())

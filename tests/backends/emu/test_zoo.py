@@ -114,7 +114,7 @@ def test_kernels(name: str, precision: str):
     assert not wrong, "\n".join(wrong)
 
 
-SEPARABLE = DEFAULT_PIPELINE.replace("fuse,\n", "fuse,fuse-separable{policy=always},\n").replace(
+SEPARABLE = DEFAULT_PIPELINE.replace("fuse-separable", "fuse-separable{policy=always}").replace(
     "assign-layouts", "assign-layouts{policy=always}"
 )
 
