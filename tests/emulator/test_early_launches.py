@@ -1,7 +1,8 @@
 """Kernels that may begin before those that they follow have ended, on the emulator."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import ctypes
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -17,7 +18,12 @@ TEXT = r"""
 #define KERNEL extern "C" __global__ void
 #define PLACE const int i = blockIdx.x * 64 + threadIdx.x
 KERNEL add_one(float* to, const float* from) { begin_launch(); PLACE; to[i] = from[i] + 1; }
-KERNEL read_early(float* to, const float* from) { PLACE; const float x = from[i]; begin_launch(); to[i] = x + 1; }
+KERNEL read_early(float* to, const float* from) {
+  PLACE;
+  const float x = from[i];
+  begin_launch();
+  to[i] = x + 1;
+}
 KERNEL copy_early(float* to, const float* from) {
   DYNAMIC_SHARED;
   PLACE;
@@ -27,7 +33,12 @@ KERNEL copy_early(float* to, const float* from) {
   copies_wait<0>();
   to[i] = shared[threadIdx.x] + 1;
 }
-KERNEL write_early(float* to, const float* from) { PLACE; to[i] = 1; begin_launch(); to[i] = from[i]; }
+KERNEL write_early(float* to, const float* from) {
+  PLACE;
+  to[i] = 1;
+  begin_launch();
+  to[i] = from[i];
+}
 KERNEL never_wait(float* to, const float* from) { PLACE; to[i] = from[i] + 1; }
 KERNEL prepare(float* to, const float* from) {
   __shared__ float turned[64];
@@ -56,12 +67,11 @@ SEEDS = range(20)
 
 
 @contextmanager
-def memory(count: int) -> Iterator[list[tuple[int, Floats]]]:
+def memory(count: int) -> Generator[list[tuple[int, Floats]]]:
     """Addresses of poisoned arrays of 128 floats on the device, and the arrays."""
-    import ctypes
-
     starts = [device().allocate(512) for _ in range(count)]
-    yield [(s, np.frombuffer((ctypes.c_float * 128).from_address(s), np.float32)) for s in starts]
+    pieces = [(ctypes.c_float * 128).from_address(start) for start in starts]
+    yield [(s, np.ctypeslib.as_array(piece)) for s, piece in zip(starts, pieces, strict=True)]
     for start in starts:
         device().free(start)
 
@@ -119,16 +129,13 @@ def test_a_load_before_the_wait_gives_wrong_results(name: str):
 ])  # fmt: skip
 def test_what_does_not_wait_is_an_error(name: str, message: str):
     with pytest.raises(DeviceError, match=f"kernel {name}.*{message}"):
-        for seed in SEEDS:
-            chain(["add_one", name, "add_one"], seed)
+        [chain(["add_one", name, "add_one"], seed) for seed in SEEDS]
 
 
 def test_launches_that_have_begun_are_dropped_after_an_error():
     for seed in SEEDS:
-        try:
-            chain(["never_wait", "add_one", "never_wait", "add_one", "add_one"], seed)
-        except DeviceError as error:
-            assert "never_wait" in str(error)
+        with suppress(DeviceError):
+            chain(["add_one", "never_wait", "add_one", "add_one", "add_one"], seed)
     np.testing.assert_array_equal(chain(["add_one"], 0), np.arange(128) + 1)
 
 
