@@ -203,6 +203,7 @@ def test_the_best_few_are_chosen_in_the_whole_model(
         return [Timing(time, time - 1, time + 1, 50) for time in times]
 
     monkeypatch.setattr(in_context, "_timed", timed)
+
     def nothing(*_: object) -> None:
         """The times are there already."""
 
