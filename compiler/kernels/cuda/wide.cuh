@@ -37,7 +37,6 @@ struct WideCopies {
 template <class P, bool ALIGNED>
 __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                 const typename P::Element* b, int first, int steps) {
-  using T = Tiles<P>;
   constexpr int A_SIZE = P::BM * 8, STAGE = A_SIZE + P::BN * 8, AHEAD = P::STAGES - 2;
   WideCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left(a, blockIdx.y * P::BM, first * P::BK);
   WideCopies<P, P::BN, P::N, P::B_ROW, ALIGNED> right(b, blockIdx.x * P::BN, first * P::BK);
