@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
+from compiler.analysis.devices import compiled_for
 from compiler.errors import KernelError
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -51,7 +52,7 @@ class CudaTarget:
     @property
     def compiler_arch(self) -> str:
         """What the compiler is told: sm_90 with its architecture-specific instructions."""
-        return "sm_90a" if self.arch == "sm_90" else self.arch
+        return compiled_for(self.arch)
 
     @property
     def shared_bytes(self) -> int:

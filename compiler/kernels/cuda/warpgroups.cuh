@@ -12,7 +12,7 @@ __device__ __forceinline__ uint64_t swizzled_tile(const void* tile) {
 template <int PRECISION>
 struct Kind {};
 
-// Begins c += a * b for 64 rows and 32, 64, 96 or 128 columns, with 8 (TF32) or 16 (FP16) products an
+// Begins c += a * b for 64 rows and 32, 64, 96 or 128 columns, with 8 (TF32) or 16 (FP16, BF16) products an
 // element. The result is there once it has been waited for.
 #define FLOWLOOM_PIECE(j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
 __device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint64_t b, Kind<TF32>) {
@@ -21,6 +21,10 @@ __device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint
 }
 __device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint64_t b, Kind<FP16>) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, 1, 1, 1, 0, 0;"
+               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3) : "l"(a), "l"(b));
+}
+__device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint64_t b, Kind<BF16>) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, 1, 1, 1, 0, 0;"
                : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3) : "l"(a), "l"(b));
 }
 
@@ -32,6 +36,10 @@ __device__ __forceinline__ void multiply_wide(float (&c)[8][4], uint64_t a, uint
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1, 0, 0;"
                : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7) : "l"(a), "l"(b));
 }
+__device__ __forceinline__ void multiply_wide(float (&c)[8][4], uint64_t a, uint64_t b, Kind<BF16>) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1, 0, 0;"
+               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7) : "l"(a), "l"(b));
+}
 
 __device__ __forceinline__ void multiply_wide(float (&c)[12][4], uint64_t a, uint64_t b, Kind<TF32>) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n96k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, 1, 1, 1;"
@@ -41,6 +49,10 @@ __device__ __forceinline__ void multiply_wide(float (&c)[12][4], uint64_t a, uin
   asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, 1, 1, 1, 0, 0;"
                : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11) : "l"(a), "l"(b));
 }
+__device__ __forceinline__ void multiply_wide(float (&c)[12][4], uint64_t a, uint64_t b, Kind<BF16>) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, 1, 1, 1, 0, 0;"
+               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11) : "l"(a), "l"(b));
+}
 
 __device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uint64_t b, Kind<TF32>) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1;"
@@ -48,6 +60,10 @@ __device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uin
 }
 __device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uint64_t b, Kind<FP16>) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, 0;"
+               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11), FLOWLOOM_PIECE(12), FLOWLOOM_PIECE(13), FLOWLOOM_PIECE(14), FLOWLOOM_PIECE(15) : "l"(a), "l"(b));
+}
+__device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uint64_t b, Kind<BF16>) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, 0;"
                : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11), FLOWLOOM_PIECE(12), FLOWLOOM_PIECE(13), FLOWLOOM_PIECE(14), FLOWLOOM_PIECE(15) : "l"(a), "l"(b));
 }
 #undef FLOWLOOM_PIECE

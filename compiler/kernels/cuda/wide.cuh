@@ -1,8 +1,8 @@
-// Matrix products by warpgroups: tensor cores read both operands from shared memory on their own.
+// Tiles by warpgroups: tensor cores read both operands from shared memory on their own.
 //
-// Rows of 128 bytes along k lie in shared memory as warpgroups.cuh says. A warp holds 16 rows and all
-// columns of its block's tile. A stage is filled again two steps after its use, so that one barrier a
-// step is enough.
+// Rows of 128 bytes along k lie in shared memory as warpgroups.cuh says; of an image each row is the
+// window of one output pixel. A warp holds 16 rows and all columns of its block's tile. A stage is
+// filled again two steps after its use, so that one barrier a step is enough.
 
 template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct WideCopies {
@@ -34,12 +34,67 @@ struct WideCopies {
   }
 };
 
+// What a thread copies of an image in channel blocks: chunks of its pixel's row.
+template <class P>
+struct WideImage : BlockCopies<P> {
+  using T = Tiles<P>;
+  using Image = BlockCopies<P>;
+  using Element = typename P::Element;
+  using Image::Image;
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    tile += this->column * T::CHUNKS;
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += Image::PASS) {
+      const Element* from = this->image;
+      const bool valid = find(i, from);
+      copy_chunk<(P::TAPS > 1)>(tile + (this->line + i ^ this->column % 8), valid ? from : this->image, valid);
+    }
+    advance();
+  }
+
+  // Whether the thread's chunk `i` lies in the image, and where.
+  __device__ __forceinline__ bool find(int i, const Element*& place) const {
+    const int chunk = this->next + this->line + i;
+    if constexpr (Image::ONE_TAP) {
+      place = this->from + (int64_t)i * P::PLANE * T::CHUNK;
+      return this->inside && (P::CHANNELS % P::BK == 0 || chunk < Image::BLOCKS);
+    } else {
+      int pixel;
+      const bool inside = this->taps.locate(chunk / Image::BLOCKS, pixel) && chunk < P::TAPS * Image::BLOCKS;
+      place = this->image + ((int64_t)(chunk % Image::BLOCKS) * P::PLANE + pixel) * T::CHUNK;
+      return inside;
+    }
+  }
+
+  __device__ __forceinline__ void advance() {
+    if (P::TAPS == 1 || !Image::ONE_TAP)
+      this->next += T::CHUNKS;
+    else if (++this->tap == P::TAPS)
+      this->tap = 0, this->next += T::CHUNKS;
+    if constexpr (P::TAPS == 1)
+      this->from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
+    else if constexpr (Image::ONE_TAP)
+      this->seek();
+  }
+};
+
+template <class P, bool ALIGNED, int FORM>
+struct WideRight {
+  using Type = WideCopies<P, P::BN, P::N, P::B_ROW, ALIGNED>;
+};
 template <class P, bool ALIGNED>
+struct WideRight<P, ALIGNED, BLOCKS> {
+  using Type = WideImage<P>;
+};
+
+// As `accumulate`.
+template <class P, bool ALIGNED, class Fetch>
 __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const typename P::Element* a,
-                                                const typename P::Element* b, int first, int steps) {
+                                                const typename P::Element* b, int first, int steps, const Fetch& fetch) {
   constexpr int A_SIZE = P::BM * 8, STAGE = A_SIZE + P::BN * 8, AHEAD = P::STAGES - 2;
   WideCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left(a, blockIdx.y * P::BM, first * P::BK);
-  WideCopies<P, P::BN, P::N, P::B_ROW, ALIGNED> right(b, blockIdx.x * P::BN, first * P::BK);
+  typename WideRight<P, ALIGNED, P::FORM>::Type right(b, blockIdx.x * P::BN, first * P::BK);
   int filled = 0, used = 0, rest = steps;
   auto fill = [&]() {
     int4* tile = tiles + filled * STAGE;
@@ -47,8 +102,14 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
     copies_commit();
     filled = filled == P::STAGES - 1 ? 0 : filled + 1;
   };
+  if constexpr (Early<P>::OPERAND != NEITHER) {
+    fill_early<P, AHEAD, STAGE, A_SIZE>(left, right, tiles, steps);
+    filled = AHEAD, rest -= AHEAD;
+  } else {
 #pragma unroll 1
-  for (int i = 0; i < AHEAD; i++) fill();
+    for (int i = 0; i < AHEAD; i++) fill();
+  }
+  fetch();
 #pragma unroll 1
   for (int step = 0; step < steps; step++) {
     copies_wait<AHEAD - 1>();
@@ -70,6 +131,19 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
   __syncthreads();
 }
 
+// Tensor cores cut off what TF32 does not hold; weights are rounded beforehand, an image is not. Its
+// loss on average, as of `round_tf32`, is made up for in the sums.
+template <class P>
+__device__ __forceinline__ void restore_mean(Sums<P>& c) {
+  if constexpr (P::FORM == BLOCKS && P::PRECISION == TF32) {
+    constexpr float LOSS = 1.4427f / 4096;
+#pragma unroll
+    for (int j = 0; j < Tiles<P>::NT; j++)
+#pragma unroll
+      for (int s = 0; s < 4; s++) c[0][j][s] *= P::A_ROUNDED ? 1 + LOSS : (1 + LOSS) * (1 + LOSS);
+  }
+}
+
 template <class P, int PARTS, class Store>
 __device__ __forceinline__ void store_wide(const float* tile, const Store& store) {
   using T = Tiles<P>;
@@ -83,19 +157,26 @@ __device__ __forceinline__ void store_wide(const float* tile, const Store& store
 // As `contract`.
 template <class P, class Store>
 __device__ __forceinline__ void contract_wide(const typename P::Element* a, const typename P::Element* b, const Store& store) {
-  static_assert(P::FORM == ROWS && P::OUT_BLOCK == 0);
   float* const shared = swizzled_shared();
   constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
   constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
+  static_assert(P::FORM == ROWS && P::OUT_BLOCK == 0 || P::FORM == BLOCKS && (P::SPLITS - 1) * SHARE < STEPS);
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
+  auto fetch = [&]() {
+    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
+  };
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    accumulate_wide<P, true>(c, (int4*)shared, a, b, first, steps);
+    accumulate_wide<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
-    accumulate_wide<P, false>(c, (int4*)shared, a, b, first, steps);
+    accumulate_wide<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+  restore_mean<P>(c);
   spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();
-  store_wide<P, PARTS>(shared, store);
+  if constexpr (P::OUT_BLOCK > 0)
+    BlockStore<P, PARTS>(shared).finish(store);
+  else
+    store_wide<P, PARTS>(shared, store);
   if (PARTS > 1) cluster_leave();
 }

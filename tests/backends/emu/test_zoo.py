@@ -115,6 +115,25 @@ def test_kernels(name: str, precision: str):
     assert not wrong, "\n".join(wrong)
 
 
+SEPARABLE = DEFAULT_PIPELINE.replace("fuse-separable", "fuse-separable{policy=always}").replace(
+    "assign-layouts", "assign-layouts{policy=always}"
+)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+@pytest.mark.parametrize("name", ["nasnetmobile", "pnasnet5large"])
+def test_separable_convolutions(name: str, precision: str):
+    """Whole models whose separable convolutions are one kernel each, images in blocks."""
+    model = reduced.load(name)
+    inputs = zoo.random_inputs(model, seed=1)
+    expected = run_onnxruntime(model, inputs)
+    module = compiler.compile(model, target="emu", precision=precision, pipeline=SEPARABLE)
+    kernels = [spec.source for spec in module.kernels.values()]
+    assert sum("contract_separable" in source for source in kernels) > 30
+    results = module.run(inputs)
+    assert max(error(results[k], expected[k]) for k in expected) < 1e-2
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", zoo.names())
 def test_models(name: str, precision: str):

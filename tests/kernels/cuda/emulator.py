@@ -58,6 +58,19 @@ def run(
     return Program(kernel).run(kernel, group, inputs, offset, order)
 
 
+def run_twice(
+    kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0
+) -> list[Array]:
+    """As `run`, in two random orders with warps of two sizes, which must give the same bits."""
+    program = Program(kernel)
+    first, second = (
+        program.run(kernel, group, inputs, offset, order) for order in (Order(0), Order(5, 64))
+    )
+    for one, other in zip(first, second, strict=True):
+        assert one.tobytes() == other.tobytes(), "the order of warps decides the result"
+    return first
+
+
 class Program:
     """Kernels on the emulated device, compiled first where there is no code of them yet.
 

@@ -1,7 +1,7 @@
 """Kernels of every template that waits for something, small enough to run without each wait."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 
@@ -68,11 +68,11 @@ def window() -> Case:
     return Case(group, inputs, kernel, exact("Conv", inputs, attributes))
 
 
-def blocks() -> Case:
+def blocks(tile: Tile = SMALL) -> Case:
     """A convolution with one step of k in channel blocks, which adds a residual and a bias."""
     group = blocked.group_of("Conv", (1, 8, 5, 7), (24, 8, 1, 1), (1, 24, 5, 7), {}, (4, 4))
     inputs = [draw(*read.shape, seed=i) for i, read in enumerate(group.reads)]
-    kernel = contraction_kernel(group, parse_cuda_target("cuda"), SMALL)
+    kernel = contraction_kernel(group, parse_cuda_target("cuda"), tile)
     assert kernel is not None
     assert kernel.text.count("copy_block(") == 2
     expected = numpy.maximum(exact("Conv", inputs[:3], {}) + inputs[3], 0)
@@ -117,12 +117,14 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: product(SMALL),
         lambda: product(Tile(32, 32, 16, 16, 4)),
         lambda: product(SMALL, target="cuda:sm_90:fp32", weight=False),
+        lambda: product(replace(SMALL, early=True)),
         window,
         blocks,
     ),
     "wide tiles": (
         lambda: product(WIDE, 70, 280),
         lambda: product(Tile(64, 32, 16, 32, 2, 4, wide=True), 70, 330),
+        lambda: blocks(WIDE),
     ),
     "few rows": (lambda: product(None, 3),),
     "attention": (attention,),

@@ -42,7 +42,6 @@ REDUNDANT = {
         "accumulate: __syncthreads();": "warps may still load what they then do not use, where"
         " others store the tile"
     },
-    "wide tiles": {"accumulate_wide: copies_wait<0>();": "the groups left have no copies"},
     "softmax": {
         "Softmax_test_0: __syncthreads(); 2": "TVM's: a thread reads what it wrote itself",
         "Softmax_test_0: __syncthreads(); 5": "likewise",

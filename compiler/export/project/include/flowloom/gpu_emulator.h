@@ -42,6 +42,7 @@ inline gpuError_t gpuMemGetInfo(size_t* free, size_t* total) {
 
 inline gpuError_t gpuMalloc(void** memory, size_t bytes) { return emulator_allocate(memory, bytes); }
 inline gpuError_t gpuFree(void* memory) { return emulator_free(memory); }
+inline bool gpuIsReachable(const void* memory) { return emulator_holds(memory) != 0; }
 inline gpuError_t gpuMemcpyAsync(void* to, const void* from, size_t bytes, gpuStream_t stream) {
   return emulator_memory_copy(to, from, bytes, stream);
 }
@@ -72,6 +73,7 @@ inline emulator_call gpuEmulatorCall(const gpuKernelNodeParams& kernel) {
           kernel.sharedMemBytes, kernel.kernelParams, nullptr, 0};
 }
 inline gpuError_t gpuFuncAllowShared(void*, size_t) { return gpuSuccess; }
+inline gpuError_t gpuFuncExists(void*) { return gpuSuccess; }
 inline bool gpuFuncWaits(void*) { return true; }
 inline gpuError_t gpuLaunchKernel(void* function, dim3 grid, dim3 block, void** arguments, size_t bytes,
                                   gpuStream_t stream) {
