@@ -14,20 +14,15 @@ With `--tiles` the most promising other tiles are timed too, to judge the choice
 import argparse
 import json
 import math
-import os
 import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from benchmarks.gpu_kernel import Chain, carried, compile_kernels, graph_us, load, save
 
-LAUNCHES, REPLAYS = 20, 15
 BOUND = {"fp32": 2e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
 MODELS = ("resnet50", "inception_v3", "bert128", "vit_base", "unet", "googlenet", "resnext50")
 
@@ -38,13 +33,12 @@ def prepare(folder: Path, models: list[str], precision: str, tiles: int) -> None
     from tests.kernels.gpu_kernels_prepare import groups_of, in_blocks
 
     target = parse_cuda_target(f"cuda:sm_90:{precision}")
-    folder.mkdir(parents=True, exist_ok=True)
     cases: dict[str, dict[str, Any]] = {}
     for model in models:
         for group in map(in_blocks, groups_of(model)):
             for case in describe(group, target, tiles):
                 cases.setdefault(case["key"], case | {"model": model})
-    (folder / "cases.json").write_text(json.dumps(list(cases.values())))
+    save(folder, list(cases.values()))
     print(f"{len(cases)} kernels in {folder}")
 
 
@@ -66,26 +60,12 @@ def describe(group: Any, target: Any, count: int) -> list[dict[str, Any]]:
         kernel = contraction_kernel(group, target, None if tile == chosen else tile)
         if kernel is not None:
             key = f"{library} {tile if tile != chosen else 'chosen'}"
-            found.append(kernel_case(group, kernel, target) | {"key": key, "tile": repr(tile),
-                         "chosen": tile == chosen, "library": library,
+            reads = [f"x{i}" for i in range(group.inputs)]
+            writes = [f"y{i}" for i in range(len(group.outputs))]
+            found.append(carried(kernel, group, target, reads, writes) | {"key": key,
+                         "tile": repr(tile), "chosen": tile == chosen, "library": library,
                          "precision": target.precision})  # fmt: skip
     return found
-
-
-def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
-    """What launches a kernel: its text, launches and buffers."""
-    from compiler.kernels.cuda.source import complete_text
-
-    reads = [{"dtype": t.dtype, "shape": t.shape, "block": t.block} for t in group.reads]
-    return {
-        "text": complete_text(kernel.text),
-        "arch": target.compiler_arch,
-        "launches": [[x.symbol, x.args, x.grid, x.block, x.shared_bytes] for x in kernel.launches],
-        "reads": reads,
-        "packings": kernel.packings,
-        "scratch": kernel.scratch,
-        "block": group.writes[0].block,
-    }
 
 
 def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
@@ -118,60 +98,6 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
         else:
             return None
     return call
-
-
-def compile_text(case: dict[str, Any]) -> bytes:
-    """The cubin of a case; raises RuntimeError with the compiler's log."""
-    from cuda.bindings import nvrtc
-
-    options = [f"--gpu-architecture={case['arch']}".encode(), b"--std=c++17", b"--disable-warnings"]
-    program = nvrtc.nvrtcCreateProgram(case["text"].encode(), b"kernel.cu", 0, [], [])[1]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    if int(status):
-        log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
-        nvrtc.nvrtcGetProgramLog(program, log)
-        raise RuntimeError(log.decode(errors="replace"))
-    cubin = bytearray(nvrtc.nvrtcGetCUBINSize(program)[1])
-    nvrtc.nvrtcGetCUBIN(program, cubin)
-    return bytes(cubin)
-
-
-def called(answer: tuple[Any, ...]) -> Any:
-    """The value of a driver call; raises RuntimeError for an error."""
-    status, *values = answer
-    if int(status) != 0:
-        raise RuntimeError(status.name)
-    return values[0] if values else None
-
-
-def graph_us(torch: Any, run: Callable[[], Any]) -> float:
-    """Median microseconds of one call within a graph of many."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(LAUNCHES):
-                run()
-        times = []
-        for _ in range(REPLAYS):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record(stream)
-            graph.replay()
-            end.record(stream)
-            end.synchronize()
-            times.append(begin.elapsed_time(end) * 1e3 / LAUNCHES)
-    return median(times)
-
-
-def laid_out(tensor: Any, block: int) -> Any:
-    """A tensor as it lies in memory."""
-    if not block:
-        return tensor.contiguous()
-    split = tensor.unflatten(1, (tensor.shape[1] // block, block))
-    return split.movedim(2, -1).contiguous()
 
 
 def exact(torch: Any, call: dict[str, Any], inputs: list[Any]) -> Any:
@@ -240,9 +166,8 @@ def measure(folder: Path, out: Path) -> int:
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    cases = json.loads((folder / "cases.json").read_text())
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        cubins = list(pool.map(compile_text, cases, chunksize=4))
+    headers, cases = load(folder)
+    cubins = compile_kernels(cases, headers)
     rows: list[dict[str, Any]] = []
     known: dict[str, float] = {}
     for case, cubin in zip(cases, cubins, strict=True):
@@ -256,53 +181,20 @@ def measure_one(
     torch: Any, case: dict[str, Any], cubin: bytes, known: dict[str, float]
 ) -> dict[str, Any]:
     """One row: the error, our time, the library's."""
-    from cuda.bindings import driver
-
-    from compiler.analysis.packing import apply_packing
-
     torch.manual_seed(0)
     inputs = [torch.randn(r["shape"], device="cuda") for r in case["reads"]]
-    buffers = []
-    for x, read, packing in zip(inputs, case["reads"], case["packings"], strict=True):
-        packed = torch.from_numpy(apply_packing(x.cpu().numpy(), packing)) if packing else x
-        buffers.append(packed.cuda() if packing else laid_out(x, read["block"]))
-    expected = exact(torch, case["library"], inputs)
-    result = torch.full_like(laid_out(expected, case["block"]), math.nan, dtype=torch.float32)
-    buffers += [
-        result,
-        *[torch.empty(n, dtype=torch.uint8, device="cuda") for n in case["scratch"]],
-    ]
-    calls = bind(driver, called(driver.cuModuleLoadData(cubin)), case["launches"], buffers)
-
-    def run() -> None:
-        stream = torch.cuda.current_stream().cuda_stream
-        for function, grid, block, shared, _, pointers in calls:
-            called(driver.cuLaunchKernel(function, *grid, *block, shared, stream,
-                                         pointers.ctypes.data, 0))  # fmt: skip
-
-    run()
+    names = {read["name"]: x for read, x in zip(case["reads"], inputs, strict=True)}
+    chain = Chain.load(torch, [case], [cubin], names)
+    chain()
     torch.cuda.synchronize()
-    wanted = laid_out(expected, case["block"])
+    expected = exact(torch, case["library"], inputs)
     row = {k: case[k] for k in ("model", "tile", "chosen", "library", "precision")}
-    row["error"] = float((result.double() - wanted).norm() / wanted.norm())
-    row["us"] = graph_us(torch, run)
+    row["error"] = float((chain.result("y0").double() - expected).norm() / expected.norm())
+    row["us"] = graph_us(torch, chain)
     call = json.dumps(case["library"])
     if call not in known:
         known[call] = library_us(torch, case["library"], inputs)
     return row | {"library_us": known[call]}
-
-
-def bind(driver: Any, module: Any, launches: list[Any], buffers: list[Any]) -> list[Any]:
-    """Functions with the addresses of their arguments."""
-    calls = []
-    for symbol, arguments, grid, block, shared in launches:
-        function = called(driver.cuModuleGetFunction(module, symbol.encode()))
-        limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        called(driver.cuFuncSetAttribute(function, limit, shared))
-        values = numpy.array([buffers[i].data_ptr() for i in arguments], numpy.uint64)
-        pointers = values.ctypes.data + 8 * numpy.arange(len(values), dtype=numpy.uint64)
-        calls.append((function, grid, block, shared, values, pointers.astype(numpy.uint64)))
-    return calls
 
 
 def geometric_mean(values: list[float]) -> float:
