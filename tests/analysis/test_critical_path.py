@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 
-from benchmarks.calibration.data import read
+from benchmarks.calibration.data import Measured, read
 from benchmarks.critical_path import steps_of, waits, widest
 from compiler.analysis.critical_path import floor_time, longest_path, path_steps, table
 from compiler.analysis.devices import H200
@@ -67,7 +67,7 @@ def test_tasks_wait_for_tokens_and_for_their_stream():
 
 
 @pytest.mark.parametrize("model", read()[1][1:], ids=lambda m: m.name)
-def test_recorded_models(model):
+def test_recorded_models(model: Measured):
     """Paths of an H200's profile: shorter than all tasks, and above the floors of most kernels."""
     steps = steps_of(model, H200)
     time = sum(step.count * step.time for step in steps)

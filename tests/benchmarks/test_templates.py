@@ -2,6 +2,7 @@
 each reads what was given or written before."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_cases_are_carried(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     templates.prepare(tmp_path, list(templates.KINDS))
     assert "6 cases" in capsys.readouterr().out
     headers, cases = load(tmp_path)
-    kernels = []
+    kernels: list[dict[str, Any]] = []
     for case in cases:
         assert FUNCTIONS[case["kind"]] in case["ours"][0]["text"]
         for way in ("ours", "apart"):

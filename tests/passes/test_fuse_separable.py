@@ -43,8 +43,8 @@ class Cell:
         members = CHANNELS // group
         given = [value, self.build.weight(whole((CHANNELS, members, 3, 3), self.fresh()))]
         given += [self.build.weight(whole((CHANNELS,), 2))] if bias else []
-        attributes = {"group": group, "pads": [1] * 4}
-        return self.build.op("Conv", *given, shape=(1, CHANNELS, SIZE, SIZE), **attributes)
+        shape = (1, CHANNELS, SIZE, SIZE)
+        return self.build.op("Conv", *given, shape=shape, group=group, pads=[1] * 4)
 
     def pointwise(self, value: SSAValue, size: int = 1, stride: int = 1) -> SSAValue:
         """A window of 1 x 1, or another."""
