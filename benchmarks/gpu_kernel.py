@@ -5,17 +5,18 @@ To launch them needs PyTorch, NVRTC and a CUDA device, but neither TVM nor ONNX.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy
 
+from benchmarks.kernels import called, compile_case, laid_out
 from compiler.analysis.packing import apply_packing
-
-LAUNCHES, REPLAYS = 20, 15
 
 
 def carried(
@@ -54,57 +55,9 @@ def load(folder: Path) -> tuple[dict[str, str], list[Any]]:
 
 
 def compile_kernels(kernels: Sequence[dict[str, Any]], headers: dict[str, str]) -> list[bytes]:
-    """A cubin for each carried kernel; raises RuntimeError with the compiler's log."""
-    from compiler.tuning.nvrtc import compile_all
-
-    arches = {kernel["arch"] for kernel in kernels} or {""}
-    if len(arches) > 1:
-        raise RuntimeError(f"the kernels are for several architectures: {sorted(arches)}")
-    cubins: list[bytes] = [b""] * len(kernels)
-    texts = [kernel["text"] for kernel in kernels]
-    for number, found in compile_all(texts, arches.pop(), headers):
-        if isinstance(found, str):
-            raise RuntimeError(found)
-        cubins[number] = found
-    return cubins
-
-
-def called(answer: tuple[Any, ...]) -> Any:
-    """The value of a driver call; raises RuntimeError for an error."""
-    status, *values = answer
-    if int(status) != 0:
-        raise RuntimeError(status.name)
-    return values[0] if values else None
-
-
-def graph_us(torch: Any, run: Callable[[], Any]) -> float:
-    """Median microseconds of one call within a graph of many."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(LAUNCHES):
-                run()
-        times = []
-        for _ in range(REPLAYS):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record(stream)
-            graph.replay()
-            end.record(stream)
-            end.synchronize()
-            times.append(begin.elapsed_time(end) * 1e3 / LAUNCHES)
-    return median(times)
-
-
-def laid_out(tensor: Any, block: int) -> Any:
-    """A tensor as it lies in memory."""
-    if not block:
-        return tensor.contiguous()
-    split = tensor.unflatten(1, (tensor.shape[1] // block, block))
-    return split.movedim(2, -1).contiguous()
+    """A cubin for each carried kernel; raises KernelError with the compiler's log."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(partial(compile_case, headers=headers), kernels, chunksize=4))
 
 
 def logical(tensor: Any, info: Mapping[str, Any]) -> Any:

@@ -21,8 +21,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.gpu_kernel import Chain, carried, compile_kernels, graph_us, load, save
-from benchmarks.kernels import geometric_mean, to_format
+from benchmarks.gpu_kernel import Chain, carried, compile_kernels, load, save
+from benchmarks.kernels import geometric_mean, graph_us, to_format
 
 BOUND = 3e-3
 """Largest relative error in the Euclidean norm."""

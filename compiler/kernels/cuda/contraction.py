@@ -14,6 +14,7 @@ from compiler.kernels.cuda.tiles import (
     Tile,
     ceil_div,
     check_tile,
+    early_operand,
     shared_bytes,
     shared_room,
 )
@@ -33,10 +34,19 @@ TILE_HEADERS = ("operands", "contraction")
 WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
 """Headers of tiles that AMD's matrix cores multiply."""
 
-WIDE_HEADERS = (*TILE_HEADERS, "wide")
+WIDE_HEADERS = ("warpgroups", *TILE_HEADERS, "wide")
+"""Headers of tiles that warpgroups multiply."""
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
+
+_EARLY = """template <>
+struct Early<Problem> {{
+  static constexpr int OPERAND = {};
+  static __device__ __forceinline__ void begin() {{ begin_launch(); }}
+}};
+"""
+"""What makes a kernel copy its weights before it waits."""
 
 
 Stores = dict[int, StoreFunction | None]
@@ -264,6 +274,7 @@ class Emitter:
             self._constants(tile),
             self._store_struct(),
         ]
+        parts += [_EARLY.format(early_operand(self.problem))] if tile.early else []
         return "\n".join([*parts, kernels])
 
     def _aligned_reads(self) -> tuple[int, ...]:
