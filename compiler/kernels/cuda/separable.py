@@ -136,7 +136,7 @@ def candidates(found: Separable, target: CudaTarget) -> Iterator[Choice]:
     for tile in tiles(found.problem, target):
         tile = replace(tile, stages=STAGES)
         fits = shared_bytes(found.problem, tile, target) <= shared_room(found.problem, target)
-        if tile.launches(target) == 1 and fits:
+        if tile.launches(target) == 1 and fits and not tile.wide and not tile.early:
             yield from (Choice(tile, pixels) for pixels in strips)
 
 
