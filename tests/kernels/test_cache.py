@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy
+import onnx
 import pytest
+from onnx import helper, parser
 
 from compiler.errors import KernelError
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
@@ -128,6 +130,23 @@ def test_a_directory_that_takes_no_entry_is_an_error_and_nothing_is_left(
         KernelCache(tmp_path).store(group_of(), "cpu:a", SPEC)
     monkeypatch.undo()
     assert list(tmp_path.glob("*/*")) == []
+
+
+def test_a_cache_that_cannot_be_made_is_one_line_on_the_command_line(tmp_path: Path):
+    model = helper.make_model(parser.parse_graph("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
+    onnx.save(model, tmp_path / "model.onnx")
+    command = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", "built"]
+    (tmp_path / "file").write_text("no directory")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
+        "FLOWLOOM_CACHE": str(tmp_path / "file" / "cache"),
+    }
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 1
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("flowloom: KernelError: cannot ")
+    assert "set FLOWLOOM_CACHE" in line
 
 
 def test_a_directory_that_cannot_be_read_is_an_error(
