@@ -11,7 +11,10 @@ from compiler.analysis.cost import Work, work_of
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.emulated import EmulatedTarget
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.hip.toolchain import hip_generator
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
 from compiler.schedule import KernelSpec
@@ -30,17 +33,18 @@ def build_kernels(
     """
     machine = parse_target(target)
     groups = distinct_groups(module)
-    if isinstance(machine, CudaTarget):
+    if isinstance(machine, CudaTarget | EmulatedTarget):
         groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
+    key = f"{machine} {hip_generator()}" if isinstance(machine, HipTarget) else str(machine)
     if cache is not None:
-        found = {name: cache.load(group, str(machine)) for name, group in groups.items()}
+        found = {name: cache.load(group, key) for name, group in groups.items()}
         specs = {name: spec for name, spec in found.items() if spec is not None}
     missing = [group for name, group in groups.items() if name not in specs]
     for group, spec in build_groups(missing, machine, jobs or os.cpu_count() or 1):
         specs[group.name] = spec
         if cache is not None:
-            cache.store(group, str(machine), spec)
+            cache.store(group, key, spec)
     if cache is not None and missing:
         cache.trim()
     work = counted_work(module)

@@ -239,6 +239,7 @@ class CudaDriver:
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
+        indirect: bool = False,
     ) -> CudaCall:
         """Prepare a launch whose parameters are device addresses."""
         return CudaCall(function, grid, block, shared_bytes, arguments)

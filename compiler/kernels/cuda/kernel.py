@@ -15,6 +15,7 @@ from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.pointwise import pointwise_kernel
 from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.separable import separable_kernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
@@ -93,6 +94,7 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
 
 TEMPLATES = (
     attention_kernel,
+    separable_kernel,
     grouped_kernel,
     contraction_kernel,
     rows_kernel,
@@ -102,7 +104,11 @@ TEMPLATES = (
 
 
 def generate(group: Group, target: CudaTarget) -> CudaKernel:
-    """The CUDA text and the launches of a group."""
+    """The CUDA text and the launches of a group.
+
+    No template adds in an order that time decides (there are no atomic sums), so that a kernel
+    gives the same bits every time.
+    """
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
     for template in TEMPLATES:

@@ -169,7 +169,7 @@ def test_memory_that_runs_out_is_told_with_the_amount(fake: Callable[..., Any]):
 def test_targets_name_architectures():
     assert build.architecture("cuda:sm_100") == "sm_100"
     assert build.architecture("cuda:sm_80:fp16") == "sm_80"
-    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90"}
+    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
     with pytest.raises(DeviceError, match="no CUDA architecture"):
         build.architecture("cuda:fast")
 
