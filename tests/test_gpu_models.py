@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from compiler.backends.emu.target import device
-from compiler.build import set_target
 from compiler.errors import DeviceError
 from compiler.kernels import KernelCache
 from tests import gpu_check, gpu_models, prepared
@@ -42,15 +40,9 @@ def network() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module", params=["tf32", "fp16"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """The network, whose passes act as for CUDA, with kernels for the emulator."""
-
-    def set_cuda(module: ModuleOp, target: str) -> None:
-        set_target(module, target.replace("emu", "cuda"))
-
+    """The network, prepared for the emulator."""
     cache = KernelCache(tmp_path_factory.mktemp("kernels"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "set_target", set_cuda)
-        return prepared.prepare(network(), f"emu:sm_90:{request.param}", cache, 1)
+    return prepared.prepare(network(), f"emu:sm_90:{request.param}", cache, 1)
 
 
 def test_passes_act_by_target(model: Prepared):
