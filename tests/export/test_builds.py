@@ -110,6 +110,7 @@ def test_instructions_of_one_architecture_are_said(tmp_path: Path, monkeypatch: 
     said = refusal(tmp_path / "project", "80;90a")
     assert "instructions that only sm_90a has, not 80 (the first is MatMul_" in said
     assert "not 100" in refusal(tmp_path / "project", "90a;100")
+    assert "run on sm_90a alone" in (tmp_path / "project" / "README.md").read_text()
     monkeypatch.setattr(cuda, "device", lambda: SimpleNamespace(device=BLACKWELL))
     with pytest.raises(DeviceError, match=r"for sm_90a, a B200 is sm_100: .*--arch sm_100"):
         compiler.load(tmp_path / "project-artifact")
@@ -119,6 +120,7 @@ def test_instructions_of_one_architecture_are_said(tmp_path: Path, monkeypatch: 
 def test_older_architectures_are_refused(tmp_path: Path):
     export(product(8, 32, 8), tmp_path / "project", "cuda:sm_90:tf32")
     assert 'ARCHITECTURES "90"' in (tmp_path / "project" / "model.cmake").read_text()
+    assert "run on sm_90 and newer" in (tmp_path / "project" / "README.md").read_text()
     said = refusal(tmp_path / "project", "80-real")
     assert "generated for sm_90, and sm_80 is older: compile the model with --arch sm_80" in said
 
