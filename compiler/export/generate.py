@@ -223,7 +223,7 @@ def _architectures(artifact: Artifact) -> dict[str, str]:
         "CUDA_OLDEST": oldest,
         "CUDA_ONLY": alone,
         "CUDA_ONLY_KERNEL": kernel,
-        "HIP_ARCHITECTURES": named if amd else "gfx90a;gfx1030",
+        "HIP_ARCHITECTURES": named.replace(",", ";") if amd else "gfx90a;gfx1030",
         "EMU_ARCHITECTURES": "",
     }
 
