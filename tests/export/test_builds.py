@@ -149,4 +149,5 @@ def refusal(project: Path, architectures: str) -> str:
 
 def test_headers_with_instructions_of_one_architecture_are_known():
     users = {n for n, text in kernel_headers().items() if "multiply_wide(" in text}
-    assert users - {"instructions.cuh"} == set(SPECIFIC_HEADERS)
+    assert users
+    assert users <= set(SPECIFIC_HEADERS)
