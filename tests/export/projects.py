@@ -75,7 +75,7 @@ vision (float[1,8,16,16] x) => (float[1,32,4,4] image, float[1,16,32] tokens)
     tokens = Add (down, second)
 }
 """
-VISION_WEIGHTS = {
+VISION_WEIGHTS: dict[str, tuple[int, ...]] = {
     "stem": (32, 8, 4, 4),
     "filter": (32, 32, 3, 3),
     "scale": (32,),

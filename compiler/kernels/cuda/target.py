@@ -25,7 +25,6 @@ class CudaTarget:
 
     arch: str = DEFAULT_ARCH
     precision: str = DEFAULT_PRECISION
-    emulated: bool = False
 
     def __str__(self) -> str:
         return f"cuda:{self.arch}:{self.precision}"
@@ -47,8 +46,8 @@ class CudaTarget:
 
     @property
     def has_warpgroups(self) -> bool:
-        """Whether four warps multiply together (wgmma); the emulator does not know how."""
-        return self.arch == "sm_90" and not self.emulated
+        """Whether four warps multiply together (wgmma)."""
+        return self.arch == "sm_90"
 
     @property
     def compiler_arch(self) -> str:
