@@ -11,7 +11,8 @@ from compiler.frontend import import_model
 from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import Runner, parse
 
-text = '<ir_version: 10, opset_import: ["" : 20]> g (float[2,8] x) => (float[2,8] y) {y = Softmax(x)}'
+text = '<ir_version: 10, opset_import: ["" : 20]>'
+text += ' g (float[2,8] x) => (float[2,8] y) {y = Softmax(x)}'
 module = import_model(parser.parse_model(text)).module
 set_target(module, "cuda:sm_80:fp32")
 Runner().run(module, parse("fuse"))
