@@ -46,7 +46,8 @@ def gap(module: Module, found: Prediction) -> str:
     timing = choice.get("timings", {}).get(choice.get("chosen"))
     time = found.timeline.makespan if timing is None else timing["median"]
     how = "predicted" if timing is None else "measured"
-    bound = lower_bound(found.works, needs(module.schedule), found.device)
+    early = bool(choice.get("pdl"))
+    bound = lower_bound(found.works, needs(module.schedule), found.device, early=early)
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
@@ -62,5 +63,5 @@ def prediction(module: Module) -> Prediction:
     known = Costs.make(module.kernels, costs, main_architecture(module.target))
     works = known.works(schedule, module.kernels)
     mode: Mode = choice["mode"]
-    timeline = predict(schedule, works, mode, known.device)
+    timeline = predict(schedule, works, mode, known.device, early=bool(choice.get("pdl")))
     return Prediction(mode, timeline, works, frozenset(known.measured), known.device)

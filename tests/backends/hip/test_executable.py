@@ -1,6 +1,5 @@
 """Modules of target `hip` run through the C interface of their library, on the emulator."""
 
-import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,9 @@ from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.trace import measured_times
 from tests.backends.hip.projects import configure, emulated_library, generated, model, module_of
-from tests.export.projects import CMAKE
+from tests.export.projects import needs_cmake
 
-pytestmark = pytest.mark.skipif(
-    CMAKE is None or shutil.which("g++") is None,
-    reason="cmake and g++ build libraries for the emulator (Debian: apt-get install cmake g++)",
-)
+pytestmark = needs_cmake
 BOTH, IMAGE = model("both"), model("image")
 
 
