@@ -2,6 +2,7 @@
 
     python benchmarks/simulator.py                                the figures that are checked in
     python benchmarks/simulator.py --policies                     every policy, measured in turns
+    python benchmarks/simulator.py --set interference=0.3 gap=250 other constants of the device
     python benchmarks/simulator.py --data FILE                    other figures
     python benchmarks/simulator.py --prepare CASES [--models ...] kernels and schedules; needs TVM
     python benchmarks/simulator.py --measure CASES --data FILE    measures them; needs a GPU
@@ -9,7 +10,7 @@
 The kernels' times are measured alone; what is judged is how they add up to a run. Errors are
 predicted / measured - 1, measured on the device. Orders are those of a model's schedules as graphs:
 `raw` is Spearman's correlation; in `rank` and `tau` (Kendall's tau-b) schedules within 2 % of each
-other count as equally fast, as the same schedule differs by so much from run to run. A model all of
+other count as equally fast, as one differs by so much from process to process. A model all of
 whose schedules are within 6 % has none. `loss` is how much slower than the best measured schedule
 that of the least prediction was measured to be.
 """
@@ -17,7 +18,7 @@ that of the least prediction was measured to be.
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
@@ -165,11 +166,23 @@ def report(models: Sequence[Measured], device: Device) -> Iterator[str]:
     yield f"{'loss':10} median {median(losses):.1%}, worst {max(losses):.1%}"
 
 
+def changed(device: Device, settings: Sequence[str]) -> Device:
+    """The device with other constants, its own or its latencies', given as NAME=VALUE."""
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if hasattr(device.latencies, name):
+            device = replace(device, latencies=replace(device.latencies, **{name: float(value)}))
+        else:
+            device = replace(device, **{name: float(value)})
+    return device
+
+
 def main() -> None:
     """Prepare, measure or report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=CHECKED_IN)
     parser.add_argument("--policies", dest="data", action="store_const", const=POLICIES)
+    parser.add_argument("--set", nargs="+", default=(), metavar="NAME=VALUE", dest="settings")
     parser.add_argument("--prepare", type=Path, metavar="CASES")
     parser.add_argument("--measure", type=Path, metavar="CASES")
     parser.add_argument("--models", nargs="*")
@@ -187,7 +200,7 @@ def main() -> None:
     head, models = read(options.data)
     known = head["device"]
     print(f"{known['name']}, driver {known['driver_version']}, {head['date']}")
-    print("\n".join(report(models, device_of(known["architecture"]))))
+    print("\n".join(report(models, changed(device_of(known["architecture"]), options.settings))))
 
 
 if __name__ == "__main__":
