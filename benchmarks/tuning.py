@@ -1,25 +1,33 @@
 """Tunes the zoo's contractions; says how much slower than tuned transferred and ranked tiles are.
 
 `prepare BUNDLE --models FILE...` needs no GPU (light models are refilled), `flowloom tune measure`
-no TVM; `quality RESULTS` then leaves each kernel out of the database of all others in turn.
+no TVM; `quality RESULTS` (by default what was measured for the database that the package ships)
+leaves each kernel out of the database of all others in turn.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, estimate
+from compiler.kernels.cuda.tiles import Tile, candidates, estimate
 from compiler.kernels.cuda.tuned import problem_of, transferred
 from compiler.kernels.database import Entry
-from compiler.tuning import bundle
+from compiler.tools.tuning import write_bundle
 from compiler.tuning.merge import entries_of, in_a_run
 from compiler.tuning.prepare import CANDIDATES, prepare
 from compiler.tuning.results import Result, load
+
+MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
+"""What was measured on an H200 for the database that the package ships."""
+
+NAMED = ('["grouped"', '["attention"', '["rows"')
+"""How keys of other templates begin."""
 
 FEW = 2
 """Right candidates that a kernel needs for a comparison."""
@@ -38,26 +46,47 @@ def models(paths: list[Path]) -> Iterator[tuple[str, Any]]:
         yield path.name, model
 
 
-def quality(results: list[Result], entries: dict[str, Entry], arch: str) -> dict[str, list[float]]:
-    """Of each kernel, how many times as long as the best its transferred and ranked tile take.
+@dataclass
+class Ratios:
+    """How many times as long as the best measured tile a choice takes, kernel by kernel.
 
-    Only measured tiles are chosen from. Where nothing is similar, the transfer is the ranking.
+    `among` is of choices among the measured tiles alone; `free` of those that had every tile, as
+    far as that one was measured.
     """
-    times: dict[str, dict[Tile, float]] = {}
-    for result in results:
-        if result.warm is not None and result.key in entries:
-            times.setdefault(result.key, {})[Tile(*result.tile)] = in_a_run(result)
-    found: dict[str, list[float]] = {"transfer": [], "ranking": []}
-    for key, measured in times.items():
+
+    among: list[float] = field(default_factory=list[float])
+    free: list[float] = field(default_factory=list[float])
+
+
+def quality(results: list[Result], entries: dict[str, Entry], arch: str) -> dict[str, Ratios]:
+    """Of transfer and of ranking, with each kernel left out of the database in turn.
+
+    Where nothing is similar, the transfer is the ranking.
+    """
+    found = {"transfer": Ratios(), "ranking": Ratios()}
+    for key, measured in times_of(results, entries).items():
         if len(measured) < FEW:
             continue
         problem, target = problem_of(key), CudaTarget(arch, precision_of(key))
-        ranked = min(measured, key=lambda t: estimate(problem, t, target))
         others = {k: entry for k, entry in entries.items() if k != key}
-        moved = transferred(problem, target, others, measured) or ranked
-        for name, tile in (("transfer", moved), ("ranking", ranked)):
-            found[name].append(measured[tile] / min(measured.values()))
+        best = min(measured.values())
+        for fits, among in ((list(measured), True), (list(candidates(problem, target)), False)):
+            ranked = min(fits, key=lambda tile: estimate(problem, tile, target))
+            moved = transferred(problem, target, others, fits) or ranked
+            for ratios, tile in zip(found.values(), (moved, ranked), strict=True):
+                if tile in measured:
+                    (ratios.among if among else ratios.free).append(measured[tile] / best)
     return found
+
+
+def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict[Tile, float]]:
+    """The nanoseconds of each right tile of the contractions that have an entry."""
+    times: dict[str, dict[Tile, float]] = {}
+    for result in results:
+        if result.warm is not None and result.key in entries and not result.key.startswith(NAMED):
+            time = in_a_run(result.warm, result.cold)
+            times.setdefault(result.key, {})[Tile(*result.tile)] = time
+    return times
 
 
 def precision_of(key: str) -> str:
@@ -71,12 +100,19 @@ def report(path: Path) -> None:
     header, results = load(path)
     entries = {entry.key: entry for entry in entries_of(header, results)}
     wrong = sum(r.problem.startswith("wrong") for r in results)
-    print(f"{len(entries)} kernels, {len(results)} candidates, {wrong} wrong")
-    for name, ratios in quality(results, entries, header.arch).items():
-        ratios.sort()
-        if ratios:
-            decile = ratios[int(0.9 * (len(ratios) - 1))]
-            print(f"{name:9} {median(ratios):.3f} {decile:.3f} {ratios[-1]:.3f} of the best tile")
+    print(f"{header.device}: {len(entries)} kernels, {len(results)} candidates, {wrong} wrong")
+    print("times the best measured tile: median, ninth decile, worst, kernels")
+    for name, found in quality(results, entries, header.arch).items():
+        for kind, ratios in (("measured tiles", found.among), ("every tile", found.free)):
+            if ratios:
+                print(f"{name:9} of {kind:14} {summary(ratios)}")
+
+
+def summary(ratios: list[float]) -> str:
+    """The median, the ninth decile, the worst and the count."""
+    ordered = sorted(ratios)
+    decile = ordered[int(0.9 * (len(ordered) - 1))]
+    return f"{median(ordered):.3f} {decile:.3f} {ordered[-1]:.3f} {len(ordered)}"
 
 
 def main() -> int:
@@ -89,16 +125,15 @@ def main() -> int:
     each.add_argument("--precisions", nargs="+", default=["tf32", "fp16"])
     each.add_argument("--arch", default="sm_90")
     each.add_argument("--candidates", type=int, default=CANDIDATES)
-    add("quality").add_argument("results", type=Path)
+    each.add_argument("--limit", type=float, default=60, help="megabytes (default: 60)")
+    add("quality").add_argument("results", type=Path, nargs="?", default=MEASURED)
     given = parser.parse_args()
     if given.command == "quality":
         report(given.results)
         return 0
     count, found = given.candidates, models(given.models)
     found = prepare(found, given.precisions, given.arch, count, partial(print, flush=True))
-    bundle.save(found, given.bundle)
-    count = sum(len(kernel.candidates) for kernel in found.kernels)
-    print(f"{given.bundle}: {count} candidates, {given.bundle.stat().st_size / 1e6:.1f} MB")
+    print(write_bundle(found, given.bundle, given.limit))
     return 0
 
 

@@ -32,6 +32,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     merge-branches,
     fuse-attention,
     fuse,
+    fuse-separable,
     reduce-precision,
     assign-layouts,
     partition{{{partition}}},
@@ -53,6 +54,7 @@ GRAPH_PASSES = (
     "merge-branches",
     "fuse-attention",
     "fuse",
+    "fuse-separable",
     "reduce-precision",
     "assign-layouts",
 )

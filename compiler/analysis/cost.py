@@ -40,7 +40,7 @@ GPU = Device(
 )
 """A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
 
-DEVICES = {"cuda": GPU}
+DEVICES = {"cuda": GPU, "hip": GPU}
 """The device of each kind of target whose costs are not the CPU's."""
 
 

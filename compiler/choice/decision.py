@@ -1,6 +1,7 @@
 """Decides which schedule a GPU module has and in which mode it runs, and records why."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -116,6 +117,7 @@ def present_device(target: str) -> Driver:
 def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
+    _warn_of_estimates(request, costs)
     all_plans, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
     modes = [each for plan in all_plans for each in candidates(plan)]
@@ -128,6 +130,18 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
         chosen.mode,
         {"source": "model", "reason": f"not measured: {why}", **record, **searched},
     )
+
+
+def _warn_of_estimates(request: Request, costs: Costs) -> None:
+    """Say so where a database was given and lacks kernels: those of older code are not taken."""
+    known, every = len(costs.measured), len(request.kernels)
+    if request.profile is not None and known < every:
+        warnings.warn(
+            f"{os.fspath(request.profile)} has times of {known} of this model's {every} kernels as"
+            " they are now; the others are estimated: measure them by compiling with --profile and"
+            " a budget where the device is",
+            stacklevel=2,
+        )
 
 
 def _competing(

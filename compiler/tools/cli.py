@@ -35,6 +35,17 @@ def seconds(text: str) -> float:
     return value
 
 
+def megabytes(text: str) -> float:
+    """A positive number of megabytes."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size in megabytes")
+    return value
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
@@ -43,7 +54,7 @@ def positive(text: str) -> int:
 
 
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", help="where the kernels run (default: cpu)")
+    parser.add_argument("--target", help="where the kernels run: cpu (default), cuda, hip, emu")
     parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
     parser.add_argument(
         "--input-shape",
@@ -54,10 +65,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
     parser.add_argument(
-        "--arch", help="architecture of the kernels, such as sm_90 for cuda and emu"
+        "--arch", help="architecture of the kernels: sm_90 for cuda, gfx90a,gfx942 for hip, ..."
     )
     parser.add_argument(
-        "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
+        "--precision", help="fp32 (cpu, hip), fp16, bf16 (hip); tf32 (default), ... (cuda, emu)"
     )
     parser.add_argument(
         "--schedule",
@@ -188,26 +199,79 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+TUNE = ("models", "prepare", "measure", "merge", "status")
+"""The steps of `flowloom tune`; the first is what is meant where none is named."""
+
+
 def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
-    each = add("tune", help="measure tiles of contractions (docs/tuning.md)")
-    steps = each.add_subparsers(required=True, metavar="STEP").add_parser
+    each = add("tune", help="measure what templates can choose (docs/tuning.md)")
+    steps = each.add_subparsers(required=True, metavar="[STEP]").add_parser
+    step = steps("models", help="the default: all steps on this machine; needs TVM and a GPU")
+    _add_models(step)
+    _add_candidates(step)
+    _add_measuring(step)
+    step.add_argument(
+        "--in-context",
+        type=seconds,
+        default=20.0,
+        metavar="SECONDS",
+        help="time a model in which whole runs choose among the best few (default: 20; 0: none)",
+    )
+    step.set_defaults(command=tuning.tune_command)
     step = steps("prepare", help="write the candidates of models to a bundle; needs no GPU")
-    step.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    _add_models(step)
+    _add_candidates(step)
     step.add_argument("-o", "--output", type=Path, required=True, metavar="BUNDLE")
     step.add_argument("--arch", default="sm_90", help="architecture (default: sm_90)")
-    step.add_argument("--precision", action="append", help="repeat for more (default: tf32)")
-    step.add_argument("--candidates", type=positive, default=24, help="of a kernel (default: 24)")
+    step.add_argument("--limit", type=megabytes, default=60.0, metavar="MB",
+                      help="most megabytes of the bundle (default: 60)")  # fmt: skip
     step.set_defaults(command=tuning.prepare_command)
     step = steps("measure", help="measure bundles on this device; needs no TVM")
     step.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
     step.add_argument("-o", "--output", type=Path, required=True, metavar="RESULTS")
-    step.add_argument("--budget", type=seconds, default=float("inf"), metavar="SECONDS")
-    step.add_argument("--jobs", type=positive, default=0, help="compilers at once (default: cores)")
+    _add_measuring(step)
     step.set_defaults(command=tuning.measure_command)
     step = steps("merge", help="put results into the database")
     step.add_argument("results", type=Path, nargs="+", metavar="RESULTS")
     step.add_argument("-o", "--output", type=Path, help="database (default: the user's)")
+    step.add_argument("--device", help="whose results count more, if they are of several devices")
     step.set_defaults(command=tuning.merge_command)
+    step = steps("status", help="how many of models' kernels the database covers")
+    _add_models(step)
+    step.add_argument("--arch", help="architecture (default: the device's, or sm_90)")
+    step.add_argument("--device", help="as `merge` names it (default: the one at hand)")
+    step.set_defaults(command=tuning.status_command)
+
+
+def _add_models(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "models", type=Path, nargs="+", metavar="MODEL|DIR", help="ONNX files, or folders of them"
+    )
+    step.add_argument("--precision", action="append", help="repeat for more (default: tf32)")
+    step.add_argument(
+        "--input-shape", type=input_shape, action="append", default=[], metavar="NAME=DIMS",
+        help="shape of an input with symbolic dimensions; repeat for more inputs",
+    )  # fmt: skip
+
+
+def _add_candidates(step: argparse.ArgumentParser) -> None:
+    step.add_argument("--candidates", type=positive, default=24, help="of a kernel (default: 24)")
+
+
+def _add_measuring(step: argparse.ArgumentParser) -> None:
+    step.add_argument(
+        "--budget", type=seconds, default=float("inf"), metavar="SECONDS", help="time to measure"
+    )
+    step.add_argument("--jobs", type=positive, default=0, help="compilers at once (default: cores)")
+
+
+def with_step(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the step that `flowloom tune MODEL` leaves out."""
+    at = next((i for i, each in enumerate(arguments) if not each.startswith("-")), len(arguments))
+    command, rest = [*arguments[: at + 1]], arguments[at + 1 :]
+    if command[-1:] != ["tune"] or not rest or rest[0] in (*TUNE, "-h", "--help"):
+        return [*arguments]
+    return [*command, TUNE[0], *rest]
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
@@ -216,7 +280,8 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; an error a user can act on is one line and exit status 1."""
-    parsed = make_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parsed = make_parser().parse_args(with_step(given))
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

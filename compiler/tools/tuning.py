@@ -1,42 +1,109 @@
 """What `flowloom tune` does; each step imports only what it needs."""
 
+import os
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from compiler.errors import ArtifactError
+from compiler.errors import ArtifactError, DeviceError, ModelError
+
+PRECISIONS = ("tf32",)
+"""What is tuned for where nothing else is asked for."""
 
 
 def _tell(line: str) -> None:
     print(line, flush=True)
 
 
+def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    """Each model's name and file; a folder stands for the ONNX files in it. Raises ModelError."""
+    for path in paths:
+        if not path.is_dir():
+            yield path.name, path
+            continue
+        if (path / "manifest.json").exists():
+            raise ModelError(f"{path} is an artifact, compiled already: name its ONNX file")
+        files = sorted(path.glob("*.onnx"))
+        if not files:
+            raise ModelError(f"{path} holds no .onnx file")
+        yield from ((file.name, file) for file in files)
+
+
+def tune_command(options: Namespace) -> int:
+    """`flowloom tune MODEL|DIR...`: prepare, measure and merge; needs TVM, a GPU and NVRTC."""
+    from compiler.tuning.tune import Wanted, tune
+
+    models = [file for _, file in model_files(options.models)]
+    wanted = Wanted(
+        models,
+        options.precision or PRECISIONS,
+        dict(options.input_shape),
+        options.candidates,
+        options.budget,
+        options.jobs,
+        options.in_context,
+    )
+    tune(_device(), wanted, _tell)
+    return 0
+
+
+def _device() -> Any:
+    """The device at hand; DeviceError that says how to tune from a machine without one."""
+    from compiler.backends.cuda import target
+
+    try:
+        return target.device()
+    except DeviceError as error:
+        raise DeviceError(
+            f"{error}; without a GPU, `flowloom tune prepare MODEL -o BUNDLE` writes what"
+            " `flowloom tune measure BUNDLE` measures on a machine with one"
+        ) from error
+
+
 def prepare_command(options: Namespace) -> int:
-    """`flowloom tune prepare MODEL... -o BUNDLE`: needs TVM, but no GPU."""
-    from compiler.tuning.bundle import save
+    """`flowloom tune prepare MODEL|DIR... -o BUNDLE`: needs TVM, but no GPU."""
     from compiler.tuning.prepare import prepare
 
-    models = ((path.name, path) for path in options.models)
-    precisions = options.precision or ["tf32"]
-    bundle = prepare(models, precisions, options.arch, options.candidates, _tell)
-    save(bundle, options.output)
-    count = sum(len(kernel.candidates) for kernel in bundle.kernels)
-    print(f"{options.output}: {count} candidates of {len(bundle.kernels)} kernels")
+    precisions = options.precision or PRECISIONS
+    models, shapes = model_files(options.models), dict(options.input_shape)
+    found = prepare(models, precisions, options.arch, options.candidates, _tell, shapes)
+    print(write_bundle(found, options.output, options.limit))
     return 0
+
+
+def write_bundle(found: Any, path: Path, limit: float) -> str:
+    """Write a bundle of at most some megabytes; what it holds and how long it takes, in words."""
+    from compiler.tuning.bundle import bounded, write
+    from compiler.tuning.expected import expected
+
+    kept, content = bounded(found, int(1e6 * limit))
+    write(content, path)
+    dropped = found.count - kept.count
+    less = f" ({dropped} more would exceed {limit:g} MB)" if dropped else ""
+    return (
+        f"{path}: {kept.count} candidates of {len(kept.kernels)} kernels{less},"
+        f" {len(content) / 1e6:.1f} MB\n{expected(kept)}"
+    )
 
 
 def measure_command(options: Namespace) -> int:
     """`flowloom tune measure BUNDLE... -o RESULTS`: needs a GPU and NVRTC, but no TVM."""
-    from compiler.backends.cuda.driver import CudaDriver
+    from compiler.backends.cuda.target import device
     from compiler.tuning.bundle import joined, load
+    from compiler.tuning.compiling import compile_all
+    from compiler.tuning.expected import expected
     from compiler.tuning.measure import header_of, measure
-    from compiler.tuning.nvrtc import compile_all
     from compiler.tuning.results import ResultFile
 
     bundle = joined([load(path) for path in options.bundles])
-    driver = CudaDriver()
+    driver = device()
     results = ResultFile(options.output, header_of(driver, bundle))
+    jobs = options.jobs or os.cpu_count() or 1
+    _tell(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
     arch, headers = bundle.compiler_arch, bundle.headers
-    compiler = partial(compile_all, arch=arch, headers=headers, jobs=options.jobs)
+    compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
         done = measure(driver, bundle, results, compiler, options.budget, _tell)
     finally:
@@ -48,18 +115,49 @@ def measure_command(options: Namespace) -> int:
 
 def merge_command(options: Namespace) -> int:
     """`flowloom tune merge RESULTS...`: into the database of their architecture."""
-    from compiler.kernels.database import load, save, user_file
+    from compiler.kernels.database import Database, load, save, user_file
     from compiler.tuning.merge import entries_of, merged
     from compiler.tuning.results import load as load_results
 
-    found = [load_results(path) for path in options.results]
+    loaded = [(*load_results(path), path) for path in options.results]
+    found = [each[:2] for each in sorted(loaded, key=lambda each: (each[0], each[2]))]
     archs = {header.arch for header, _ in found}
     if len(archs) > 1:
         raise ArtifactError(f"results of {', '.join(sorted(archs))}: merge one architecture a time")
+    devices = sorted({header.device for header, _ in found})
+    if len(devices) > 1 and options.device not in devices:
+        raise ArtifactError(f"results of {devices}: name the one that counts more with --device")
     path = options.output or user_file(archs.pop())
-    entries = load(path) if path.exists() else []
+    database = load(path) if path.exists() else Database()
     for header, results in found:
-        entries = merged(entries, entries_of(header, results))
-    save(path, entries)
-    print(f"{path}: {len(entries)} kernels")
+        database = merged(database, entries_of(header, results), options.device or devices[0])
+    save(path, database)
+    print(f"{path}: {len(database.entries)} kernels, for {database.device}")
     return 0
+
+
+def status_command(options: Namespace) -> int:
+    """`flowloom tune status MODEL|DIR...`: how many of their kernels the database covers."""
+    from compiler.build import full_target
+    from compiler.kernels.database import device_of
+    from compiler.tuning.coverage import coverage
+
+    for name, path in model_files(options.models):
+        for precision in options.precision or PRECISIONS:
+            target = full_target("cuda", options.arch, precision)
+            device = options.device or _present(target) or device_of(target.split(":")[1])
+            found = coverage(path, target, device, dict(options.input_shape))
+            print(f"{name} {target} on {device or 'any device'}: {found}")
+    return 0
+
+
+def _present(target: str) -> str:
+    """The name of the device at hand, if it has a target's architecture."""
+    from compiler.backends.cuda.target import device
+    from compiler.tuning.measure import device_name
+
+    try:
+        driver = device()
+    except DeviceError:
+        return ""
+    return device_name(driver) if driver.device.architecture in target.split(":") else ""

@@ -12,8 +12,10 @@ from typing import Any
 from compiler.errors import ArtifactError
 from compiler.schedule import Launch
 
-MAGIC = b"flowloom-tuning-1\n"
+MAGIC = b"flowloom-tuning-2\n"
 PRESET = 3
+FEWEST = 2
+"""Candidates of a kernel that make a measurement worth while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +29,28 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One tile of a kernel: its CUDA text, its launches and the bytes of its workspaces."""
+    """One choice for a kernel: its CUDA text, its launches and the bytes of its workspaces.
+
+    `estimate` is the microseconds that it should take.
+    """
 
     tile: tuple[int, ...]
     text: str
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]
+    estimate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A problem's candidates, the one to compare with first, and the work it stands for."""
+    """A problem's candidates, the one to compare with first, and the work it stands for.
+
+    `version` is the hash of the template's code.
+    """
 
     key: str
     name: str
+    version: str
     weight: float
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
@@ -53,9 +63,13 @@ class Bundle:
 
     arch: str
     compiler_arch: str
-    version: str
     headers: dict[str, str]
     kernels: tuple[Kernel, ...]
+
+    @property
+    def count(self) -> int:
+        """How many candidates there are."""
+        return sum(len(kernel.candidates) for kernel in self.kernels)
 
     def in_turns(self, turn: int = 8) -> Iterator[tuple[Kernel, Candidate]]:
         """Every kernel's first candidates, the heaviest kernel's first; then the next ones."""
@@ -66,27 +80,68 @@ class Bundle:
                 for candidate in kernel.candidates[start : start + turn]:
                     yield kernel, candidate
 
+    def first(self, count: int) -> "Bundle":
+        """The same with at most some candidates of each kernel."""
+        kept = (replace(each, candidates=each.candidates[:count]) for each in self.kernels)
+        return replace(self, kernels=tuple(kept))
+
 
 def joined(bundles: Sequence[Bundle]) -> Bundle:
-    """One bundle of several; raises ArtifactError for those of other templates or targets."""
+    """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
     first, kernels = bundles[0], dict[str, Kernel]()
     for each in bundles:
-        if (each.arch, each.version) != (first.arch, first.version):
+        if (each.arch, each.headers) != (first.arch, first.headers):
             raise ArtifactError("bundles of several architectures or versions: prepare them anew")
         for kernel in each.kernels:
-            old = kernels.get(kernel.key)
-            weight = kernel.weight + (old.weight if old else 0.0)
-            kernels[kernel.key] = replace(old or kernel, weight=weight)
+            add_kernel(kernels, kernel)
     return replace(first, kernels=tuple(kernels.values()))
 
 
+def add_kernel(kernels: dict[str, Kernel], kernel: Kernel) -> None:
+    """Put a kernel to others, by key; of one that is there already the weights are added."""
+    old = kernels.get(kernel.key)
+    weight = kernel.weight + (old.weight if old else 0.0)
+    kernels[kernel.key] = replace(old or kernel, weight=weight)
+
+
+def bounded(bundle: Bundle, nbytes: int) -> tuple[Bundle, bytes]:
+    """The bundle and its file with as many candidates a kernel as some bytes hold, at least two.
+
+    Raises ArtifactError where two are too many.
+    """
+    most = max((len(kernel.candidates) for kernel in bundle.kernels), default=0)
+    while len(content := packed(bundle)) > nbytes:
+        if most <= FEWEST:
+            raise ArtifactError(
+                f"{len(bundle.kernels)} kernels with {FEWEST} candidates each take"
+                f" {len(content) / 1e6:.1f} MB: allow more, or prepare fewer models at a time"
+            )
+        most = max(FEWEST, min(most - 1, int(0.95 * most * nbytes / len(content))))
+        bundle = bundle.first(most)
+    return bundle, content
+
+
+def packed(bundle: Bundle) -> bytes:
+    """The file of a bundle: a magic line, a checksum, and compressed JSON."""
+    body = lzma.compress(json.dumps(asdict(bundle)).encode(), preset=PRESET)
+    return MAGIC + hashlib.sha256(body).digest() + body
+
+
 def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
-    """Write a bundle, compressed and with a checksum, in place of an older one once complete."""
-    packed = lzma.compress(json.dumps(asdict(bundle)).encode(), preset=PRESET)
+    """Write a bundle in place of an older one once complete."""
+    write(packed(bundle), path)
+
+
+def write(content: bytes, path: str | os.PathLike[str]) -> None:
+    """Write the file of a bundle in place of an older one; ArtifactError if that fails."""
     temporary = Path(f"{os.fspath(path)}.tmp")
-    temporary.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_bytes(MAGIC + hashlib.sha256(packed).digest() + packed)
-    os.replace(temporary, path)
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ArtifactError(f"cannot write {path}: {error.strerror}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Bundle:
@@ -117,7 +172,8 @@ def _kernel(data: dict[str, Any]) -> Kernel:
 
 def _candidate(data: dict[str, Any]) -> Candidate:
     launches = tuple(_launch(each) for each in data["launches"])
-    return Candidate(tuple(data["tile"]), data["text"], launches, tuple(data["scratch"]))
+    scratch = tuple(data["scratch"])
+    return Candidate(tuple(data["tile"]), data["text"], launches, scratch, data["estimate"])
 
 
 def _launch(data: dict[str, Any]) -> Launch:

@@ -13,6 +13,7 @@ from compiler.backends.gpu.driver import Call, Driver, Handle
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import DeviceError
+from compiler.nvrtc import nvrtc_version
 from compiler.profile.measure import chain_time
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.tuning.bundle import Buffer, Bundle, Candidate, Kernel
@@ -22,8 +23,20 @@ SAMPLES, COLD_SAMPLES = 7, 5
 COLD_LENGTHS = (8, 2)
 """Links of two chains that are timed with a flush of the cache before each."""
 
+CHAIN_NS, LINKS = 200e3, (2, 20)
+"""How much longer the longer of two warm chains takes, and its fewest and most further links."""
+
 COLD_WITHIN = 1.25
 """Cold times are taken of candidates that are at most this much slower than the best so far."""
+
+GIVEN_UP, LONG_NS = 2.0, 20e3
+"""A candidate that takes this many times the best, and longer than launching, is given up."""
+
+PROBES = 3
+"""Launches by which a candidate is first judged."""
+
+PLACED = 4
+"""Kernels whose operands stay on the device until those of others need the room."""
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
@@ -37,8 +50,9 @@ Compiler = Callable[[Sequence[str]], Compiled]
 
 
 def device_name(driver: Driver) -> str:
-    """The architecture and the number of processors, which decide what is fast."""
-    return f"{driver.device.architecture}/{driver.device.multiprocessors}"
+    """The architecture, the number of processors and the name, which decide what is fast."""
+    device = driver.device
+    return f"{device.architecture}/{device.multiprocessors} {device.name}"
 
 
 @dataclass
@@ -70,16 +84,11 @@ def measure(
     Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
     goes on behind it.
     """
-    known = {(result.key, result.tile) for result in results.found}
-    open_keys = {
-        k.key for k in bundle.kernels for c in k.candidates if (k.key, c.tile) not in known
-    }
-    wanted = [
-        (kernel, candidate)
-        for kernel, candidate in bundle.in_turns()
-        if (kernel.key, candidate.tile) not in known
-        or (kernel.key in open_keys and candidate is kernel.candidates[0])
-    ]
+    known = {result.identity for result in results.found}
+    wanted = _wanted(bundle, known)
+    if not wanted:
+        told("every candidate was measured before")
+        return 0
     progress = _Progress(len(wanted), told, start=clock())
     bench = _Bench(driver, results, known)
     compiled = compile_texts([candidate.text for _, candidate in wanted])
@@ -97,6 +106,23 @@ def measure(
     return progress.done
 
 
+def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
+    """What has no result yet, and what to compare it with."""
+    missing = {
+        (k.key, c.tile)
+        for k in bundle.kernels
+        for c in k.candidates
+        if (k.key, c.tile, k.version) not in known
+    }
+    open_keys = {key for key, _ in missing}
+    return [
+        (kernel, candidate)
+        for kernel, candidate in bundle.in_turns()
+        if (kernel.key, candidate.tile) in missing
+        or (kernel.key in open_keys and candidate is kernel.candidates[0])
+    ]
+
+
 class _Bench:
     """The buffers of a device on which candidates run, and the outputs to compare with."""
 
@@ -110,7 +136,9 @@ class _Bench:
         self.flush_ns = chain_time(driver, (), self.flush, self.stream, SAMPLES, lengths).median
         self.references: dict[str, Array] = {}
         self.waiting: dict[str, list[tuple[Candidate, bytes | str]]] = {}
+        self.placed: dict[str, tuple[Handle, list[int]]] = {}
         self.best: dict[str, float] = {}
+        self.events = [driver.create_event(timing=True) for _ in range(2)]
 
     def take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
         """Measure a candidate, once the one that it is compared with has run."""
@@ -123,7 +151,7 @@ class _Bench:
             self._take(kernel, *each)
 
     def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
-        blank = Result(kernel.key, candidate.tile, weight=kernel.weight)
+        blank = Result(kernel.key, candidate.tile, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
             self._add(replace(blank, problem=code[:300]))
             if candidate is kernel.candidates[0]:
@@ -136,21 +164,31 @@ class _Bench:
             self.driver.synchronize_stream(self.stream)  # raises if the device is lost
 
     def _add(self, result: Result) -> None:
-        if (result.key, result.tile) not in self.known:
-            self.known.add((result.key, result.tile))
+        if result.identity not in self.known:
+            self.known.add(result.identity)
             self.results.add(result)
 
     def _run(self, kernel: Kernel, candidate: Candidate, code: bytes, blank: Result) -> Result:
-        module = self.driver.load_module(code)
-        block, addresses = _place(self.driver, kernel, candidate)
+        addresses, driver = self._place(kernel), self.driver
+        module, scratch = driver.load_module(code), list[int]()
         try:
-            calls = [_call(self.driver, module, x, addresses) for x in candidate.launches]
-            outputs = self._outputs(kernel, calls, addresses)
-            problem = self._differs(kernel, outputs)
+            scratch = [reserve(driver, n, f"kernel {kernel.name!r}") for n in candidate.scratch]
+            places = [*addresses, *scratch]
+            calls = [_call(driver, module, x, places) for x in candidate.launches]
+            problem = self._differs(kernel, self._outputs(kernel, calls, addresses))
             return replace(blank, problem=problem) if problem else self._time(calls, blank)
         finally:
-            self.driver.free(block)
-            self.driver.unload_module(module)
+            for address in scratch:
+                driver.free(address)
+            driver.unload_module(module)
+
+    def _place(self, kernel: Kernel) -> list[int]:
+        """The address of each buffer of a kernel, whose operands are copied there once."""
+        if kernel.key not in self.placed:
+            while len(self.placed) >= PLACED:
+                self.driver.free(self.placed.pop(next(iter(self.placed)))[0])
+            self.placed[kernel.key] = _place(self.driver, kernel)
+        return self.placed[kernel.key][1]
 
     def _outputs(self, kernel: Kernel, calls: Sequence[Call], addresses: list[int]) -> Array:
         """The results of one run on poisoned buffers, one after the other."""
@@ -184,19 +222,45 @@ class _Bench:
         return ""
 
     def _time(self, calls: Sequence[Call], blank: Result) -> Result:
+        probe, best = self._probe(calls), self.best.get(blank.key)
+        if best is not None and probe > max(GIVEN_UP * best, LONG_NS):
+            return replace(blank, warm=round(probe, 1))
         driver, stream = self.driver, self.stream
-        warm, cold = chain_time(driver, calls, 0, stream, SAMPLES).median, None
-        best = min(warm, self.best.get(blank.key, warm))
-        self.best[blank.key] = best
+        warm, cold = (
+            chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe)).median,
+            None,
+        )
+        self.best[blank.key] = best = min(warm, best or warm)
         if warm <= COLD_WITHIN * best:
             timing = chain_time(driver, calls, self.flush, stream, COLD_SAMPLES, COLD_LENGTHS)
             cold = max(warm, timing.median - self.flush_ns)
         return replace(blank, warm=round(warm, 1), cold=None if cold is None else round(cold, 1))
 
+    def _probe(self, calls: Sequence[Call]) -> float:
+        """Nanoseconds of a few launches in a row, each."""
+        start, end = self.events
+        self.driver.record(start, self.stream)
+        for call in [*calls] * PROBES:
+            self.driver.launch(call, self.stream)
+        self.driver.record(end, self.stream)
+        self.driver.synchronize_event(end)
+        return self.driver.elapsed(start, end) / PROBES
+
     def close(self) -> None:
         """Give the device's memory back."""
-        self.driver.free(self.flush)
+        for address in (self.flush, *(block for block, _ in self.placed.values())):
+            self.driver.free(address)
+        for event in self.events:
+            self.driver.destroy_event(event)
         self.driver.destroy_stream(self.stream)
+
+
+def chain_lengths(nanoseconds: float) -> tuple[int, int]:
+    """How many links two chains have whose difference can be told from noise, and no more."""
+    fewest, most = LINKS
+    links = max(fewest, min(most, round(CHAIN_NS / max(1.0, nanoseconds))))
+    short = max(1, links // 5)
+    return short + links, short
 
 
 def agree(outputs: Array, reference: Array, dtype: str) -> bool:
@@ -205,7 +269,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
     one, other = outputs.view(kind), reference.view(kind)
     if "float" not in dtype:
         return bool((one == other).all())
-    a, b = one.astype(np.float32), other.astype(np.float32)
+    a, b = (each.astype(np.float32, copy=False) for each in (one, other))
     finite = np.isfinite(b)
     if not np.array_equal(finite, np.isfinite(a)) or not finite.any():
         return np.array_equal(a, b, equal_nan=True)
@@ -227,17 +291,11 @@ def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[in
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
 
 
-_inputs: dict[str, list[Array]] = {}
-
-
-def _place(driver: Driver, kernel: Kernel, candidate: Candidate) -> tuple[int, list[int]]:
+def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
     """A block of device memory with a kernel's operands in it, and the address of each buffer."""
-    if kernel.key not in _inputs:
-        _inputs.clear()
-        chance = np.random.default_rng(0)
-        _inputs[kernel.key] = [_random(chance, buffer) for buffer in kernel.reads]
-    reads = _inputs[kernel.key]
-    sizes = [r.size for r in reads] + [nbytes(w) for w in kernel.writes] + [*candidate.scratch]
+    chance = np.random.default_rng(0)
+    reads = [_random(chance, buffer) for buffer in kernel.reads]
+    sizes = [read.size for read in reads] + [nbytes(write) for write in kernel.writes]
     ends = np.cumsum([0, *map(aligned, sizes)])
     block = reserve(driver, int(ends[-1]), f"kernel {kernel.name!r}")
     addresses = [block + int(end) for end in ends[:-1]]
@@ -260,4 +318,4 @@ def header_of(driver: Driver, bundle: Bundle) -> Header:
             f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"
             f" one with --arch {driver.device.architecture}"
         )
-    return Header(bundle.arch, device_name(driver), bundle.version)
+    return Header(bundle.arch, device_name(driver), nvrtc_version())

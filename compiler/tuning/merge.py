@@ -1,56 +1,59 @@
-"""Measurements into the database of tiles."""
+"""Results to database entries, and the entries of several databases to one."""
 
 from collections.abc import Iterable
 
-from compiler.kernels.database import KEPT, Entry, Measured
+from compiler.kernels.cuda.headers import full_version
+from compiler.kernels.database import KEPT, Database, Entry, Measured
 from compiler.profile.database import COLD_SHARE
 from compiler.tuning.results import Header, Result
 
 
-def in_a_run(result: Result) -> float:
+def in_a_run(warm: float, cold: float | None) -> float:
     """Nanoseconds between other kernels: mostly as with warm caches."""
-    warm = result.warm or 0.0
-    return warm + COLD_SHARE * max(0.0, (result.cold or warm) - warm)
+    return warm + COLD_SHARE * max(0.0, (cold or warm) - warm)
 
 
 def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
     """The fastest right candidates of each kernel; none where most candidates were wrong."""
-    by_key: dict[str, list[Result]] = {}
+    found: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        by_key.setdefault(result.key, []).append(result)
+        found.setdefault((result.key, result.version), []).append(result)
     return [
-        Entry(key, header.device, header.version, tiles)
-        for key, found in by_key.items()
-        if (tiles := _fastest(found))
+        Entry(key, header.device, full_version(code, header.compiler), tiles)
+        for (key, code), own in sorted(found.items())
+        if (tiles := _fastest(own))
     ]
 
 
 def _fastest(results: list[Result]) -> tuple[Measured, ...]:
-    right = [result for result in results if result.warm is not None]
+    right = [Measured(r.tile, r.warm, r.cold) for r in results if r.warm is not None]
     wrong = sum(result.problem.startswith("wrong") for result in results)
-    if wrong > len(right):
-        return ()
-    right.sort(key=lambda r: (r.cold is None, in_a_run(r)))
-    return tuple(Measured(r.tile, r.warm or 0.0, r.cold) for r in right[:KEPT])
+    return () if wrong > len(right) else tuple(sorted(right, key=_rank)[:KEPT])
 
 
-def merged(old: Iterable[Entry], new: Iterable[Entry]) -> list[Entry]:
-    """Both databases' entries; of one problem the new one's, with the old one's other tiles.
+def _rank(measured: Measured) -> tuple[bool, float, tuple[int, ...]]:
+    """Those without cold times come last: they were far from the best."""
+    time = in_a_run(measured.warm, measured.cold)
+    return measured.cold is None, time, measured.tile
 
-    Tiles of other templates or another device are not kept beside those of the new ones.
+
+def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
+    """A database with further entries, for a device or else the one that it was for.
+
+    Of one problem, device and version the new times count, beside the old ones of other tiles.
     """
-    entries = {entry.key: entry for entry in old}
+    entries = {entry.identity: entry for entry in old.entries}
     for entry in new:
-        before = entries.get(entry.key)
-        alike = before and (before.device, before.version) == (entry.device, entry.version)
-        tiles = {each.tile: each for each in (*(before.tiles if before and alike else ()),)}
-        tiles |= {each.tile: each for each in entry.tiles}
-        ranked = sorted(tiles.values(), key=lambda each: (each.cold is None, _time(each)))
-        kept = tuple(ranked[:KEPT])
-        entries[entry.key] = Entry(entry.key, entry.device, entry.version, kept)
-    return list(entries.values())
+        before = entries.get(entry.identity)
+        entries[entry.identity] = _joined(before, entry) if before else entry
+    return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
 
 
-def _time(measured: Measured) -> float:
-    cold = measured.cold or measured.warm
-    return measured.warm + COLD_SHARE * max(0.0, cold - measured.warm)
+def _joined(old: Entry, new: Entry) -> Entry:
+    tiles = {each.tile: each for each in (*old.tiles, *new.tiles)}
+    context = new.context or old.context
+    ranked = sorted(tiles.values(), key=_rank)
+    kept = ranked[:KEPT]
+    if context and context.tile in tiles and tiles[context.tile] not in kept:
+        kept = [*ranked[: KEPT - 1], tiles[context.tile]]
+    return Entry(new.key, new.device, new.version, tuple(kept), context)

@@ -1,6 +1,7 @@
 """What was measured, as JSON lines added one by one, so that a killed run loses nothing."""
 
 import json
+import lzma
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,32 +9,44 @@ from typing import Any
 
 from compiler.errors import ArtifactError
 
-FORMAT = 1
+FORMAT = 2
+
+XZ = b"\xfd7zXZ\0"
+"""How a compressed file begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A candidate's nanoseconds, or why it has none; `weight` is that of its kernel."""
+    """A candidate's nanoseconds, or why it has none; `weight` is that of its kernel.
+
+    `version` is the hash of its template's code.
+    """
 
     key: str
     tile: tuple[int, ...]
+    version: str = ""
     warm: float | None = None
     cold: float | None = None
     problem: str = ""
     weight: float = 0.0
 
+    @property
+    def identity(self) -> tuple[str, tuple[int, ...], str]:
+        """What is measured once."""
+        return self.key, self.tile, self.version
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, order=True)
 class Header:
-    """What results belong to: an architecture, a device with its count of processors, templates."""
+    """What results belong to: an architecture, a device and the compiler of its code."""
 
     arch: str
     device: str
-    version: str
+    compiler: str
 
 
 class ResultFile:
-    """The results of one device and one version of the templates; `found` are those of before.
+    """The results of one device and one compiler; `found` are those of before.
 
     Raises ArtifactError when the file belongs to others. A last line that was cut off is dropped.
     """
@@ -68,13 +81,14 @@ class ResultFile:
 def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
     """Read results; raises ArtifactError if the file is none. A torn last line is left out."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        content = Path(path).read_bytes()
+        text = (lzma.decompress(content) if content[:6] == XZ else content).decode()
         first, *lines = text[: text.rfind("\n") + 1].splitlines()
         fields: dict[str, Any] = json.loads(first)
         if fields.pop("format") != FORMAT:
             raise ArtifactError(f"{path} has another format than {FORMAT}: measure again")
         return Header(**fields), [_result(json.loads(line)) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, lzma.LZMAError) as error:
         raise ArtifactError(f"{path} holds no measurements ({error}): measure again") from error
 
 

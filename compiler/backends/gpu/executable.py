@@ -75,6 +75,14 @@ class GpuExecutable:
         settings = settings_from(self._settings, options)
         return GpuExecutable(self._program, schedule, self._kernels, self._costs, settings)
 
+    def with_kernels(self, kernels: Mapping[str, KernelSpec]) -> "GpuExecutable":
+        """The same schedule and weights with other kernels for the same operands."""
+        driver = self._program.driver
+        driver.make_current()
+        functions = Functions(driver, self._schedule, kernels)
+        program = Program(driver, functions, self._program.weights)
+        return GpuExecutable(program, self._schedule, kernels, self._costs, self._settings)
+
     @property
     def plan(self) -> Plan:
         """The edges, order and priorities of its graphs."""

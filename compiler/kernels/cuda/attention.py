@@ -1,6 +1,8 @@
 """Fused attention as one CUDA kernel: the text of its problem around attention.cuh."""
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
 from math import prod
 from typing import Any
 
@@ -9,6 +11,7 @@ from tvm.ir import PrimType, Var
 from compiler.analysis.attention import Attention, find_attentions
 from compiler.analysis.strides import Strided
 from compiler.analysis.windows import Operand
+from compiler.kernels.cuda.recorded import first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, value_struct
@@ -29,6 +32,9 @@ WARPS = 8
 FEWEST = 4
 """Fewest warps, even for fewer pieces of keys: all of them bring the shares together."""
 
+MOST = 16
+"""Most warps of any block: more leave each thread too few registers."""
+
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
 
@@ -44,7 +50,18 @@ class Block:
 def attention_kernel(
     group: Group, target: CudaTarget, block: Block | None = None
 ) -> CudaKernel | None:
-    """The kernel of a group that is one attention and nothing else; None for any other."""
+    """The kernel of a group that is one attention and nothing else; None for any other.
+
+    A block goes through its columns in order: the same bits every time.
+    """
+    attention = attention_of(group)
+    if attention is None:
+        return None
+    return _Emitter(group, attention, target, block or tuned_block(attention, target)).kernel()
+
+
+def attention_of(group: Group) -> Attention | None:
+    """The attention that a group consists of, if its operands are reads as they lie."""
     found = find_attentions(group)
     if len(found) != 1 or len(found[0].operators) != len(group.operators):
         return None
@@ -54,17 +71,59 @@ def attention_kernel(
     inside = group.outputs != (places[-1],) or max(places[:-1]) >= group.inputs
     if inside or any(group.values[place].block for place in places):
         return None
-    return _Emitter(group, attention, target, block or choose_block(attention, target)).kernel()
+    return attention
 
 
 def choose_block(attention: Attention, target: CudaTarget) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks."""
-    rows, depth = attention.query.window.shape[-2:]
-    columns, width = attention.value.window.shape[-2:]
+    rows = attention.query.window.shape[-2]
+    columns = attention.value.window.shape[-2]
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
-    fits = target.precision != "fp32" and max(depth, width) <= ROOM
-    tiles = 2 if fits and problems * ceil_div(rows, PIECE) > 2 * processors else 1
+    many = problems * ceil_div(rows, PIECE) > 2 * processors
+    tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
+
+
+def _fits_two(attention: Attention, target: CudaTarget) -> bool:
+    """Whether registers hold two tiles of rows."""
+    depth, width = attention.query.window.shape[-1], attention.value.window.shape[-1]
+    return target.precision != "fp32" and max(depth, width) <= ROOM
+
+
+def candidates(attention: Attention, target: CudaTarget) -> Iterator[Block]:
+    """The blocks that fit shared memory, and have no warp without keys; the chosen one first."""
+    first = choose_block(attention, target)
+    yield first
+    most = max(FEWEST, ceil_div(attention.value.window.shape[-2], PIECE))
+    for tiles in (1, 2) if _fits_two(attention, target) else (1,):
+        for warps in (FEWEST, 6, WARPS, 12, MOST):
+            block = Block(tiles, warps)
+            small = warps <= min(most, MOST // tiles)
+            if block != first and small and shared_bytes(attention, block) <= target.shared_bytes:
+                yield block
+
+
+def tuned_block(attention: Attention, target: CudaTarget) -> Block:
+    """The block that was measured to be fastest, or else should be."""
+    entry = recorded(attention_key(attention, target), target)
+    fits = {astuple(x) for x in candidates(attention, target)} if entry else set[tuple[int, ...]]()
+    found = first_of(entry, fits)
+    return Block(*found) if found else choose_block(attention, target)
+
+
+def attention_key(attention: Attention, target: CudaTarget) -> str:
+    """What decides the speed of a problem's blocks; how scores are masked is left out."""
+    windows = [x.window for x in (attention.query, attention.key, attention.value)]
+    shapes = [(*window.shape[-2:], *window.strides[-2:]) for window in windows]
+    sizes = (target.precision, prod(attention.batch), *shapes)
+    return json.dumps(("attention", *sizes), separators=(",", ":"))
+
+
+def shared_bytes(attention: Attention, block: Block) -> int:
+    """Shared memory of a block: what each warp saw of its rows."""
+    rows = block.warps * block.tiles * PIECE
+    line = ceil_div(attention.value.window.shape[-1], 32) * 32 + 4
+    return 4 * rows * (line + 2)
 
 
 @dataclass(frozen=True)
@@ -93,7 +152,8 @@ class _Emitter:
         arguments = (*sources, len(self.group.reads), *score.arguments)
         rows = self.attention.query.window.shape[-2]
         grid = (ceil_div(rows, PIECE * self.block.tiles), prod(self.attention.batch), 1)
-        launch = Launch(name, arguments, grid, (self.block.warps * 32, 1, 1), self._shared_bytes())
+        shared = shared_bytes(self.attention, self.block)
+        launch = Launch(name, arguments, grid, (self.block.warps * 32, 1, 1), shared)
         return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
 
     def _score(self) -> StoreFunction:
@@ -127,11 +187,6 @@ class _Emitter:
     def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
         attention = self.attention
         return attention.query, attention.key, attention.value, attention.result
-
-    def _shared_bytes(self) -> int:
-        rows = self.block.warps * self.block.tiles * PIECE
-        line = ceil_div(self.attention.value.window.shape[-1], 32) * 32 + 4
-        return 4 * rows * (line + 2)
 
     def _constants(self) -> str:
         attention = self.attention

@@ -1,17 +1,20 @@
 """Convolutions whose groups have few channels, as CUDA kernels of plain multiply-adds."""
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import prod
 
 from compiler.kernels.cuda.blocks import block_store
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.problem import read_problem
+from compiler.kernels.cuda.recorded import first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import choose_tile, estimate
+from compiler.kernels.cuda.tuned import key_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import Context
 from compiler.kernels.pooling import Window, window_of
@@ -123,20 +126,20 @@ def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
-    anchors = [op for op in group.operators if op.type == "Conv"]
-    problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
-    if problem is None:
+    found = grouped_problem(group)
+    if found is None:
         return None
+    anchor, problem = found
     block = group.writes[0].block
-    store = store_function(group, anchors[0], target, block if block == problem.block else 0)
+    store = store_function(group, anchor, target, block if block == problem.block else 0)
     if store is None:
         return None
     if work is None:
-        work = choose_work(problem)
-        if not _is_faster(group, anchors[0], target, work_us(problem, work)):
+        work = tuned_work(problem, target)
+        if not _is_faster(group, anchor, target, problem, work):
             return None
     name = f"{group.name}_0"
-    parts = [store.text, _constants(problem, work), block_store(store, group, problem.block)]
+    parts = [store.text, constants(problem, work), block_store(store, group, problem.block)]
     kernel = _kernel(name, problem, store.types, work)
     packings = [""] * group.inputs
     packings[problem.weight.read] = problem.packing
@@ -146,6 +149,13 @@ def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -
     flops = 2 * prod(problem.result) * prod(problem.window.kernel) * problem.channels
     text = "\n".join([header("grouped"), *parts, kernel])
     return CudaKernel(text, (launch,), (), tuple(packings), flops)
+
+
+def grouped_problem(group: Group) -> tuple[Operator, Grouped] | None:
+    """The only convolution of a group, if it has few channels in each of its groups."""
+    anchors = [op for op in group.operators if op.type == "Conv"]
+    problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
+    return None if problem is None else (anchors[0], problem)
 
 
 def read_grouped(group: Group, anchor: Operator) -> Grouped | None:
@@ -201,12 +211,37 @@ def work_us(problem: Grouped, work: Work) -> float:
     return START_US + rows * ROW_US + busy + added
 
 
-def _is_faster(group: Group, anchor: Operator, target: CudaTarget, time: float) -> bool:
-    """Whether tiles on tensor cores would take longer than some microseconds, or cannot be used."""
+def tuned_work(problem: Grouped, target: CudaTarget) -> Work:
+    """The work that was measured to be fastest, or else should be."""
+    entry = recorded(grouped_key(problem), target)
+    fits = {astuple(work) for work in candidates(problem)} if entry else set[tuple[int, ...]]()
+    found = first_of(entry, fits)
+    return Work(*found) if found else choose_work(problem)
+
+
+def grouped_key(problem: Grouped) -> str:
+    """What decides the speed of a problem's works."""
+    window = problem.window
+    sizes = (problem.source, problem.result, problem.channels, problem.rows, problem.block)
+    axes = (window.kernel, window.strides, window.dilations, window.before)
+    types = (problem.image.dtype, problem.weight.dtype, problem.image.block > 0)
+    return json.dumps(("grouped", *types, *sizes, *axes), separators=(",", ":"))
+
+
+def _is_faster(
+    group: Group, anchor: Operator, target: CudaTarget, grouped: Grouped, work: Work
+) -> bool:
+    """Whether tiles on tensor cores would take longer, or cannot be used.
+
+    Measured times decide where there are any of both, else the estimates of both.
+    """
     problem = read_problem(group, anchor)
     if problem is None:
         return True
-    return time <= estimate(problem, choose_tile(problem, target), target)
+    own, other = recorded(grouped_key(grouped), target), recorded(key_of(problem, target), target)
+    if own and other and own.device == other.device:
+        return own.ranked[0].warm <= other.ranked[0].warm
+    return work_us(grouped, work) <= estimate(problem, choose_tile(problem, target), target)
 
 
 def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> str:
@@ -219,7 +254,8 @@ def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> st
     return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
 
-def _constants(problem: Grouped, work: Work) -> str:
+def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
+    """The struct of constants that grouped.cuh takes."""
     window = problem.window
     scalars = {
         "BATCH": problem.source[0],
@@ -240,8 +276,8 @@ def _constants(problem: Grouped, work: Work) -> str:
         **_axes("DILATIONS", window.dilations, 1),
         **_axes("PADS", window.before, 0),
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
+    return "\n".join([f"struct {name} {{", *lines, "};", ""])
 
 
 def _axes(name: str, values: Sequence[int], missing: int) -> dict[str, int]:

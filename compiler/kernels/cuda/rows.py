@@ -1,12 +1,15 @@
 """Normalisations of rows as CUDA kernels that read memory once: the text around rows.cuh."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import PrimType, Var
 
+from compiler.kernels.cuda.recorded import first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, device_function, value_function, value_struct
@@ -30,17 +33,31 @@ EPSILON = 1e-5
 """ONNX's own where the attribute is left out."""
 
 
-def rows_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
-    """The kernel of a group around one float32 normalisation; None for any other group."""
-    anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
-    if len(anchors) != 1 or not _is_plain(group, anchors[0]):
+@dataclass(frozen=True)
+class Rows:
+    """A normalisation with what is around it; its rows begin at the axis `first`."""
+
+    anchor: Operator
+    around: Surroundings
+    first: int
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return prod(self.around.shape[: self.first]), prod(self.around.shape[self.first :])
+
+
+def rows_kernel(group: Group, target: CudaTarget, threads: int | None = None) -> CudaKernel | None:
+    """The kernel of a group around one float32 normalisation; None for any other group.
+
+    A block adds up a row in an order that depends on its length only: the same bits every time.
+    """
+    problem = rows_problem(group)
+    if problem is None:
         return None
-    around = Surroundings(group, anchors[0])
+    anchor, around, first = problem.anchor, problem.around, problem.first
     shape = around.shape
-    first = anchors[0].attributes.get("axis", -1) % len(shape)
-    columns = prod(shape[first:])
-    if not around.elementwise or not 0 < columns <= MOST_THREADS * MOST_ITEMS:
-        return None
+    threads = threads or tuned_threads(problem, target)
     row, column = place = [variable(name) for name in ("row", "column")]
     at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
     values = {
@@ -56,7 +73,46 @@ def rows_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
     store = device_function(
         f"{group.name}_store", around, around.store(value, at), [*place, value], target
     )
-    return _kernel(group, anchors[0], functions, store, prod(shape[:first]), columns)
+    return _kernel(group, anchor, functions, store, problem.sizes, threads)
+
+
+def rows_problem(group: Group) -> Rows | None:
+    """The only float32 normalisation of a group, if its rows fit a block's registers."""
+    anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
+    if len(anchors) != 1 or not _is_plain(group, anchors[0]):
+        return None
+    around = Surroundings(group, anchors[0])
+    first = anchors[0].attributes.get("axis", -1) % len(around.shape)
+    problem = Rows(anchors[0], around, first)
+    fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
+    return problem if around.elementwise and fits else None
+
+
+def choose_threads(problem: Rows) -> int:
+    """Threads that have a few elements each."""
+    return min(MOST_THREADS, ceil_div(problem.sizes[1], ITEMS * 32) * 32)
+
+
+def candidates(problem: Rows) -> Iterator[int]:
+    """The numbers of threads whose registers hold a row, the chosen one first."""
+    first, columns = choose_threads(problem), problem.sizes[1]
+    yield first
+    for items in (1, 2, 4, 8, MOST_ITEMS):
+        threads = ceil_div(columns, items * 32) * 32
+        if threads <= MOST_THREADS and threads != first:
+            yield threads
+
+
+def tuned_threads(problem: Rows, target: CudaTarget) -> int:
+    """The threads that were measured to be fastest, or else should be."""
+    entry = recorded(rows_key(problem), target)
+    found = first_of(entry, {(threads,) for threads in candidates(problem)})
+    return found[0] if found else choose_threads(problem)
+
+
+def rows_key(problem: Rows) -> str:
+    """What decides the speed of a problem's threads; what is around it is left out."""
+    return json.dumps(("rows", problem.anchor.type, *problem.sizes), separators=(",", ":"))
 
 
 def _is_plain(group: Group, anchor: Operator) -> bool:
@@ -81,10 +137,10 @@ def _kernel(
     anchor: Operator,
     functions: Mapping[str, StoreFunction],
     store: StoreFunction,
-    rows: int,
-    columns: int,
+    sizes: tuple[int, int],
+    threads: int,
 ) -> CudaKernel:
-    threads = min(MOST_THREADS, ceil_div(columns, ITEMS * 32) * 32)
+    rows, columns = sizes
     epsilon = float(anchor.attributes.get("epsilon", EPSILON)).hex()
     constants = [
         "struct Problem {",

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib import resources
 from threading import Lock
 from typing import Any
 
@@ -17,6 +15,7 @@ from tvm.target.codegen import llvm_get_intrinsic_name
 from tvm.tirx import PrimFunc
 
 from compiler.errors import KernelError
+from compiler.kernels.cuda.headers import headers as headers  # sources include them
 from compiler.kernels.cuda.lower import device_target
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.tables import TABLES
@@ -124,10 +123,3 @@ def header(name: str) -> str:
     Another platform compiles the same kernels with headers of its own in the place of some.
     """
     return f'#include "{name}.cuh"'
-
-
-@cache
-def headers() -> dict[str, str]:
-    """The text of every CUDA header of this package, by file name."""
-    files = resources.files(__package__).iterdir()
-    return {file.name: file.read_text() for file in files if file.name.endswith(".cuh")}

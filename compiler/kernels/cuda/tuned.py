@@ -2,28 +2,47 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
+from functools import cache
 from math import log2
 from typing import Any
 
 from compiler.kernels.cuda.problem import Form, Gather, Problem
+from compiler.kernels.cuda.recorded import entries
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate, wide_candidates
-from compiler.kernels.database import Entry, known
+from compiler.kernels.cuda.tiles import (
+    Tile,
+    can_be_early,
+    candidates,
+    choose_tile,
+    estimate,
+    is_measured,
+)
+from compiler.kernels.database import Entry
 
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
 
+FIELDS = 13
+"""How many parts the key of a contraction has."""
+
 
 def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     """The tile to build: measured, transferred from similar problems, or of the least estimate."""
-    entries = known(target.arch)
-    entry = entries.get(key_of(problem, target))
-    fits = set(candidates(problem, target)) if entries else set[Tile]()
-    measured = entry and next((t for x in entry.tiles if (t := Tile(*x.tile)) in fits), None)
+    known = entries(target)
+    entry = known.get(key_of(problem, target))
+    fits = set(candidates(problem, target)) if known else set[Tile]()
+    recorded = (Tile(*x.tile) for x in entry.ranked) if entry else ()
+    measured = next((t for t in recorded if _fits(problem, t, target, fits)), None)
     if measured:
         return measured
-    return transferred(problem, target, entries, fits) or choose_tile(problem, target)
+    return transferred(problem, target, known, fits) or choose_tile(problem, target)
+
+
+def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
+    """Whether a tile is one of those that fit, or one of them made early."""
+    late = replace(tile, early=False)
+    return late in fits and (tile == late or can_be_early(problem, tile, target))
 
 
 def key_of(problem: Problem, target: CudaTarget) -> str:
@@ -55,49 +74,59 @@ def problem_of(key: str) -> Problem:
 def transferred(
     problem: Problem,
     target: CudaTarget,
-    entries: Mapping[str, Entry],
+    known: Mapping[str, Entry],
     fits: Collection[Tile],
 ) -> Tile | None:
-    """The tile that should be fastest by what similar problems took; None without any.
+    """The tile of those that fit that should be fastest by what similar ones took; None without.
 
     A similar problem's time of a tile counts by the ratio of both problems' estimates. Wide tiles,
     which similar problems may not have, count by their own estimates.
     """
     predicted: dict[Tile, float] = {}
-    for entry in neighbours(key_of(problem, target), entries):
+    for entry in neighbours(key_of(problem, target), known):
         other = problem_of(entry.key)
         for measured in entry.tiles:
-            for tile in _alike(Tile(*measured.tile), fits):
+            for tile in _alike(problem, Tile(*measured.tile), target, fits):
                 ratio = estimate(problem, tile, target) / estimate(
                     other, Tile(*measured.tile), target
                 )
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
-        for tile in wide_candidates(problem, target):
-            predicted.setdefault(tile, estimate(problem, tile, target))
+        for tile in fits:
+            if tile.wide and is_measured(problem, tile):
+                predicted.setdefault(tile, 1e3 * estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
 
-def _alike(tile: Tile, fits: Collection[Tile]) -> list[Tile]:
-    """The tiles that fit of the same shape, with as many shares or with half or twice as many."""
+def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+    """The tiles that fit of the same shape, with as many shares or with half or twice as many.
+
+    They are early where the given one is.
+    """
     shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
-    return [
-        each
+    found = [
+        replace(each, early=tile.early)
         for each in fits
         if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
         and tile.shares <= 2 * each.shares <= 4 * tile.shares
     ]
+    return [each for each in found if _fits(problem, each, target, fits)]
 
 
-def neighbours(key: str, entries: Mapping[str, Entry]) -> list[Entry]:
+def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:
     """The entries of the most similar other problems, the nearest first."""
-    wanted = json.loads(key)
+    wanted = _fields(key)
     found = [
         (off, other, entry)
-        for other, entry in entries.items()
-        if other != key and (off := _distance(wanted, json.loads(other))) <= REACH
+        for other, entry in known.items()
+        if other != key and (off := _distance(wanted, _fields(other))) <= REACH
     ]
     return [entry for _, _, entry in sorted(found, key=lambda each: each[:2])[:NEIGHBOURS]]
+
+
+@cache
+def _fields(key: str) -> list[Any]:
+    return json.loads(key)
 
 
 def _distance(one: list[Any], other: list[Any]) -> float:
@@ -108,7 +137,12 @@ def _distance(one: list[Any], other: list[Any]) -> float:
 
 
 def _kind(key: list[Any]) -> tuple[Any, ...]:
-    """Precision, type, form, packings, and whether there are taps, strides, padding, blocks."""
+    """Precision, type, form, packings, and whether there are taps, strides, padding, blocks.
+
+    Other templates' keys begin with a name, and are of a kind each.
+    """
+    if len(key) != FIELDS:
+        return tuple(key)
     gather = Gather(*(tuple(x) if isinstance(x, list) else x for x in key[12]))
     strided, many = gather.strides != (1, 1, 1), gather.taps > 1
     return (*key[:2], key[6], *key[9:11], key[11] > 0, strided, many, gather.transposed)

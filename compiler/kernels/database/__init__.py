@@ -1,4 +1,4 @@
-"""Measured tiles of contractions by architecture, as JSON lines: shipped here, or a user's own.
+"""Measured choices of templates by architecture, as JSON lines: shipped here, or a user's own.
 
 Reading them needs no TVM, so that the kernel cache can ask for their hash.
 """
@@ -7,23 +7,23 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArtifactError
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 6
-"""How many of the fastest tiles of a problem an entry holds."""
+"""How many of the fastest choices of a problem an entry holds."""
 
 VARIABLE = "FLOWLOOM_TUNING"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A tile (rows, columns, warp's rows and columns, shares, stages) and its nanoseconds."""
+    """A choice of a template, such as `astuple` of a contraction's Tile, and its nanoseconds."""
 
     tile: tuple[int, ...]
     warm: float
@@ -31,16 +31,46 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """The fastest tiles of one problem on one device, the fastest first.
+class InContext:
+    """The choice with which a whole model was fastest, and by which part of its time."""
 
-    `key` is what `tuned.key_of` makes of a problem; `version` names the templates that ran.
+    tile: tuple[int, ...]
+    model: str
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The fastest choices for one problem on one device, the fastest first.
+
+    `key` is what a template makes of a problem (`tuned.key_of` of a contraction). `device` is an
+    architecture, a number of processors and a name; `version` names the template and the compiler.
     """
 
     key: str
     device: str
     version: str
     tiles: tuple[Measured, ...]
+    context: InContext | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What there is one entry of."""
+        return self.key, self.device, self.version
+
+    @property
+    def ranked(self) -> tuple[Measured, ...]:
+        """The choices in the order in which they should be taken: a model's own comes first."""
+        chosen = self.context.tile if self.context else None
+        return tuple(sorted(self.tiles, key=lambda each: each.tile != chosen))
+
+
+@dataclass(frozen=True)
+class Database:
+    """Entries, and the device whose entries count for more."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    device: str = ""
 
 
 def folders() -> tuple[Path, ...]:
@@ -57,32 +87,72 @@ def user_file(arch: str) -> Path:
 
 def database_hash(arch: str) -> str:
     """A hash of all that is known of an architecture; empty where nothing is."""
-    found = [path.read_bytes() for path in _files(arch)]
-    return hashlib.sha256(b"\0".join(found)).hexdigest()[:16] if found else ""
-
-
-def _files(arch: str) -> list[Path]:
-    return [path for f in folders() if (path := f / f"{arch}.jsonl").is_file()]
-
-
-def known(arch: str) -> dict[str, Entry]:
-    """Every entry of an architecture by its key; raises ArtifactError for a damaged file."""
-    return _known(tuple((path, path.stat().st_mtime_ns) for path in _files(arch)))
+    return _hash(_stamped(arch))
 
 
 @cache
-def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Entry]:
-    return {entry.key: entry for path, _ in files for entry in load(path)}
+def _hash(files: tuple[tuple[Path, int], ...]) -> str:
+    content = b"\0".join(path.read_bytes() for path, _ in files)
+    return hashlib.sha256(content).hexdigest()[:16] if files else ""
 
 
-def load(path: str | os.PathLike[str]) -> list[Entry]:
+def _stamped(arch: str) -> tuple[tuple[Path, int], ...]:
+    """The files of an architecture and when each was written."""
+    files = [path for f in folders() if (path := f / f"{arch}.jsonl").is_file()]
+    return tuple((path, path.stat().st_mtime_ns) for path in files)
+
+
+def known(arch: str, versions: frozenset[str] = frozenset()) -> dict[str, Entry]:
+    """The entry that counts for each key; raises ArtifactError for a damaged file.
+
+    One of `versions`, which are current, counts for more than others; then one of the device that
+    the user's database is for, or else the package's; then the user's own.
+    """
+    return _known(_stamped(arch), versions)
+
+
+def device_of(arch: str) -> str:
+    """The device whose entries count for more; empty where nothing is known."""
+    return next((d.device for d in reversed(_loaded(_stamped(arch))) if d.device), "")
+
+
+@cache
+def _known(files: tuple[tuple[Path, int], ...], versions: frozenset[str]) -> dict[str, Entry]:
+    databases = _loaded(files)
+    device = next((each.device for each in reversed(databases) if each.device), "")
+    return select((each.entries for each in databases), device, versions)
+
+
+@cache
+def _loaded(files: tuple[tuple[Path, int], ...]) -> list[Database]:
+    return [load(path) for path, _ in files]
+
+
+def select(
+    databases: Iterable[Iterable[Entry]], device: str, versions: frozenset[str]
+) -> dict[str, Entry]:
+    """Of each key the entry that counts most; of equals, the last database's."""
+
+    def worth(entry: Entry) -> tuple[bool, bool]:
+        return entry.version in versions, entry.device == device
+
+    found: dict[str, Entry] = {}
+    for entries in databases:
+        for entry in sorted(entries, key=lambda each: each.identity):
+            if entry.key not in found or worth(entry) >= worth(found[entry.key]):
+                found[entry.key] = entry
+    return found
+
+
+def load(path: str | os.PathLike[str]) -> Database:
     """Read a database; raises ArtifactError if it is damaged or of another format."""
     try:
         first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
-        found = json.loads(first)["format"]
-        if found != FORMAT:
-            raise ArtifactError(f"{path}: format {found}, this version reads {FORMAT}")
-        return [_entry(json.loads(line)) for line in lines]
+        head: dict[str, Any] = json.loads(first)
+        if head["format"] != FORMAT:
+            message = f"{path}: format {head['format']}, this version reads {FORMAT}: tune again"
+            raise ArtifactError(message)
+        return Database([_entry(json.loads(line)) for line in lines], head["device"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"{path} is no database of tiles ({error}): remove it, or tune again"
         raise ArtifactError(message) from error
@@ -92,17 +162,26 @@ def _entry(fields: dict[str, Any]) -> Entry:
     tiles = tuple(Measured(tuple(tile), warm, cold) for tile, warm, cold in fields["tiles"])
     if not tiles:
         raise ValueError("an entry without tiles")
-    return Entry(fields["key"], fields["device"], fields["version"], tiles)
+    found = fields.get("context")
+    context = InContext(tuple(found[0]), *found[1:]) if found else None
+    return Entry(fields["key"], fields["device"], fields["version"], tiles, context)
 
 
-def save(path: str | os.PathLike[str], entries: Iterable[Entry]) -> None:
+def save(path: str | os.PathLike[str], database: Database) -> None:
     """Write a database, sorted, in place of an older one only once it is complete."""
-    lines = [json.dumps({"format": FORMAT})]
-    for entry in sorted(entries, key=lambda entry: entry.key):
+    lines = [json.dumps({"format": FORMAT, "device": database.device})]
+    for entry in sorted(database.entries, key=lambda entry: entry.identity):
         tiles = [(each.tile, each.warm, each.cold) for each in entry.tiles[:KEPT]]
-        fields = {"key": entry.key, "device": entry.device, "version": entry.version}
-        lines.append(json.dumps(fields | {"tiles": tiles}, separators=(",", ":")))
+        fields: dict[str, Any] = {"key": entry.key, "device": entry.device}
+        fields |= {"version": entry.version, "tiles": tiles}
+        if found := entry.context:
+            fields["context"] = (found.tile, found.model, found.gain)
+        lines.append(json.dumps(fields, separators=(",", ":")))
     temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
-    temporary.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ArtifactError(f"cannot write the database {path}: {error.strerror}") from error

@@ -1,23 +1,34 @@
 """Tiles from the database: of the same problem, of similar ones, or by the estimate."""
 
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
+from compiler.backends.gpu.timing import Timing
 from compiler.kernels import database
 from compiler.kernels.cache import _tuning
+from compiler.kernels.cuda.choices import choices_of
+from compiler.kernels.cuda.headers import current_versions, full_version, template_hash
 from compiler.kernels.cuda.problem import Form, Gather, Problem
+from compiler.kernels.cuda.recorded import Standing, first_of, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
-    SHAPES,
-    WIDE_COLUMNS,
-    WIDE_ROWS,
+    SLOWEST,
+    Tile,
     candidates,
     choose_tile,
     diverse,
+    estimate,
 )
 from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
-from compiler.kernels.database import Entry, Measured
+from compiler.kernels.database import Database, Entry, InContext, Measured
+from compiler.kernels.group import TensorInfo
+from compiler.nvrtc import nvrtc_version
+from compiler.tuning import in_context
+from compiler.tuning.context import Descent, Step
+from tests.kernels.cuda.test_build import zeros
+from tests.kernels.harness import single
 
 TARGET = CudaTarget("sm_90", "tf32")
 
@@ -36,12 +47,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def save(*entries: Entry, device: str = "sm_90/132") -> None:
+    """Write the user's database."""
+    database.save(database.user_file("sm_90"), Database([*entries], device))
+
+
 def record(problem: Problem, place: int) -> tuple[int, ...]:
     """Save an entry in which the tile at a place of the candidates is fastest."""
     tile = list(candidates(problem, TARGET))[place]
     fields = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns, tile.shares, tile.stages)
     entry = Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),))
-    database.save(database.user_file("sm_90"), [entry])
+    save(entry)
     return fields
 
 
@@ -75,13 +91,59 @@ def test_keys_give_their_problems_back():
 
 
 def test_candidates_are_diverse():
-    found = diverse(product(128, 768, 768), TARGET, 24)
-    assert found[0] == choose_tile(product(128, 768, 768), TARGET)
+    problem = product(128, 768, 768)
+    found = diverse(problem, TARGET, 24)
+    assert found[0] == choose_tile(problem, TARGET)
     assert len(set(found)) == 24
-    wide = len(WIDE_ROWS) * len(WIDE_COLUMNS)
-    assert (
-        len({(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in found}) == len(SHAPES) + wide
+    times = {tile: estimate(problem, tile, TARGET) for tile in candidates(problem, TARGET)}
+    near = [t for t in times if times[t] <= SLOWEST * min(times.values())]
+    shapes = {(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in near}
+    assert set(found) <= set(near)
+    assert {(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in found} == shapes
+    assert any(tile.wide for tile in found)
+
+
+def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
+    """A similar problem's fast tile is not passed over for any wide tile that fits."""
+    similar, wanted = product(64, 512, 512), product(64, 640, 512)
+    best = min(
+        (t for t in candidates(similar, TARGET) if not t.wide),
+        key=lambda tile: estimate(similar, tile, TARGET),
     )
+    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 1.0),))
+    save(entry)
+    assert any(tile.wide for tile in candidates(wanted, TARGET))
+    assert not tile_for(wanted, TARGET).wide
+    save(replace(entry, tiles=(Measured(astuple(best), 1e6),)))
+    assert tile_for(wanted, TARGET).wide
+
+
+def test_current_templates_then_the_device_then_the_user_decide(folder: Path):
+    current = full_version(template_hash("contraction"), nvrtc_version())
+    ours, theirs = "sm_90/132 NVIDIA H200", "sm_90/114 NVIDIA H100 PCIe"
+    found = [
+        Entry("k", device, version, (Measured((n,), 1.0),))
+        for n, (device, version) in enumerate([(ours, "old"), (theirs, "old"), (theirs, current)])
+    ]
+    save(*found, device=ours)
+    assert recorded("k", TARGET) == found[2]
+    save(*found[:2], device=ours)
+    assert recorded("k", TARGET) == found[0]
+    save(*found[:2], device=theirs)
+    assert recorded("k", TARGET) == found[1]
+    assert current in current_versions()
+    assert standing(found[2], theirs) is Standing.TUNED
+    assert standing(found[2], ours) is Standing.OTHER_DEVICE
+    assert standing(found[0], ours) is Standing.OTHER_VERSION
+
+
+def test_the_choice_of_a_whole_model_comes_first():
+    entry = Entry("k", "d", "v", (Measured((1,), 1.0), Measured((2,), 2.0), Measured((3,), 3.0)))
+    assert first_of(entry, {(2,), (3,)}) == (2,)
+    chosen = replace(entry, context=InContext((3,), "model.onnx", 0.02))
+    assert first_of(chosen, {(1,), (2,), (3,)}) == (3,)
+    assert first_of(chosen, {(1,), (2,)}) == (1,)
+    assert first_of(None, {(1,)}) is None
 
 
 def test_a_new_database_gives_new_cache_keys():
@@ -89,3 +151,42 @@ def test_a_new_database_gives_new_cache_keys():
     record(product(128, 768, 768), 0)
     assert _tuning("cuda:sm_90:tf32") != before
     assert _tuning("cpu:x86-64-v3") == ""
+
+
+def early(tile: Tile) -> Tile:
+    """A tile that begins to copy weights before its kernel waits."""
+    return replace(tile, early=True)
+
+
+def test_an_early_tile_is_taken_where_it_was_measured():
+    problem = product(128, 768, 768)
+    tile = early(choose_tile(problem, TARGET))
+    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 1.0),)))
+    assert tile_for(problem, TARGET) == tile
+    assert tile_for(product(128, 1024, 768), TARGET).early
+
+
+def test_a_whole_model_chooses_an_early_variant():
+    problem = product(128, 768, 768)
+    first, second = list(candidates(problem, TARGET))[:2]
+    measured = Measured(astuple(first), 1.0, 1.5), Measured(astuple(second), 2.0, 2.5)
+    entry = Entry(key_of(problem, TARGET), "sm_90/132", "v", measured)
+    step = Step(entry.key, astuple(early(first)), 1000.0, 900.0)
+    time = Timing(1000.0, 999.0, 1001.0, 50)
+    descent = Descent({entry.key: step.values}, (step,), time, time, 1)
+    in_context.record(descent, [entry], "model", TARGET, entry.device)
+    assert tile_for(problem, TARGET) == early(first)
+    (kept,) = database.known("sm_90").values()
+    kept_tiles = {each.tile for each in kept.tiles}
+    assert kept_tiles == {astuple(early(first)), *(each.tile for each in measured)}
+
+
+def test_variants_of_tiles_are_early_where_they_can_be():
+    inputs = [zeros(128, 768), zeros(768, 768)]
+    for weights in ((1,), ()):
+        info = TensorInfo("float32", (128, 768))
+        group, _ = single("MatMul", inputs, [info], weights=weights)
+        choices = next(choices_of(group, TARGET, 4))
+        tile = Tile(*choices.options[0].values)
+        assert choices.variants(astuple(early(tile))) == ()
+        assert choices.variants(astuple(tile)) == ((astuple(early(tile)),) if weights else ())

@@ -4,10 +4,9 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from importlib import import_module
-from typing import Any
 
 from compiler.errors import KernelError
+from compiler.nvrtc import compile_text
 
 AHEAD = 4
 """Texts that wait for each process: few enough for memory, many enough to keep it busy."""
@@ -45,25 +44,3 @@ def _attempt(text: str, arch: str) -> bytes | str:
         return compile_text(text, arch, _headers)
     except KernelError as error:
         return str(error)
-
-
-def compile_text(text: str, arch: str, headers: dict[str, str]) -> bytes:
-    """The cubin of a text; raises KernelError with the compiler's log."""
-    try:
-        api: Any = import_module("cuda.bindings.nvrtc")
-    except ImportError as error:
-        raise KernelError("there is no NVRTC: `pip install flowloom[cuda]`") from error
-    bodies, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
-    program = api.nvrtcCreateProgram(text.encode(), b"kernel.cu", len(names), bodies, names)[1]
-    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--disable-warnings"]
-    (status,) = api.nvrtcCompileProgram(program, len(options), options)
-    try:
-        if int(status) != 0:
-            log = bytearray(api.nvrtcGetProgramLogSize(program)[1])
-            api.nvrtcGetProgramLog(program, log)
-            raise KernelError(f"{status.name}: " + log.decode(errors="replace").rstrip("\0"))
-        cubin = bytearray(api.nvrtcGetCUBINSize(program)[1])
-        api.nvrtcGetCUBIN(program, cubin)
-        return bytes(cubin)
-    finally:
-        api.nvrtcDestroyProgram(program)

@@ -1,0 +1,144 @@
+"""What each template can choose for a group: its candidates, and which one is taken without more.
+
+Every template with a parameter that decides nothing but speed takes part.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+
+from compiler.kernels.cuda import attention, grouped, rows
+from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problem
+from compiler.kernels.cuda.headers import template_hash
+from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
+from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import (
+    PROCESSORS,
+    RATES,
+    START_US,
+    Tile,
+    can_be_early,
+    diverse,
+    estimate,
+)
+from compiler.kernels.cuda.tuned import key_of, neighbours
+from compiler.kernels.group import Group
+
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One choice of a template, and the microseconds that its kernel should take."""
+
+    values: Values
+    estimate: float
+
+
+def _none(values: Values) -> tuple[Values, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of one template for a group, the likeliest first.
+
+    `variants` gives what differs from an option only between other kernels, in a whole model.
+    """
+
+    template: str
+    key: str
+    options: tuple[Option, ...]
+    build: Callable[[Values], CudaKernel | None]
+    variants: Callable[[Values], tuple[Values, ...]] = _none
+
+    @property
+    def code(self) -> str:
+        """The hash of the template's code."""
+        return template_hash(self.template)
+
+
+def choices_of(group: Group, target: CudaTarget, count: int) -> Iterator[Choices]:
+    """The templates that can take a group, with at most `count` options each.
+
+    A convolution of few channels a group may go to two, which the times of both decide.
+    """
+    for template in (_attention, _grouped, _contraction, _rows):
+        found = template(group, target, count)
+        if found is not None:
+            yield found
+
+
+def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
+    """Where the choice that is taken without more measurements comes from, on a device."""
+    entry = recorded(choices.key, target)
+    if entry is not None:
+        return standing(entry, device)
+    lent = choices.template == "contraction" and neighbours(choices.key, entries(target))
+    return Standing.SIMILAR if lent else Standing.ESTIMATED
+
+
+def _contraction(group: Group, target: CudaTarget, count: int) -> Choices | None:
+    found = tiled_problem(group)
+    if found is None:
+        return None
+    problem, stores = found[1], Stores()
+    tiles = diverse(problem, target, count)
+
+    def build(values: Values) -> CudaKernel | None:
+        return contraction_kernel(group, target, Tile(*values), stores)
+
+    def early(values: Values) -> tuple[Values, ...]:
+        tile = Tile(*values)
+        can = can_be_early(problem, tile, target) and not tile.early
+        return (astuple(replace(tile, early=True)),) if can else ()
+
+    options = [Option(astuple(tile), estimate(problem, tile, target)) for tile in tiles]
+    return Choices("contraction", key_of(problem, target), tuple(options), build, early)
+
+
+def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:
+    found = grouped.grouped_problem(group)
+    if found is None:
+        return None
+    problem = found[1]
+    works = [
+        (grouped.work_us(problem, work), astuple(work)) for work in grouped.candidates(problem)
+    ]
+
+    def build(values: Values) -> CudaKernel | None:
+        return grouped.grouped_kernel(group, target, grouped.Work(*values))
+
+    options = tuple(Option(values, time) for time, values in sorted(works)[:count])
+    return Choices("grouped", grouped.grouped_key(problem), options, build)
+
+
+def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:
+    problem = attention.attention_of(group)
+    if problem is None:
+        return None
+
+    def build(values: Values) -> CudaKernel | None:
+        return attention.attention_kernel(group, target, attention.Block(*values))
+
+    busy = PROCESSORS.get(target.capability, 132) * RATES[target.precision]
+    blocks = map(astuple, attention.candidates(problem, target))
+    options = _alike([*blocks][:count], START_US + problem.multiplications / busy)
+    return Choices("attention", attention.attention_key(problem, target), options, build)
+
+
+def _rows(group: Group, target: CudaTarget, count: int) -> Choices | None:
+    problem = rows.rows_problem(group)
+    if problem is None:
+        return None
+
+    def build(values: Values) -> CudaKernel | None:
+        return rows.rows_kernel(group, target, *values)
+
+    options = [(threads,) for threads in rows.candidates(problem)][:count]
+    return Choices("rows", rows.rows_key(problem), _alike(options, START_US), build)
+
+
+def _alike(options: Sequence[Values], time: float) -> tuple[Option, ...]:
+    """Options that no model tells apart."""
+    return tuple(Option(values, time) for values in options)

@@ -1,0 +1,42 @@
+"""What the database of measured choices holds for a template's problem."""
+
+from collections.abc import Collection
+from enum import Enum
+
+from compiler.kernels import database
+from compiler.kernels.cuda.headers import current_versions
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.database import Entry
+
+
+class Standing(Enum):
+    """Where a choice comes from, the surest first."""
+
+    TUNED = "tuned"
+    OTHER_DEVICE = "tuned on another device"
+    OTHER_VERSION = "tuned with older templates or another compiler"
+    SIMILAR = "taken from similar kernels"
+    ESTIMATED = "estimated"
+
+
+def entries(target: CudaTarget) -> dict[str, Entry]:
+    """The entry that counts for each key of an architecture."""
+    return database.known(target.arch, current_versions())
+
+
+def recorded(key: str, target: CudaTarget) -> Entry | None:
+    """The entry of a problem, if there is one."""
+    return entries(target).get(key)
+
+
+def first_of(entry: Entry | None, fits: Collection[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The best recorded choice that can be built; None without any."""
+    tiles = entry.ranked if entry else ()
+    return next((each.tile for each in tiles if each.tile in fits), None)
+
+
+def standing(entry: Entry, device: str) -> Standing:
+    """How far an entry can be trusted on a device, which may be unknown: empty."""
+    if entry.version not in current_versions():
+        return Standing.OTHER_VERSION
+    return Standing.TUNED if device in ("", entry.device) else Standing.OTHER_DEVICE
