@@ -1,6 +1,9 @@
 """Seconds to compile, with an empty kernel cache and with a full one, each in a new process.
 
-python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--json FILE]
+python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--target cuda:sm_90:tf32]
+                                  [--json FILE]
+
+`cpu` are the seconds of processor time of all threads and processes. Nothing is measured on a GPU.
 """
 
 import argparse
@@ -14,23 +17,25 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = """
-import json, sys
+import json, os, sys
 from time import perf_counter
 from examples import zoo
 model = zoo.load(sys.argv[1])
-start = perf_counter()
+target = sys.argv[2]
+start, before = perf_counter(), sum(os.times()[:4])
 import compiler
-module = compiler.compile(model)
-seconds = perf_counter() - start
-print(json.dumps({"total": seconds, **module.build_seconds}))
+options = {} if target.startswith("cpu") else {"budget": 0}
+module = compiler.compile(model, target=target, **options)
+seconds, processor = perf_counter() - start, sum(os.times()[:4]) - before
+print(json.dumps({"total": seconds, "cpu": processor, **module.build_seconds}))
 """
 
 
-def compile_once(name: str, cache: str) -> dict[str, float]:
+def compile_once(name: str, target: str, cache: str) -> dict[str, float]:
     """Seconds of each step of one compilation in a process of its own, imports included."""
     environment = {**os.environ, "FLOWLOOM_CACHE": cache, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, name],
+        [sys.executable, "-c", PROGRAM, name, target],
         env=environment,
         capture_output=True,
         text=True,
@@ -41,16 +46,19 @@ def compile_once(name: str, cache: str) -> dict[str, float]:
 
 def main() -> None:
     """Print cold and warm seconds a model."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", nargs="*", default=["resnet50", "nasnetalarge"])
+    parser.add_argument("--target", default="cpu")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for name in options.models:
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
-                seconds = compile_once(name, cache)
-                rows.append({"model": name, "cache": state, **seconds})
+                seconds = compile_once(name, options.target, cache)
+                rows.append({"model": name, "target": options.target, "cache": state, **seconds})
                 steps = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items())
                 print(f"{name:14} {state}  {steps}", flush=True)
     if options.json:

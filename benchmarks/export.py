@@ -1,14 +1,18 @@
-"""Exported C++ projects against the same artifacts run from Python, on a CUDA device.
+"""Exported C++ projects: sizes, start, and on a CUDA device their latency beside Python's.
 
-    python benchmarks/export.py ARTIFACT... [--modes graph streams] [--runs N] [--json FILE]
+    python benchmarks/export.py ARTIFACT... [--modes graph] [--runs N] [--json FILE] [--peers]
 
-Every artifact is exported with what Python computes on random inputs, and built; all modes must
-give the same bits, and be as near to Python as the precision allows. `error` is 0 for Python's own
-bits: nvcc and NVRTC of another release may round differently. Times are medians of wall
-microseconds of one run on buffers that are on the device already, the wait for its end included:
-from Python, and from C++. `host` is the part of the latency that is not on the device; `start` is a
-process from its start to its end with one run, in seconds (the least of five); with `--peers`, so
-are torch's and onnxruntime's for ResNet-50. Sizes are in MB.
+Every artifact is exported with what it computes on random inputs, and built for CUDA, HIP and the
+emulator, as far as there are compilers. Sizes are in MB, of libraries without their symbols.
+`start` is a process from its start to its end with one run, in seconds (the least of five). An
+artifact of target cpu has no project: its start is a Python process's. With `--peers`, so are those
+of torch and onnxruntime for ResNet-50, with the sizes of their installed packages.
+
+On a device all modes must give the same bits, and be as near to Python as the precision allows;
+`error` is 0 for Python's own bits. Times are medians of wall microseconds of one run on buffers
+that are on the device already, the wait for its end included: from Python, from Python with its
+kernels compiled by the project's nvcc, and from C++. `ratio` is C++ to the second. `host` is the
+part of the latency that is not on the device.
 """
 
 import argparse
@@ -18,7 +22,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -29,49 +37,96 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
+from compiler.analysis.devices import compiled_for
 from compiler.backends.cuda.target import device
 from compiler.backends.gpu.choose import timed_run
 from compiler.backends.memory import numpy_dtype
+from compiler.errors import DeviceError
 from compiler.export import artifact
-from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.export.artifact import Artifact
+from compiler.export.generate import TOLERANCES, Check, export_project, kernel_headers
+from compiler.schedule import KernelSpec
 
 ROUNDS = 3
 """Python and C++ are timed in turn this often, since a device's clock drifts."""
 
+COMPILERS = {"CUDA": "nvcc", "HIP": "hipcc", "EMU": "g++"}
+"""What builds a project for each platform."""
 
-def random_inputs(module: compiler.Module) -> dict[str, Any]:
+PYTHON = """
+import sys, numpy, compiler
+module = compiler.load(sys.argv[1])
+module.run({each.name: numpy.zeros(each.shape, each.dtype) for each in module.inputs})
+"""
+
+TORCH = """
+import torch, torchvision
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torchvision.models.resnet50().to(device).eval()
+with torch.inference_mode():
+    print(device, model(torch.zeros(1, 3, 224, 224, device=device)).sum().item())
+"""
+
+ONNXRUNTIME = """
+import sys, numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1], providers=onnxruntime.get_available_providers())
+given = session.get_inputs()[0]
+image = numpy.zeros(given.shape, numpy.float32)
+print(session.get_providers(), session.run(None, {given.name: image})[0].sum())
+"""
+
+
+def random_inputs(found: Artifact) -> dict[str, Any]:
     """Normal floats, and integers that are 0 or 1."""
     chance = np.random.default_rng(0)
     arrays: dict[str, Any] = {}
-    for each in module.inputs:
+    for each in found.schedule.of_kind("input"):
         floats = "float" in each.dtype
         values = chance.standard_normal(each.shape) if floats else chance.integers(0, 2, each.shape)
         arrays[each.name] = values.astype(numpy_dtype(each.dtype))
     return arrays
 
 
-def build(project: Path, architecture: str) -> Path:
-    """Build a project with CMake, or with nvcc alone where there is none; the check program."""
-    folder = project / "build"
-    if shutil.which("cmake"):
-        options = ["-DFLOWLOOM_GPU=CUDA", f"-DFLOWLOOM_ARCHITECTURES={architecture}"]
-        _command("cmake", "-S", project, "-B", folder, *options)
-        _command("cmake", "--build", folder, "-j")
-        return folder / "flowloom_check"
+def present() -> str | None:
+    """The architecture of the CUDA device, if there is one."""
+    with suppress(DeviceError):
+        return device().device.architecture
+    return None
+
+
+def build(project: Path, platform: str, architecture: str | None) -> Path:
+    """Build a project with CMake, or with nvcc alone where there is none; the folder."""
+    folder = project / f"build-{platform}"
+    if not shutil.which("cmake"):
+        return _build_by_nvcc(project, folder, architecture or "sm_80")
+    options = [f"-DFLOWLOOM_GPU={platform}"]
+    if platform == "HIP":
+        options += ["-DCMAKE_CXX_COMPILER=hipcc"]
+    if platform == "CUDA" and architecture:
+        options += [f"-DFLOWLOOM_ARCHITECTURES={architecture.removeprefix('sm_')}"]
+    _command("cmake", "-S", project, "-B", folder, *options)
+    _command("cmake", "--build", folder, "-j")
+    return folder
+
+
+def _build_by_nvcc(project: Path, folder: Path, architecture: str) -> Path:
     folder.mkdir()
-    common = ["nvcc", "-DFLOWLOOM_CUDA", "-O3", "-std=c++17", f"-arch=sm_{architecture}"]
+    common = ["nvcc", "-DFLOWLOOM_CUDA", "-O3", "-std=c++17", f"-arch={architecture}"]
     includes = [f"-I{project / path}" for path in ("include", "kernels/cuda", "kernels")]
     sources = [*(project / "kernels").glob("*.cu"), *(project / "src").glob("*.cpp")]
 
     def compiled(source: Path) -> Path:
         result = folder / f"{source.name}.o"
-        _command(*common, *includes, f'-DFLOWLOOM_DATA="{project}"', "-c", source, "-o", result)
+        data = f'-DFLOWLOOM_DATA="{project}"'
+        _command(*common, *includes, data, "-Xcompiler=-fPIC", "-c", source, "-o", result)
         return result
 
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(compiled, sources))
     _command(*common, *objects, "-o", folder / "flowloom_check")
-    return folder / "flowloom_check"
+    parts = [path for path in objects if path.name != "main.cpp.o"]
+    _command(*common, "-shared", *parts, "-o", folder / "libflowloom.so")
+    return folder
 
 
 def _command(*words: Any) -> str:
@@ -79,6 +134,108 @@ def _command(*words: Any) -> str:
     if ran.returncode:
         raise SystemExit(f"{words[0]} failed ({ran.returncode}):\n{ran.stdout}{ran.stderr}")
     return ran.stdout
+
+
+def start_time(*words: Any) -> float:
+    """Seconds of a command from start to end, the least of five."""
+    times: list[float] = []
+    for _ in range(5):
+        start = perf_counter()
+        _command(*words)
+        times.append(perf_counter() - start)
+    return round(min(times), 3)
+
+
+def library_size(folder: Path) -> float:
+    """Megabytes of the library, stripped as a package would have it."""
+    stripped = folder / "stripped.so"
+    _command("strip", "-o", stripped, folder / "libflowloom.so")
+    return round(stripped.stat().st_size / 1e6, 2)
+
+
+def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One row: sizes, and on a device times in each mode."""
+    found = artifact.load(path, lambda target, requirements: None)
+    row: dict[str, Any] = {"model": found.schedule.name, "target": found.target}
+    if found.target.startswith("cpu"):
+        row["start_s"] = start_time(sys.executable, "-c", PYTHON, path)
+        return row
+    architecture = present() if found.target.startswith("cuda") else None
+    module = compiler.load(path) if architecture else None
+    inputs = random_inputs(found)
+    check = None
+    if module:
+        tolerance = TOLERANCES[found.target.split(":")[-1]]
+        check = Check(inputs, module.run(inputs), tolerance)
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        export_project(found, project, version=compiler.__version__, check=check)
+        row["weights_mb"] = round((project / "weights.bin").stat().st_size / 1e6, 1)
+        for platform in (name for name, tool in COMPILERS.items() if shutil.which(tool)):
+            start = perf_counter()
+            named = compiled_for(architecture) if architecture else None
+            built = build(project, platform, named)
+            row[f"{platform.lower()}_build_s"] = round(perf_counter() - start, 1)
+            row[f"{platform.lower()}_mb"] = library_size(built)
+        if module:
+            row |= measure_on_device(module, project / "build-CUDA" / "flowloom_check", options)
+    return row
+
+
+def measure_on_device(
+    module: compiler.Module, program: Path, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Start, errors and latencies of a program beside its module."""
+    row: dict[str, Any] = {"start_s": start_time(program, "--check", "no", "--runs", "0")}
+    said = _command(program, "--runs", "1")
+    row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))
+    same = with_kernels_of_nvcc(module)
+    row["compilers"] = {"python": compiler_of(module), "cpp": compiler_of(same)}
+    row["modes"] = {
+        mode: compare(module, same, program, mode, options.runs) for mode in options.modes
+    }
+    return row
+
+
+def with_kernels_of_nvcc(module: compiler.Module) -> compiler.Module:
+    """The module with its kernels' text compiled by nvcc, as in the project."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in kernel_headers().items():
+            (Path(folder) / name).write_text(text)
+        architecture = str(module.requirements["architecture"])
+
+        def compiled(kernel: KernelSpec) -> KernelSpec:
+            source = Path(folder) / f"{kernel.name}.cu"
+            cubin = source.with_suffix(".cubin")
+            source.write_text(kernel.source)
+            _command("nvcc", "-cubin", f"-arch={compiled_for(architecture)}", "-std=c++17", "-w",
+                     "-o", cubin, source)  # fmt: skip
+            return replace(kernel, code=cubin.read_bytes())
+
+        with ThreadPoolExecutor() as pool:
+            kernels = {each.name: each for each in pool.map(compiled, module.kernels.values())}
+    return compiler.Module(
+        module.target,
+        module.schedule,
+        kernels,
+        packed_weights(module),
+        requirements=module.requirements,
+        choice=module.choice,
+    )
+
+
+def packed_weights(module: compiler.Module) -> Mapping[str, Any]:
+    """A module's weights, by way of its saved form."""
+    with tempfile.TemporaryDirectory() as folder:
+        module.save(Path(folder) / "saved")
+        return artifact.load(Path(folder) / "saved", lambda target, requirements: None).weights
+
+
+def compiler_of(module: compiler.Module) -> str:
+    """The release of the CUDA compiler that wrote a module's cubins, as they say themselves."""
+    code = next(iter(module.kernels.values())).code
+    found = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", code)
+    return found[1].decode() if found else "unknown"
 
 
 def python_time(module: compiler.Module, mode: str, runs: int) -> float:
@@ -92,95 +249,68 @@ def python_time(module: compiler.Module, mode: str, runs: int) -> float:
     return found
 
 
-def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """One row: sizes, and times in each mode."""
-    module = compiler.load(path)
-    inputs = random_inputs(module)
-    found = artifact.load(path, lambda target, requirements: None)
-    with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        tolerance = TOLERANCES[module.target.split(":")[-1]]
-        check = Check(inputs, module.run(inputs), tolerance)
-        export_project(found, project, version=compiler.__version__, check=check)
-        architecture = device().device.architecture.removeprefix("sm_").replace("90", "90a")
-        start = perf_counter()
-        program = build(project, architecture)
-        row: dict[str, Any] = {"model": module.schedule.name, "target": module.target}
-        row["build_s"] = round(perf_counter() - start, 1)
-        row["binary_mb"] = round(program.stat().st_size / 1e6, 2)
-        row["weights_mb"] = round((project / "weights.bin").stat().st_size / 1e6, 1)
-        row["start_s"] = start_time(program, "--check", "no", "--runs", "0")
-        said = _command(program, "--runs", "1")
-        row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))
-        row["modes"] = {
-            mode: compare(module, program, mode, options.runs) for mode in options.modes
-        }
-    return row
-
-
-def start_time(*words: Any) -> float:
-    """Seconds of a command from start to end, the least of five."""
-    times: list[float] = []
-    for _ in range(5):
-        start = perf_counter()
-        _command(*words)
-        times.append(perf_counter() - start)
-    return round(min(times), 3)
-
-
-TORCH = """
-import torch, torchvision
-model = torchvision.models.resnet50().cuda().eval()
-with torch.inference_mode():
-    print(model(torch.zeros(1, 3, 224, 224, device="cuda")).sum().item())
-"""
-
-ONNXRUNTIME = """
-import sys, numpy, onnxruntime
-session = onnxruntime.InferenceSession(sys.argv[1], providers=onnxruntime.get_available_providers())
-given = session.get_inputs()[0]
-image = numpy.zeros(given.shape, numpy.float32)
-print(session.get_providers(), session.run(None, {given.name: image})[0].sum())
-"""
-
-
-def time_peers() -> None:
-    """Print how long torch and onnxruntime take to start and to run ResNet-50 once."""
-    from importlib import import_module
-
-    from examples import zoo
-
-    print("torch start_s", start_time(sys.executable, "-c", TORCH), flush=True)
-    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        import_module("onnx").save(zoo.load("resnet50"), file.name)
-        found = start_time(sys.executable, "-c", ONNXRUNTIME, file.name)
-        print("onnxruntime", _command(sys.executable, "-c", ONNXRUNTIME, file.name).strip())
-    print("onnxruntime start_s", found, flush=True)
-
-
-def compare(module: compiler.Module, program: Path, mode: str, runs: int) -> dict[str, float]:
-    """Medians of Python and C++, measured in turn."""
+def compare(
+    module: compiler.Module, same: compiler.Module, program: Path, mode: str, runs: int
+) -> dict[str, float]:
+    """Medians of Python, of Python with the project's kernels and of C++, measured in turn."""
     python: list[float] = []
+    twin: list[float] = []
     native: list[tuple[float, ...]] = []
     for _ in range(ROUNDS):
         python.append(python_time(module, mode, runs))
+        twin.append(python_time(same, mode, runs))
         text = _command(program, "--mode", mode, "--runs", runs)
         native.append(tuple(map(float, re.findall(r"([\d.]+) us", text))))
     latency, on_device, queued = (median(each) for each in zip(*native, strict=True))
     return {
         "python_us": round(median(python), 1),
+        "python_nvcc_us": round(median(twin), 1),
         "cpp_us": latency,
-        "ratio": round(latency / median(python), 3),
+        "ratio": round(latency / median(twin), 3),
         "device_us": on_device,
         "queued_us": queued,
         "host": round(max(0.0, latency - on_device) / latency, 3),
     }
 
 
+def installed_size(distribution: str) -> float:
+    """Megabytes of the files of an installed package."""
+    files = metadata.files(distribution) or []
+    paths = [Path(str(file.locate())) for file in files]
+    return round(sum(path.stat().st_size for path in paths if path.is_file()) / 1e6, 1)
+
+
+def time_peers() -> None:
+    """Print how long torch and onnxruntime take to start and to run ResNet-50 once."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    from examples import zoo
+
+    if find_spec("torchvision"):
+        said = _command(sys.executable, "-c", TORCH).strip()
+        print(f"torch start_s={start_time(sys.executable, '-c', TORCH)}",
+              f"package_mb={installed_size('torch')} ({said})", flush=True)  # fmt: skip
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        import_module("onnx").save(zoo.load("resnet50"), file.name)
+        said = _command(sys.executable, "-c", ONNXRUNTIME, file.name).strip()
+        found = start_time(sys.executable, "-c", ONNXRUNTIME, file.name)
+        model = round(Path(file.name).stat().st_size / 1e6, 1)
+    name = next(n for n in ("onnxruntime-gpu", "onnxruntime") if _is_installed(n))
+    print(f"onnxruntime start_s={found} package_mb={installed_size(name)} model_mb={model}",
+          f"({said})", flush=True)  # fmt: skip
+
+
+def _is_installed(distribution: str) -> bool:
+    with suppress(metadata.PackageNotFoundError):
+        return bool(metadata.version(distribution))
+    return False
+
+
 def main() -> None:
     """Measure each artifact and print a line for each mode."""
-    parser = argparse.ArgumentParser(description="exported projects against Python")
-    parser.add_argument("artifacts", type=Path, nargs="+")
+    parser = argparse.ArgumentParser(description="exported projects: sizes, start and latency")
+    parser.add_argument("artifacts", type=Path, nargs="*")
     parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--json", type=Path)
@@ -191,7 +321,7 @@ def main() -> None:
         rows.append(measure(path, options))
         row = {key: value for key, value in rows[-1].items() if key != "modes"}
         print(*(f"{key}={value}" for key, value in row.items()), flush=True)
-        for mode, figures in rows[-1]["modes"].items():
+        for mode, figures in rows[-1].get("modes", {}).items():
             print(f"  {mode:10}", *(f"{k}={v}" for k, v in figures.items()), flush=True)
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))

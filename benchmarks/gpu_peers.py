@@ -11,6 +11,11 @@ stream is idle. Both are taken in the same way for all.
 
 Each model runs in a process of its own, and each row is written to the JSON file when it is
 finished; rows that are in the file are skipped, so an interrupted benchmark goes on where it was.
+A row that crashes its process, or hangs beyond what its contenders may take, is given up and the
+next one is begun; `--retry` measures such rows again. `--prepare N` lets torch.compile compile N
+models at a time first; max-autotune measures as it compiles, so it is never prepared, and takes
+minutes a model: raise `--contender-seconds`. Other batch sizes than 1 need `--exported FOLDER`,
+made by `python -m examples.zoo.export --batch 16 --output FOLDER/16`.
 `--weights zoo` gives PyTorch's module the weights of the zoo's ONNX file as far as they can be
 matched; `--weights torch` exports the module anew. Ours is checked against onnxruntime, each peer
 against PyTorch in float32; how far the two references differ says whether the weights agree.
@@ -28,6 +33,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,11 +41,17 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.peers import results
+from compiler.errors import DeviceError
 from examples import zoo
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
 TOO_LARGE = ("gpt2large",)
 """Left out unless named: its file cannot be made in memory."""
+
+OUT_OF_TIME = "out of time"
+
+ROW_SECONDS = 240.0
+"""What a row may take beside its contenders: loading the model, references, measuring."""
 
 
 def parse() -> argparse.Namespace:
@@ -55,7 +67,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--precision", nargs="+", choices=("tf32", "fp16"), default=["tf32"])
     parser.add_argument("--batch", nargs="+", type=int, default=[1])
     parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--streams", nargs="+", type=int, default=[1, 2, 4, 8])
+    parser.add_argument(
+        "--streams", nargs="+", type=int, default=[1, 2, 4, 8], help="0 is the searched schedule"
+    )
     parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
     parser.add_argument("--weights", choices=("zoo", "torch"), default="zoo")
     parser.add_argument("--exported", type=Path, help="folder of BATCH/NAME.light.onnx")
@@ -66,7 +80,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--prepare-seconds", type=float, default=300.0)
     parser.add_argument("--limit-seconds", type=float, default=float("inf"))
     parser.add_argument("--contender-seconds", type=float, default=240.0)
-    parser.add_argument("--retry", action="store_true", help="measure rows of failed models again")
+    parser.add_argument("--retry", action="store_true", help="measure given up rows again")
     parser.add_argument("--table", action="store_true", help="print the file's table and exit")
     parser.add_argument("--only", choices=("compile", "measure"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -83,8 +97,6 @@ def keys_of(model: str, options: argparse.Namespace) -> list[results.Key]:
 def pending(model: str, options: argparse.Namespace) -> list[results.Key]:
     """The rows of a model that are not in the file yet."""
     rows = results.read(options.json)["rows"]
-    if options.retry:
-        rows = [row for row in rows if "error" not in row]
     keys = keys_of(model, options)
     return [key for key in keys if not results.finished(rows, key, options.contenders)]
 
@@ -115,7 +127,7 @@ def child(model: str, options: argparse.Namespace, task: str, seconds: float) ->
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return "out of time"
+        return OUT_OF_TIME
     return "" if status == 0 else f"the process ended with status {status}"
 
 
@@ -126,7 +138,7 @@ def prepare(options: argparse.Namespace, seconds: float) -> None:
 
     def one(model: str) -> None:
         left = end - monotonic()
-        ended = child(model, options, "compile", left) if left > 0 else "out of time"
+        ended = child(model, options, "compile", left) if left > 0 else OUT_OF_TIME
         print(f"prepared {model} {ended}", flush=True)
 
     with ThreadPoolExecutor(options.prepare) as pool:
@@ -134,17 +146,38 @@ def prepare(options: argparse.Namespace, seconds: float) -> None:
 
 
 def run_all(options: argparse.Namespace, end: float) -> None:
-    """Measure model after model until all are done or the time is over."""
+    """Measure model after model until all are done or the time is over.
+
+    A process that dies or hangs was at work on its first pending row: that one is given up.
+    """
     for model in options.models:
-        if not pending(model, options):
-            continue
-        left = end - monotonic()
-        ended = child(model, options, "measure", left) if left > 10 else "out of time"
-        if ended == "out of time":
-            print(f"out of time at {model}: run the same command again to go on", flush=True)
-            return
-        for key in pending(model, options) if ended else []:
-            give_up(key, options, ended)
+        while keys := pending(model, options):
+            left, most = end - monotonic(), longest(len(keys), options)
+            ended = child(model, options, "measure", min(left, most)) if left > 10 else OUT_OF_TIME
+            if ended == OUT_OF_TIME and left <= most:
+                print(f"out of time at {model}: run the same command again to go on", flush=True)
+                return
+            still = pending(model, options)
+            if still:
+                give_up(still[0], options, ended or "the process ended without it")
+
+
+def longest(rows: int, options: argparse.Namespace) -> float:
+    """Seconds after which a process with so many rows must hang."""
+    return rows * (ROW_SECONDS + options.contender_seconds * len(options.contenders))
+
+
+def check_machine() -> None:
+    """Exit with what lacks, so that no row is given up for it."""
+    from compiler.backends.cuda.target import device
+
+    missing = [name for name in PACKAGES if find_spec(name) is None and name != "triton"]
+    if missing:
+        sys.exit(f"this benchmark needs {', '.join(missing)}: install them with pip")
+    try:
+        print(device().device, flush=True)
+    except DeviceError as error:
+        sys.exit(f"this benchmark needs a CUDA device: {error}")
 
 
 def give_up(key: results.Key, options: argparse.Namespace, reason: str) -> None:
@@ -166,7 +199,8 @@ def show(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Run what is asked for and print the tables; exit status 1 if an output is wrong."""
+    """Run what is asked for and print the tables; exit status 1 if a row of ours has no figure or
+    any output is wrong."""
     options = parse()
     scratch = Path(tempfile.gettempdir()) / "flowloom-inductor"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch))
@@ -176,12 +210,16 @@ def main() -> int:
         getattr(rows, f"{options.only}_model")(options.models[0], options)
         return 0
     if not options.table:
+        check_machine()
+        if options.retry:
+            results.forget_failed(options.json)
         end = monotonic() + options.limit_seconds
         if options.prepare and "compile" in options.contenders:
             prepare(options, min(options.prepare_seconds, options.limit_seconds))
         run_all(options, end)
     show(options)
-    return 1 if any(results.wrong(row) for row in results.read(options.json)["rows"]) else 0
+    rows = results.read(options.json)["rows"]
+    return 1 if any(results.wrong(row) or results.lacks_ours(row) for row in rows) else 0
 
 
 if __name__ == "__main__":

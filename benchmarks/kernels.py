@@ -1,14 +1,20 @@
 """Every distinct convolution and matrix product of the zoo against cuDNN and cuBLAS.
 
     python benchmarks/kernels.py prepare build/kernels [--models resnet50 bert128] [--tiles 8]
-    python benchmarks/kernels.py measure build/kernels [--json FILE]
+    python benchmarks/kernels.py measure build/kernels [--programmatic] [--json FILE]
+
+    python benchmarks/kernels.py prepare build/wide --models resnet50 unet inception_v3 hrnet_w18 \
+        --only Conv --kinds mma wide early --tiles 4
 
 `prepare` writes the kernels' CUDA text and needs no GPU; `measure` needs PyTorch, NVRTC and a CUDA
 device, but neither TVM nor ONNX. Each kernel is checked against float64 on random inputs and timed
 in a CUDA graph of 20 launches, warm, median of 15 replays. Images lie in channel blocks. The
 library's time is its best: cuDNN with the bias, the residual and the Relu fused where there is such
 a call (else the convolution with bias alone, which does less than ours), cuBLAS with the bias.
-With `--tiles` the most promising other tiles are timed too, to judge the choice.
+With `--tiles` the most promising other tiles are timed too, to judge the choice; with `--kinds` so
+many of each kind: tiles of warps (`mma`), of warpgroups (`wide`), and the best of both with early
+copies of weights (`early`), which need `--programmatic`: launches that begin before the one before
+has ended, as in graphs of models.
 """
 
 import argparse
@@ -18,6 +24,8 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,11 +39,23 @@ sys.path.insert(0, str(ROOT))
 
 LAUNCHES, REPLAYS = 20, 15
 BOUND = {"fp32": 2e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
+TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+KINDS = ("mma", "wide", "early")
 MODELS = ("resnet50", "inception_v3", "bert128", "vit_base", "unet", "googlenet", "resnext50")
 
 
-def prepare(folder: Path, models: list[str], precision: str, tiles: int) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """How many further tiles (of each kind, if any is named) of which operators."""
+
+    count: int = 0
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = TYPES
+
+
+def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> None:
     """Write the text of each kernel with what it computes."""
+    from compiler.kernels.cuda.source import headers
     from compiler.kernels.cuda.target import parse_cuda_target
     from tests.kernels.gpu_kernels_prepare import groups_of, in_blocks
 
@@ -44,33 +64,48 @@ def prepare(folder: Path, models: list[str], precision: str, tiles: int) -> None
     cases: dict[str, dict[str, Any]] = {}
     for model in models:
         for group in map(in_blocks, groups_of(model)):
-            for case in describe(group, target, tiles):
+            for case in describe(group, target, wanted):
                 cases.setdefault(case["key"], case | {"model": model})
-    (folder / "cases.json").write_text(json.dumps(list(cases.values())))
+    content = {"headers": headers(), "cases": list(cases.values())}
+    (folder / "cases.json").write_text(json.dumps(content))
     print(f"{len(cases)} kernels in {folder}")
 
 
-def describe(group: Any, target: Any, count: int) -> list[dict[str, Any]]:
-    """The chosen kernel of a contraction and `count` others; none for any other group."""
-    from compiler.kernels.cuda.contraction import CONTRACTIONS, contraction_kernel
+def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
+    """The chosen kernel of a contraction and the others wanted; none for any other group."""
+    from compiler.kernels.cuda.contraction import contraction_kernel
     from compiler.kernels.cuda.problem import read_problem
-    from compiler.kernels.cuda.tiles import candidates, choose_tile, estimate
+    from compiler.kernels.cuda.tuned import tile_for
 
-    anchor = next((op for op in group.operators if op.type in CONTRACTIONS), None)
+    anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None
     library = library_call(group, anchor) if problem is not None else None
     if problem is None or library is None:
         return []
-    ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
-    chosen = choose_tile(problem, target)
+    chosen = tile_for(problem, target)
     found = []
-    for tile in [chosen, *[t for t in ranked if t != chosen][:count]]:
+    for tile in [chosen, *[t for t in others(problem, target, wanted) if t != chosen]]:
         kernel = contraction_kernel(group, target, None if tile == chosen else tile)
         if kernel is not None:
             key = f"{library} {tile if tile != chosen else 'chosen'}"
+            kind = "early" if tile.early else "wide" if tile.wide else "mma"
             found.append(kernel_case(group, kernel, target) | {"key": key, "tile": repr(tile),
-                         "chosen": tile == chosen, "library": library,
+                         "chosen": tile == chosen, "library": library, "kind": kind,
                          "precision": target.precision})  # fmt: skip
+    return found
+
+
+def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
+    """The most promising tiles, of each kind where kinds are wanted."""
+    from compiler.kernels.cuda.tiles import can_be_early, candidates, estimate
+
+    ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
+    if not wanted.kinds:
+        return ranked[: wanted.count]
+    found = [t for wide in (False, True) if KINDS[wide] in wanted.kinds
+             for t in [t for t in ranked if t.wide == wide][: wanted.count]]  # fmt: skip
+    if "early" in wanted.kinds:
+        found += [replace(t, early=True) for t in found if can_be_early(problem, t, target)]
     return found
 
 
@@ -122,9 +157,9 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
     return call
 
 
-def compile_case(case: dict[str, Any]) -> bytes:
+def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:
     """The cubin of a case; raises KernelError with the compiler's log."""
-    return compile_text(case["text"], case["arch"])
+    return compile_text(case["text"], case["arch"], headers)
 
 
 def called(answer: tuple[Any, ...]) -> Any:
@@ -225,26 +260,27 @@ def library_convolution(torch: Any, call: dict[str, Any], inputs: list[Any]) -> 
     return graph_us(torch, lambda: torch.cudnn_convolution_add_relu(x, w, z, 1.0, bias[0], *rest))
 
 
-def measure(folder: Path, out: Path) -> int:
+def measure(folder: Path, out: Path, programmatic: bool) -> int:
     """Check and time all kernels; the exit status is 1 when one is wrong."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    cases = json.loads((folder / "cases.json").read_text())
+    content = json.loads((folder / "cases.json").read_text())
+    cases, compiled = content["cases"], partial(compile_case, headers=content["headers"])
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        cubins = list(pool.map(compile_case, cases, chunksize=4))
+        cubins = list(pool.map(compiled, cases, chunksize=4))
     rows: list[dict[str, Any]] = []
     known: dict[str, float] = {}
     for case, cubin in zip(cases, cubins, strict=True):
-        rows.append(measure_one(torch, case, cubin, known))
+        rows.append(measure_one(torch, case, cubin, known, programmatic))
         out.write_text(json.dumps(rows))
     report(rows)
     return int(any(row["error"] > BOUND[row["precision"]] for row in rows))
 
 
 def measure_one(
-    torch: Any, case: dict[str, Any], cubin: bytes, known: dict[str, float]
+    torch: Any, case: dict[str, Any], cubin: bytes, known: dict[str, float], programmatic: bool
 ) -> dict[str, Any]:
     """One row: the error, our time, the library's."""
     from cuda.bindings import driver
@@ -267,20 +303,34 @@ def measure_one(
 
     def run() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        for function, grid, block, shared, _, pointers in calls:
-            called(driver.cuLaunchKernel(function, *grid, *block, shared, stream,
-                                         pointers.ctypes.data, 0))  # fmt: skip
+        for call in calls:
+            launch(driver, call, stream, programmatic)
 
     run()
     torch.cuda.synchronize()
     wanted = laid_out(expected, case["block"])
-    row = {k: case[k] for k in ("model", "tile", "chosen", "library", "precision")}
+    row = {k: case[k] for k in ("model", "tile", "kind", "chosen", "library", "precision")}
     row["error"] = float((result.double() - wanted).norm() / wanted.norm())
     row["us"] = graph_us(torch, run)
     call = json.dumps(case["library"])
     if call not in known:
         known[call] = library_us(torch, case["library"], inputs)
     return row | {"library_us": known[call]}
+
+
+def launch(driver: Any, call: Any, stream: int, programmatic: bool) -> None:
+    """Launch a kernel; `programmatic`, it may begin before the one before has ended."""
+    function, grid, block, shared, _, pointers = call
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = block
+    config.sharedMemBytes, config.hStream = shared, driver.CUstream(stream)
+    names = driver.CUlaunchAttributeID
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config.attrs, config.numAttrs = ([attribute], 1) if programmatic else ([], 0)
+    called(driver.cuLaunchKernelEx(config, function, pointers.ctypes.data, 0))
 
 
 def bind(driver: Any, module: Any, launches: list[Any], buffers: list[Any]) -> list[Any]:
@@ -316,11 +366,34 @@ def report(rows: list[dict[str, Any]]) -> None:
         figures = f"{row['us']:6.2f} {row['library_us']:7.2f} {ratio:6.2f} {least:7.2f}"
         label = f"{row['model']} {call['type']} {shapes} {row['tile']}"
         print(f"{figures} {row['error']:8.1e}  {label}")
+    report_kinds(rows)
     ratios = [row["us"] / row["library_us"] for row in chosen]
     lost = sorted(row["us"] / best[json.dumps(row["library"])] for row in chosen)
     print(f"{len(ratios)} kernels, {sum(r > 1 for r in ratios)} slower than the library;"
           f" geometric mean {geometric_mean(ratios):.2f} of its time;"
           f" the choice takes {median(lost):.2f} of the best tile's (median)")  # fmt: skip
+
+
+def report_kinds(rows: list[dict[str, Any]]) -> None:
+    """Print the best of each kind for each kernel, and how often each kind is the fastest."""
+    times: dict[str, dict[str, float]] = {}
+    for row in rows:
+        own = times.setdefault(json.dumps(row["library"]), {"library": row["library_us"]})
+        own[row["kind"]] = min(own.get(row["kind"], math.inf), row["us"])
+    kinds = [kind for kind in KINDS if any(kind in own for own in times.values())]
+    if len(kinds) < 2:
+        return
+    print(" ".join(f"{name:>7}" for name in (*kinds, "library")), " shapes, attributes")
+    for key, own in sorted(times.items(), key=lambda each: -each[1]["library"]):
+        call = json.loads(key)
+        figures = " ".join(f"{own.get(name, math.nan):7.2f}" for name in (*kinds, "library"))
+        shapes = " ".join("x".join(map(str, s)) for s in call["shapes"][:2])
+        print(f"{figures}  {shapes} {json.dumps(call['attributes'])}")
+    for kind in kinds:
+        having = [own for own in times.values() if kind in own]
+        first = sum(own[kind] == min(own.get(k, math.inf) for k in kinds) for own in having)
+        mean = geometric_mean([own[kind] / own["library"] for own in having])
+        print(f"{kind}: fastest kind of {first} of {len(having)}; {mean:.2f} of the library's time")
 
 
 def main() -> int:
@@ -331,11 +404,15 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32"))
     parser.add_argument("--tiles", type=int, default=0, help="further tiles of each kernel")
+    parser.add_argument("--kinds", nargs="+", default=[], choices=KINDS, help="of further tiles")
+    parser.add_argument("--only", nargs="+", default=list(TYPES), choices=TYPES)
+    parser.add_argument("--programmatic", action="store_true", help="launches that begin early")
     parser.add_argument("--json", type=Path, default=Path("kernels.json"))
     given = parser.parse_args()
     if given.command == "measure":
-        return measure(given.folder, given.json)
-    prepare(given.folder, given.models, given.precision, given.tiles)
+        return measure(given.folder, given.json, given.programmatic)
+    wanted = Wanted(given.tiles, tuple(given.kinds), tuple(given.only))
+    prepare(given.folder, given.models, given.precision, wanted)
     return 0
 
 

@@ -1,10 +1,11 @@
-"""Seconds that scheduling decisions take on graphs of up to 100,000 nodes, on one core.
+"""Seconds that scheduling takes on graphs of up to 100,000 nodes, on one core.
 
     python benchmarks/scaling.py [--sizes 10000 100000] [--widths 1 10 100 1000] [--streams 8]
-                                 [--shapes layered random] [--passes 20000] [--json FILE]
+                                 [--shapes layered random] [--only decisions|passes] [--json FILE]
 
-The decisions alone, on plain data: partition, assign, order, and the tokens that are inserted and
-elided. With `--passes N` also the passes around them, which change xDSL's objects, on N groups.
+First the decisions alone, on plain data: partition, assign, order, and the tokens that are inserted
+and elided. Then the whole passes, which read and change xDSL's objects, as the runner runs them
+without verification; `groups` is how long xDSL takes to make the module that they begin with.
 `growth` is the time over that of a graph of a tenth of the nodes. CPU time of this process.
 """
 
@@ -13,18 +14,24 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain, product
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region, SSAValue
+
 from compiler.analysis.graph import DAG
 from compiler.analysis.ordering import ORDERINGS, Demand
 from compiler.analysis.partitioning import PARTITIONINGS
 from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.analysis.synchronisation import needed_waits, remaining_waits
-from compiler.pipeline import Runner, parse
+from compiler.ir import dataflow
+from compiler.ir.types import tensor_type
+from compiler.pipeline import Runner, collector_paused, parse
 from compiler.schedule import Allocation, Schedule, Task, View
 
 LINEAR = ("sequential", "ppd", "opara", "critical-path", "wavefront")
@@ -88,22 +95,57 @@ def decisions(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
     yield "elide", timed(remaining_waits, schedule, waits)[0]
 
 
-def passes(count: int, width: int) -> Iterator[tuple[str, float]]:
-    """The schedule passes on a module of so many groups, without verification."""
-    from benchmarks.pass_scaling import synthetic
+def module_of(dag: DAG) -> ModuleOp:
+    """A module with a group of one operator for each node; it adds up what the node waits for."""
+    type = tensor_type("float32", (16,))
+    block = Block(arg_types=[type])
+    values: list[SSAValue] = []
+    for v, before in enumerate(dag.predecessors):
+        inputs = [values[u] for u in before] or [block.args[0]]
+        inner = Block(arg_types=[type] * len(inputs))
+        inner.add_op(op := dataflow.OperatorOp("Sum", list(inner.args), [type], node=f"n{v}"))
+        inner.add_op(dataflow.YieldOp(op.outputs[0]))
+        group = dataflow.GroupOp(inputs, [type], Region(inner), f"Sum_{len(inputs)}")
+        block.add_op(group)
+        values.append(group.outputs[0])
+    results = [values[v] for v, after in enumerate(dag.successors) if not after]
+    block.add_op(dataflow.YieldOp(*results))
+    names = [f"y{i}" for i in range(len(results))]
+    return ModuleOp([dataflow.GraphOp("main", 22, ["x"], names, Region(block))])
 
-    module, runner = synthetic(count, width), Runner(verified=False)
-    runner.run(module, parse("fuse{max-ops=1}"))
-    runner.timings.clear()
-    runner.run(
-        module,
-        parse(
-            "partition{policy=ppd},partition{policy=none},assign-streams{streams=8},order-launches,"
-            "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
-        ),
-    )
-    for timing in runner.timings:
-        yield f"pass {timing.spec.partition('{')[0]}", timing.seconds
+
+def passes(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
+    """The schedule passes on a module of such a graph, and the seconds each takes."""
+    start, runner = process_time(), Runner(verified=False)
+    with collector_paused():
+        module = module_of(dag)
+    yield "groups", process_time() - start
+    for each in parse(
+        f"partition{{policy=ppd}},partition{{policy=none}},assign-streams{{streams={streams}}},"
+        "order-launches,lower-to-taskflow,insert-sync,elide-sync,plan-memory"
+    ):
+        start = process_time()
+        runner.run(module, [each])
+        yield f"pass {each.spec()}", process_time() - start
+
+
+MEASURED = {"decisions": decisions, "passes": passes}
+
+
+def measure(shape: str, width: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """A row a size and decision or pass of one kind of graph, printed too."""
+    wanted = [MEASURED[kind] for kind in MEASURED if options.only in (None, kind)]
+    times: dict[tuple[int, str], float] = {}
+    for size in options.sizes:
+        dag = SHAPES[shape](size, width, random.Random(0))
+        for name, seconds in chain(*(each(dag, options.streams) for each in wanted)):
+            times[size, name] = seconds
+            growth = seconds / times.get((size // 10, name), float("nan"))
+            print(
+                f"{shape:8} {width:5} {size:7} {seconds:7.3f} s {growth:6.1f}x  {name}", flush=True
+            )
+            row = {"shape": shape, "width": width, "nodes": size, "decision": name}
+            yield row | {"seconds": seconds, "growth": growth}
 
 
 def main() -> None:
@@ -115,29 +157,12 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--shapes", nargs="+", choices=tuple(SHAPES), default=list(SHAPES))
     parser.add_argument("--streams", type=int, default=8)
-    parser.add_argument("--passes", type=int, nargs="*", default=[])
+    parser.add_argument("--only", choices=tuple(MEASURED))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for shape in options.shapes:
-        for width in options.widths:
-            times: dict[tuple[int, str], float] = {}
-            for size in options.sizes:
-                dag = SHAPES[shape](size, width, random.Random(0))
-                for name, seconds in decisions(dag, options.streams):
-                    times[size, name] = seconds
-                    growth = seconds / times.get((size // 10, name), float("nan"))
-                    rows.append({"shape": shape, "width": width, "nodes": size, "decision": name})
-                    rows[-1] |= {"seconds": seconds, "growth": growth}
-                    print(
-                        f"{shape:8} {width:5} {size:7} {seconds:7.3f} s {growth:6.1f}x  {name}",
-                        flush=True,
-                    )
-    for size in options.passes:
-        for name, seconds in passes(size, 8):
-            rows.append({"shape": "chains", "width": 8, "nodes": size, "decision": name})
-            rows[-1]["seconds"] = seconds
-            print(f"passes {size:7} {seconds:7.3f} s  {name}", flush=True)
+    rows = list[dict[str, Any]]()
+    for shape, width in product(options.shapes, options.widths):
+        rows += measure(shape, width, options)
     worst = max(rows, key=lambda row: row["seconds"])
     print(f"slowest: {worst}")
     if options.json:

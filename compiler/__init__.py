@@ -62,11 +62,12 @@ def compile(
 
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
     dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`).
-    `arch` is what kernels are compiled for (cuda: the device's, else sm_90; cpu: this host).
-    `precision` is how products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32,
-    fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all available).
-    No device is needed to compile and save; the first run needs it. `dump_ir` is a directory for
-    one IR file a pass, and the CUDA text of every kernel.
+    `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
+    such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is how
+    products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip: fp32
+    by default, fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all
+    available). No device is needed to compile and save; the first run needs it. `dump_ir` is a
+    directory for one IR file a pass, and the CUDA text of every kernel.
 
     On a GPU the schedule is searched for by a simulator of the device, and it and the execution
     mode are chosen by measuring for `budget` seconds (default 5) where the device is present, else
@@ -77,7 +78,7 @@ def compile(
     the options and the file alone. `schedule` is also a file of constraints, or a
     `schedule.json` that is taken as it is (docs/schedules.md).
 
-    The CPU has one mode, so there is nothing to measure: a budget or profile is refused there.
+    For cpu and hip nothing is measured: a budget or profile is refused there.
 
     Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
@@ -88,9 +89,10 @@ def compile(
     from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
 
     chosen = full_target(target, arch, precision)
-    if chosen.partition(":")[0] == "cpu" and (budget or profile is not None):
+    name = chosen.partition(":")[0]
+    if name in ("cpu", "hip") and (budget or profile is not None):
         raise DeviceError(
-            "the target cpu runs in one way, so nothing is measured: leave out budget and profile"
+            f"for the target {name} nothing is measured: leave out budget and profile"
         )
     searching = Searching.asked(schedule, chosen, pipeline)
     if schedule is not None and searching is None:
@@ -113,6 +115,8 @@ def compile(
         built.weights,
         build_seconds=built.seconds,
         choice=built.choice,
+        requirements=built.requirements,
+        library=built.library,
         loaded=None if options else built.executable,
         **options,
     )

@@ -1,8 +1,10 @@
 """From a model to a module: frontend, graph passes, kernels, schedule passes, packed weights."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -19,13 +21,20 @@ from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import weight_array
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
+from compiler.backends.gpu.target import main_architecture
+from compiler.backends.hip.build import requirements_of
+from compiler.backends.hip.target import present_architecture
 from compiler.choice import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.errors import DeviceError, PipelineError
+from compiler.export.artifact import Artifact
+from compiler.export.library import build_library
 from compiler.frontend import import_model
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels.hip.target import MATRIX_CORES, parse_hip_target
+from compiler.kernels.hip.toolchain import hip_generator, hip_version, run_hip_compiler
 from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
@@ -44,6 +53,7 @@ Array = NDArray[Any]
 PRECISIONS = {
     "cpu": ("fp32",),
     "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "hip": ("fp32", "fp16", "bf16"),
     "emu": ("tf32", "fp32", "fp16", "bf16"),
 }
 """The precisions of each target that kernels can be built for, its default first."""
@@ -63,6 +73,10 @@ class Build:
     """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
     executable: Executable | None = None
     """The module as it was measured on the device, if it was."""
+    library: bytes = b""
+    """The shared library of the whole module, for targets that run through one."""
+    requirements: dict[str, Any] | None = None
+    """What a host needs for the library."""
 
 
 class _Clock:
@@ -138,7 +152,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
-    return Build(
+    built = Build(
         settings.target,
         schedule,
         kernels,
@@ -149,6 +163,21 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
     )
+    if not settings.target.startswith("hip:"):
+        return built
+    linked = _with_library(built, settings.cache or KernelCache())
+    clock.lap("library")
+    return linked
+
+
+def _with_library(built: Build, cache: KernelCache) -> Build:
+    """The build with the shared library that its backend runs."""
+    saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
+    offload = [f"--offload-arch={each}" for each in parse_hip_target(built.target).architectures]
+    compiler = partial(run_hip_compiler, *offload)
+    library = build_library(saved, compiler, hip_generator(), cache.directory / "hip")
+    needed = requirements_of(built.target, library, hip_version())
+    return replace(built, library=library, requirements=needed)
 
 
 def _decide(
@@ -177,7 +206,7 @@ def _decide(
 def full_target(target: str, arch: str | None = None, precision: str | None = None) -> str:
     """A target with everything that decides its kernels, such as `cuda:sm_90:tf32`.
 
-    CUDA's architecture is the device's where none is given, or sm_90 without a device. Raises
+    An architecture is the device's where none is given, or sm_90 or gfx90a without a device. Raises
     DeviceError for an unknown target or precision, or an architecture where there is none.
     """
     name, _, rest = target.partition(":")
@@ -189,8 +218,30 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     if name == "cpu":
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
-    chosen = arch or named or (DEFAULT_ARCHITECTURE if name == "emu" else architecture(name))
-    return f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+    chosen = arch or named or _default_architecture(name)
+    full = f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+    if name == "hip":
+        _check_hip(full)
+    return full
+
+
+def _default_architecture(name: str) -> str:
+    """The device's, or one without a device; the emulator's is always the same."""
+    if name == "hip":
+        return present_architecture()
+    return DEFAULT_ARCHITECTURE if name == "emu" else architecture(name)
+
+
+def _check_hip(target: str) -> None:
+    """Raise KernelError for what is no HIP target; warn of one that leaves matrix cores idle."""
+    machine = parse_hip_target(target)
+    idle = [each for each in machine.architectures if each in MATRIX_CORES]
+    if idle and not machine.matrix_cores:
+        warnings.warn(
+            f"one text is compiled for {machine.arch}, so it does not use the matrix cores of"
+            f" {', '.join(idle)}: compile for those apart",
+            stacklevel=3,
+        )
 
 
 def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
@@ -228,7 +279,7 @@ def annotate(
 
 def target_device(target: str) -> Device | None:
     """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
-    return None if target.partition(":")[0] == "cpu" else device_of(architecture(target))
+    return None if target.partition(":")[0] == "cpu" else device_of(main_architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

@@ -33,6 +33,7 @@ class Module:
         build_seconds: Mapping[str, float] | None = None,
         choice: Mapping[str, Any] | None = None,
         loaded: Executable | None = None,
+        library: bytes = b"",
         **options: Any,
     ):
         """Take what was compiled; the backend that the target names loads it when first run.
@@ -41,7 +42,8 @@ class Module:
         CPU's `threads`. `requirements` default to what the target's code needs on this host;
         `build_seconds` is the time of each step of the compilation, empty for a loaded module.
         `choice` says in which mode the schedule runs and why, unless `options` say otherwise;
-        `loaded` is the schedule if it is on its device already.
+        `loaded` is the schedule if it is on its device already; `library` holds all of the module's
+        code, for a backend that runs it through one.
         """
         self._backend = backend(target)
         self.target = target
@@ -54,7 +56,9 @@ class Module:
         self._weights = place_weights(schedule, weights)
         self.choice = None if choice is None else dict(choice)
         costs = {} if self.choice is None else {"costs": self.choice["costs"]}
-        self._options = {**costs, **chosen_options(self.choice), **options}
+        self._library = library
+        code = {"library": library} if library else {}
+        self._options = {**costs, **chosen_options(self.choice), **code, **options}
         self._lock = Lock()
         self._loaded = loaded
 
@@ -116,6 +120,7 @@ class Module:
             self.kernels,
             self._weights,
             self.choice,
+            self._library,
         )
         artifact.save(saved, directory)
 
@@ -158,6 +163,7 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
         found.weights,
         requirements=found.requirements,
         choice=found.choice,
+        library=found.library,
         **options,
     )
     _ = module.executable

@@ -1,9 +1,11 @@
 """The way of a model: the default pipeline, and the runner that times, dumps and verifies it."""
 
+import gc
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -30,6 +32,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     merge-branches,
     fuse-attention,
     fuse,
+    fuse-separable,
     reduce-precision,
     assign-layouts,
     partition{{{partition}}},
@@ -51,6 +54,7 @@ GRAPH_PASSES = (
     "merge-branches",
     "fuse-attention",
     "fuse",
+    "fuse-separable",
     "reduce-precision",
     "assign-layouts",
 )
@@ -116,6 +120,21 @@ def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePa
     return list(passes[: last + 1]), list(passes[last + 1 :])
 
 
+@contextmanager
+def collector_paused() -> Generator[None, None, None]:
+    """Keep Python's collector from looking at a growing IR again and again, for half of the time.
+
+    What becomes garbage meanwhile is collected afterwards.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class PassTiming:
     """How long one pass took, and its verification, in seconds."""
@@ -140,19 +159,22 @@ class Runner:
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
         """Apply each pass, then verify; raises PipelineError that names the failing pass."""
         for each in passes:
-            spec = str(each.spec(include_default=True))
-            start = perf_counter()
-            try:
-                each.apply(self.context, module)
-            except FlowloomError as error:
-                raise type(error)(f"pass '{spec}': {error}") from error
-            except Exception as error:
-                raise PipelineError(f"pass '{spec}' failed: {first_line(error)}") from error
-            applied = perf_counter()
-            self.write(module, each.name, f"after {spec}")
-            if self.verified:
-                self._verify(module, spec)
-            self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
+            with collector_paused():
+                self._run(module, each)
+
+    def _run(self, module: ModuleOp, each: ModulePass) -> None:
+        spec, start = str(each.spec(include_default=True)), perf_counter()
+        try:
+            each.apply(self.context, module)
+        except FlowloomError as error:
+            raise type(error)(f"pass '{spec}': {error}") from error
+        except Exception as error:
+            raise PipelineError(f"pass '{spec}' failed: {first_line(error)}") from error
+        applied = perf_counter()
+        self.write(module, each.name, f"after {spec}")
+        if self.verified:
+            self._verify(module, spec)
+        self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
         """Dump the module to the next numbered file, `header` in its first line."""

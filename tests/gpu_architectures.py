@@ -1,82 +1,104 @@
 """Whether every kernel of the zoo compiles for several architectures within their limits.
 
     python tests/gpu_architectures.py [--models resnet50 ...] [--architectures sm_80 sm_90 sm_100]
-                                      [--precisions tf32 ...] [--json FILE]
+                                      [--precisions tf32 fp16] [--jobs N] [--large] [--json FILE]
 
 Needs no GPU. A kernel fails if it needs more registers, threads or shared memory than a block can
 have, or keeps anything on the stack (spilled registers among it). Kernels come from the cache if
-they are there. Prints a row for each model, architecture and precision.
+they are there, so each distinct one is compiled once. Prints a row for each model, architecture and
+precision; rows that passed and are in FILE already, from the same compiler, are taken from there.
 """
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from compiler.build import set_target
 from compiler.errors import FlowloomError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.cuda.cubin import check_resources
+from compiler.kernels.cache import generator_version
+from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
+from compiler.kernels.database import database_hash
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.schedule import KernelSpec
 from examples import zoo
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+LARGE = ("gpt2large",)
+"""Left out unless asked for: the weights, which are drawn anew, take 10 GB."""
+
+Row = dict[str, Any]
 
 
-def measure(module: Any, target: str, jobs: int = 0) -> dict[str, Any]:
-    """The most that any kernel of a fused module needs; `stack` names those that use the stack."""
+def measure(module: Any, target: str, jobs: int = 0) -> Row:
+    """The most that any kernel of an imported module needs; `stack` names those that use it."""
+    set_target(module, target)
+    Runner(verified=False).run(module, split(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
-    machine = parse_cuda_target(target)
-    used = [
-        (symbol, found, launch)
-        for kernel in kernels.values()
-        for launch in kernel.launches
-        for symbol, found in check_resources(kernel.code, kernel.launches, machine).items()
-        if symbol in (launch.symbol, launch.indirect)
-    ]
+    needs = [need for kernel in kernels.values() for need in needs_of(kernel, target)]
     return {
         "kernels": len(kernels),
-        "entries": len(used),
-        "registers": max(found.registers for _, found, _ in used),
-        "registers_a_block": max(found.registers * prod(x.block) for _, found, x in used),
-        "shared_bytes": max(found.shared_bytes + x.shared_bytes for _, found, x in used),
-        "shared_limit": machine.shared_bytes,
-        "code_bytes": size(kernels),
-        "stack": [symbol for symbol, found, _ in used if found.stack_bytes],
+        "entries": len(needs),
+        "registers": max(used.registers for _, used, _, _ in needs),
+        "registers_a_block": max(used.registers * threads for _, used, threads, _ in needs),
+        "shared_bytes": max(used.shared_bytes + dynamic for _, used, _, dynamic in needs),
+        "shared_limit": parse_cuda_target(target).shared_bytes,
+        "code_bytes": sum(len(kernel.code) for kernel in kernels.values()),
+        "stack": [symbol for symbol, used, _, _ in needs if used.stack_bytes],
     }
 
 
-def size(kernels: Mapping[str, KernelSpec]) -> int:
-    """Bytes of all cubins."""
-    return sum(len(kernel.code) for kernel in kernels.values())
+def needs_of(kernel: KernelSpec, target: str) -> Iterator[tuple[str, Resources, int, int]]:
+    """Each entry with its resources, the threads of its blocks and their dynamic shared memory."""
+    found = check_resources(kernel.code, kernel.launches, parse_cuda_target(target))
+    for launch in kernel.launches:
+        for symbol in launch.symbols:
+            yield symbol, found[symbol], prod(launch.block), launch.shared_bytes
 
 
-def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """A row for each model, architecture and precision; `failure` says what is wrong."""
+def version(target: str) -> str:
+    """What decides the kernels of a model for a target."""
+    return f"{generator_version()[:16]} {database_hash(parse_cuda_target(target).arch)}".strip()
+
+
+def rows(options: argparse.Namespace, known: list[Row]) -> Iterator[tuple[Row, bool]]:
+    """A row for each model, architecture and precision, and whether it was known.
+
+    A row's `failure` says what is wrong.
+    """
+    passed = {(r["model"], r["target"], r["version"]): r for r in known if not r["failure"]}
     for name in options.models:
-        module = import_model(zoo.load(name)).module
-        Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
-        for architecture in options.architectures:
-            for precision in options.precisions:
+        module = None
+        for precision in options.precisions:
+            for architecture in options.architectures:
                 target = f"cuda:{architecture}:{precision}"
-                yield {"model": name, "target": target, **attempt(module, target)}
+                if row := passed.get((name, target, version(target))):
+                    yield row, True
+                    continue
+                module = module or import_model(zoo.load(name)).module
+                row = {"model": name, "target": target, "version": version(target)}
+                yield {**row, **attempt(module.clone(), target, options.jobs)}, False
 
 
-def attempt(module: Any, target: str) -> dict[str, Any]:
+def attempt(module: Any, target: str, jobs: int) -> Row:
     """What the kernels need, or why they failed."""
+    start = perf_counter()
     try:
-        found = measure(module, target)
+        found = measure(module, target, jobs)
     except FlowloomError as error:
         return {"failure": str(error)}
-    stack = ", ".join(found["stack"])
-    return {**found, "failure": f"on the stack: {stack}" if stack else ""}
+    failure = f"on the stack: {', '.join(found['stack'])}" if found["stack"] else ""
+    return {**found, "seconds": round(perf_counter() - start, 1), "failure": failure}
 
 
 def describe(row: Mapping[str, Any]) -> str:
@@ -87,28 +109,52 @@ def describe(row: Mapping[str, Any]) -> str:
     return (
         f"{head} {row['kernels']:4} kernels, at most {row['registers']:3} registers a thread, "
         f"{row['registers_a_block']:5} a block, {row['shared_bytes'] >> 10:3} of "
-        f"{row['shared_limit'] >> 10} KiB shared  {row['failure']}"
+        f"{row['shared_limit'] >> 10} KiB shared, {row['seconds']:5.1f} s  {row['failure']}"
     )
+
+
+def read(file: Path | None) -> list[Row]:
+    """The rows of an earlier run; none without a file."""
+    return json.loads(file.read_text()) if file is not None and file.is_file() else []
+
+
+def write(file: Path, found: list[Row], known: list[Row]) -> None:
+    """Keep all rows, newer ones in place of older ones, by way of a temporary file."""
+    kept = {(row["model"], row["target"]): row for row in [*known, *found]}
+    temporary = file.with_name(f"{file.name}.tmp")
+    temporary.write_text(json.dumps(list(kept.values()), indent=1))
+    os.replace(temporary, file)
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says; without models, all of them, small ones first."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="*", choices=zoo.names(), help="default: all")
+    parser.add_argument("--architectures", nargs="*", default=list(ARCHITECTURES))
+    parser.add_argument("--precisions", nargs="*", default=["tf32", "fp16"], choices=PRECISIONS)
+    parser.add_argument("--jobs", type=int, default=0, help="threads; default: one a core")
+    parser.add_argument("--large", action="store_true", help="GPT-2-large too, which takes 10 GB")
+    parser.add_argument("--json", type=Path, help="keep the rows in this file")
+    options = parser.parse_args()
+    if not options.models:
+        names = sorted(zoo.names(), key=lambda name: zoo.path(name).stat().st_size)
+        options.models = [name for name in names if options.large or name not in LARGE]
+    return options
 
 
 def main() -> int:
     """Print the rows; exit status 1 if any kernel failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--models", nargs="*", default=zoo.names(), choices=zoo.names())
-    parser.add_argument("--architectures", nargs="*", default=list(ARCHITECTURES))
-    parser.add_argument("--precisions", nargs="*", default=["tf32"], choices=PRECISIONS)
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    options = parser.parse_args()
-    done: list[dict[str, Any]] = []
-    for row in rows(options):
+    options = arguments()
+    known, done = read(options.json), list[Row]()
+    for row, old in rows(options, known):
         done.append(row)
-        print(describe(row), flush=True)
+        print(describe(row) + (" (known)" if old else ""), flush=True)
+        if options.json:
+            write(options.json, done, known)
     failed = sum(bool(row["failure"]) for row in done)
     print(f"{len(done) - failed} passed, {failed} failed")
-    if options.json:
-        options.json.write_text(json.dumps(done, indent=1))
     return 1 if failed else 0
 
 

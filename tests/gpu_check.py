@@ -10,11 +10,16 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from compiler.errors import DeviceError
 from tests.backends.gpu import device_checks, device_measurements
 
 
 def main(names: list[str]) -> int:
     """Run the checks whose names contain one of the words; returns the exit status."""
+    try:
+        device_checks.device()
+    except DeviceError as error:
+        sys.exit(f"these checks need a CUDA device: {error}")
     lines, failed = list[str](), 0
     for check in device_checks.CHECKS + device_measurements.CHECKS:
         name = check.__name__.removeprefix("check_")

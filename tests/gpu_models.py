@@ -6,19 +6,22 @@ plain launches, runs with random tasks delayed, replays with changing inputs, an
     python3 tests/gpu_models.py [--models resnet50 ...] [--precisions tf32 ...] [--large]
                                 [--replays 1000] [--replayed squeezenet ...] [--json FILE]
 
+Other processes prepare rows ahead (`--jobs`), so that the device does not wait for the compiler.
 To check a device on a machine without TVM, build the kernels elsewhere and carry them there:
 
     python3 tests/gpu_models.py --prepare DIR [--arch sm_90] ...    then    --kernels DIR ...
+
+The sources must be the same on both machines; kernels of others are not taken.
 """
 
 import argparse
 import json
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -33,15 +36,11 @@ from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
-from compiler.build import annotate, full_target, packed_weights, set_target
-from compiler.choice.candidates import Recipe, scheduled
-from compiler.frontend import import_model
-from compiler.ir.flatten import schedule_of
-from compiler.kernels import KernelCache, build_kernels
-from compiler.pipeline import Runner, default_pipeline, parse, split
-from compiler.schedule import Schedule
-from compiler.tools.reference import compare, run_onnxruntime
+from compiler.build import full_target
+from compiler.errors import DeviceError
+from compiler.tools.reference import compare
 from examples import zoo
+from tests.prepared import STREAMS, Failed, Prepared, build, cache_of, prepare_all
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -49,8 +48,10 @@ Arrays = dict[str, Array]
 BOUNDS = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 5e-2}
 """Largest error of an output against onnxruntime, relative in the Euclidean norm."""
 
+THREAD_RUNS = 50
+"""Runs of each of two threads."""
+
 REPLAYED = ("googlenet", "inception_v3", "bert128")
-STREAMS = (1, 4)
 WAYS: dict[str, dict[str, Any]] = {
     "graph": {"mode": "graph"},
     "graph, plain launches": {"mode": "graph", "pdl": False},
@@ -64,17 +65,18 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """The options of executors that must agree in every bit, by what they are called in messages."""
 
-CARRIED = "carried"
-"""The version of kernels that were built elsewhere."""
-
 
 @dataclass(frozen=True)
 class Case:
-    """A model in one precision on the device, as a schedule on each number of streams."""
+    """A prepared model on the device, as a schedule on each number of streams."""
 
-    name: str
+    model: Prepared
     executables: Mapping[int, GpuExecutable]
-    inputs: Arrays
+
+    @property
+    def inputs(self) -> Arrays:
+        """The inputs of most checks."""
+        return self.model.inputs[0]
 
     @property
     def ways(self) -> Iterator[tuple[str, Executor]]:
@@ -86,40 +88,11 @@ class Case:
                 executor.close()
 
 
-@cache
-def model_of(name: str) -> Any:
-    """A zoo model; one at a time is kept."""
-    model_of.cache_clear()
-    return zoo.load(name)
-
-
-@cache
-def expected_of(name: str, seed: int) -> Arrays:
-    """onnxruntime's outputs."""
-    model = model_of(name)
-    return run_onnxruntime(model, zoo.random_inputs(model, seed))
-
-
-def build(name: str, target: str, kernels: KernelCache) -> tuple[Any, Any, dict[int, Schedule]]:
-    """A model's kernels, weights and schedules by number of streams."""
-    imported = import_model(model_of(name))
-    pipelines = {streams: default_pipeline("policy=none", streams) for streams in STREAMS}
-    set_target(imported.module, target)
-    Runner().run(imported.module, split(parse(pipelines[1]))[0])
-    specs = build_kernels(imported.module, target, kernels)
-    annotate(imported.module, specs)
-    graphs = {n: scheduled(imported.module.clone(), Recipe(p)) for n, p in pipelines.items()}
-    weights = packed_weights(graphs[1], imported.weights)
-    return specs, weights, {n: schedule_of(graph) for n, graph in graphs.items()}
-
-
-def load(name: str, precision: str, kernels: KernelCache) -> Case:
-    """Build a model and load it on the device."""
-    target = full_target("cuda", None, precision)
-    specs, weights, schedules = build(name, target, kernels)
-    first = GpuExecutable.load(device(), schedules[1], specs, weights)
-    others = {n: first.alternative(schedule) for n, schedule in schedules.items()}
-    return Case(name, others, zoo.random_inputs(model_of(name), 0))
+def load(model: Prepared) -> Case:
+    """Load a model on the device."""
+    first = GpuExecutable.load(device(), model.schedules[1], model.kernels, model.weights)
+    others = {n: first.alternative(schedule) for n, schedule in model.schedules.items()}
+    return Case(model, others)
 
 
 def same(found: Mapping[str, Array], expected: Mapping[str, Array], what: str) -> None:
@@ -130,9 +103,9 @@ def same(found: Mapping[str, Array], expected: Mapping[str, Array], what: str) -
             raise AssertionError(f"{what}: {differ} of {array.size} elements of {name} differ")
 
 
-def check_values(case: Case, precision: str, outputs: Arrays) -> float:
+def check_values(case: Case, outputs: Arrays) -> float:
     """The largest relative error against onnxruntime; AssertionError if it is beyond the bound."""
-    expected = expected_of(case.name, 0)
+    expected, precision = case.model.expected, case.model.precision
     error = max(
         float(np.linalg.norm(outputs[n].astype(np.float64) - array) / (np.linalg.norm(array) or 1))
         for n, array in expected.items()
@@ -156,13 +129,13 @@ def check_ways(case: Case, first: Arrays) -> int:
 
 def check_replays(case: Case, replays: int) -> int:
     """Runs with changing inputs on one executor give what each input gave at first."""
-    model = model_of(case.name)
-    drawn = [zoo.random_inputs(model, seed) for seed in range(7)]
+    drawn = case.model.inputs
     calm = case.executables[1].executor(mode="streams")
     expected = [calm.run(inputs) for inputs in drawn]
     executor = case.executables[STREAMS[-1]].executor()
     for run in range(replays):
-        same(executor.run(drawn[run % 7]), expected[run % 7], f"replay {run}")
+        turn = run % len(drawn)
+        same(executor.run(drawn[turn]), expected[turn], f"replay {run}")
     calm.close()
     executor.close()
     return replays
@@ -199,9 +172,9 @@ def moved(executor: Executor, kind: Literal["input", "output"]) -> dict[str, Dev
     }
 
 
-def check_threads(case: Case, first: Arrays, runs: int = 50) -> int:
+def check_threads(case: Case, first: Arrays) -> int:
     """Two threads, each with an executor of its own and other inputs; the number of runs."""
-    other = zoo.random_inputs(model_of(case.name), 1)
+    other = case.model.inputs[1]
     executor = case.executables[1].executor()
     second = executor.run(other)
     executor.close()
@@ -210,7 +183,7 @@ def check_threads(case: Case, first: Arrays, runs: int = 50) -> int:
     def work(inputs: Arrays, expected: Arrays) -> None:
         try:
             own = case.executables[STREAMS[-1]].executor()
-            for run in range(runs):
+            for run in range(THREAD_RUNS):
                 same(own.run(inputs), expected, f"run {run} of two threads")
             own.close()
         except Exception as error:
@@ -224,30 +197,24 @@ def check_threads(case: Case, first: Arrays, runs: int = 50) -> int:
         thread.join()
     if errors:
         raise errors[0]
-    return 2 * runs
+    return 2 * THREAD_RUNS
 
 
-def check(name: str, precision: str, options: argparse.Namespace) -> dict[str, Any]:
+def check(model: Prepared, options: argparse.Namespace) -> dict[str, Any]:
     """One row: the error and how many runs had the same bits; raises if anything is wrong."""
-    case = load(name, precision, cache_of(options.kernels))
+    case = load(model)
     executor = case.executables[1].executor(mode="streams", poison=True)
     first = executor.run(case.inputs)
     executor.close()
-    row: dict[str, Any] = {"model": name, "precision": precision}
-    row["error"] = check_values(case, precision, first)
+    row: dict[str, Any] = {"error": check_values(case, first)}
     row["tasks"] = len(case.executables[1].plan.schedule.tasks)
     row["runs"] = check_ways(case, first) + check_bindings(case, first)
     row["runs"] += check_threads(case, first)
-    if name in options.replayed:
+    if model.name in options.replayed:
         row["runs"] += check_replays(case, options.replays)
     for executable in case.executables.values():
         executable.close()
     return row
-
-
-def cache_of(directory: Path | None) -> KernelCache:
-    """The user's kernel cache, or one that is carried between machines."""
-    return KernelCache() if directory is None else KernelCache(directory, version=CARRIED)
 
 
 def prepare(names: list[str], options: argparse.Namespace) -> int:
@@ -255,7 +222,7 @@ def prepare(names: list[str], options: argparse.Namespace) -> int:
     for name in names:
         for precision in options.precisions:
             target = full_target("cuda", options.arch, precision)
-            specs, _, _ = build(name, target, cache_of(options.prepare))
+            specs, _, _ = build(zoo.load(name), target, cache_of(options.prepare))
             size = sum(len(spec.code) for spec in specs.values())
             print(f"{name} {precision}: {len(specs)} kernels, {size / 1e6:.1f} MB", flush=True)
     return 0
@@ -276,18 +243,24 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kernels", type=Path, help="take kernels from this directory")
     parser.add_argument("--prepare", type=Path, help="only build kernels into this directory")
     parser.add_argument("--arch", default="sm_90", help="what --prepare builds for")
-    return parser.parse_args()
+    half = max(1, len(os.sched_getaffinity(0)) // 2)
+    parser.add_argument("--jobs", type=int, default=half, help="rows prepared at once")
+    options = parser.parse_args()
+    options.models = options.models or [
+        name for name in zoo.names() if options.large or name != "gpt2large"
+    ]
+    return options
 
 
-def attempt(name: str, precision: str, options: argparse.Namespace) -> dict[str, Any]:
+def attempt(model: Prepared | Failed, options: argparse.Namespace) -> dict[str, Any]:
     """One row, failed or not."""
     start = perf_counter()
+    row = {"model": model.name, "precision": model.precision, "prepared": model.seconds}
     try:
-        row = {**check(name, precision, options), "failure": ""}
+        row |= {**check(model.checked(), options), "failure": ""}
     except Exception as error:
         traceback.print_exc()
-        failure = f"{type(error).__name__}: {str(error)[:300]}"
-        row = {"model": name, "precision": precision, "failure": failure}
+        row["failure"] = f"{type(error).__name__}: {str(error)[:300]}"
     return {**row, "seconds": round(perf_counter() - start, 1)}
 
 
@@ -303,18 +276,29 @@ def describe(row: Mapping[str, Any]) -> str:
 def main() -> int:
     """Print a row for each model and precision; exit status 1 if any failed or none was run."""
     options = arguments()
-    names = options.models or [n for n in zoo.names() if options.large or n != "gpt2large"]
     if options.prepare:
-        return prepare(names, options)
-    print(device().device, flush=True)
+        return prepare(options.models, options)
+    try:
+        print(device().device, flush=True)
+    except DeviceError as error:
+        sys.exit(f"these checks need a CUDA device: {error}")
     rows: list[dict[str, Any]] = []
     start = perf_counter()
-    left = [(name, precision) for name in names for precision in options.precisions]
-    while left and perf_counter() - start < options.seconds:
-        rows.append(attempt(*left.pop(0), options))
+    wanted = [
+        (name, full_target("cuda", None, precision))
+        for name in options.models
+        for precision in options.precisions
+    ]
+    for model in prepare_all(wanted, options.kernels, options.jobs):
+        if perf_counter() - start >= options.seconds:
+            break
+        rows.append(attempt(model, options))
         print(describe(rows[-1]), flush=True)
     failed = sum(bool(row["failure"]) for row in rows)
-    print(f"{len(rows) - failed} passed, {failed} failed, {len(left)} not run for lack of time")
+    left = len(wanted) - len(rows)
+    seconds = perf_counter() - start
+    print(f"{len(rows) - failed} passed, {failed} failed, {left} not run for lack of time")
+    print(f"{seconds:.0f} s, of which {sum(row['seconds'] for row in rows):.0f} on the device")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     return 1 if failed or not rows else 0

@@ -1,17 +1,27 @@
 """The script that compiles the zoo for several architectures, on its smallest model."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
+from compiler.frontend import import_model
+from compiler.ir.dataflow import GroupOp, OperatorOp
 from compiler.kernels.cuda import cubin
+from examples import zoo
 from tests import gpu_architectures
+
+load = cache(zoo.load)
+"""A model whose weights are drawn once."""
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["gpu_architectures.py", "--models", "bert128", *arguments])
+    fixed = ["--models", "bert128", "--precisions", "tf32"]
+    monkeypatch.setattr(zoo, "load", load)
+    monkeypatch.setattr("sys.argv", ["gpu_architectures.py", *fixed, *arguments])
     return gpu_architectures.main()
 
 
@@ -28,6 +38,35 @@ def test_a_model_compiles_for_other_architectures(
         assert 0 < row["registers_a_block"] <= 65536
         assert 0 < row["shared_bytes"] <= row["shared_limit"]
     assert "2 passed, 0 failed" in capsys.readouterr().out
+    monkeypatch.setattr(gpu_architectures, "import_model", None)
+    assert run(monkeypatch, "--architectures", *others, "--json", str(file)) == 0
+    assert capsys.readouterr().out.count("(known)") == 2
+    assert json.loads(file.read_text()) == rows
+
+
+def test_rows_that_failed_or_are_of_another_compiler_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    file, target = tmp_path / "rows.json", "cuda:sm_90:tf32"
+    row = {"model": "bert128", "target": target, "failure": "", "seconds": 1.0}
+    others = [
+        {**row, "version": gpu_architectures.version(target), "failure": "on the stack: f"},
+        {**row, "version": "another"},
+    ]
+    for other in others:
+        file.write_text(json.dumps([other]))
+        assert run(monkeypatch, "--architectures", "sm_90", "--json", str(file)) == 0
+        (found,) = json.loads(file.read_text())
+        assert found["kernels"] > 5
+
+
+def test_fused_attention_is_among_the_kernels():
+    model: ModuleOp = import_model(load("bert128")).module
+    row = gpu_architectures.attempt(model, "cuda:sm_90:tf32", 1)
+    assert row["failure"] == ""
+    groups = [op for op in model.walk() if isinstance(op, GroupOp)]
+    types = [[op.op_type.data for op in g.walk() if isinstance(op, OperatorOp)] for g in groups]
+    assert any(each.count("MatMul") == 2 and "Softmax" in each for each in types)
 
 
 def test_the_stack_and_the_limits_fail(

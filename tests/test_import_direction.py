@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pipeline": {"ir", "analysis", "passes"},
     "module": {"analysis", "backends", "export"},
     "choice": {"ir", "analysis", "backends", "passes", "pipeline", "profile"},
-    "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice"},
+    "build": {"ir", "analysis", "frontend", "kernels", "pipeline", "backends", "choice", "export"},
     "tuning": {
         *("ir", "analysis", "backends", "profile"),
         *("build", "choice", "frontend", "kernels", "pipeline"),

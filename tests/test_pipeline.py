@@ -1,5 +1,6 @@
 """The pipeline runner parses, dumps before it verifies, and names the pass that fails."""
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from compiler.ir import dataflow, taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.types import tensor_type
 from compiler.passes import PASSES
-from compiler.pipeline import DEFAULT_PIPELINE, GRAPH_PASSES, Runner, parse, split, verify
+from compiler.pipeline import (
+    DEFAULT_PIPELINE,
+    GRAPH_PASSES,
+    Runner,
+    collector_paused,
+    parse,
+    split,
+    verify,
+)
 
 CHAIN = """
 dataflow.graph @main opset 22 inputs ["x"] outputs ["y"] {
@@ -141,3 +150,23 @@ def test_a_pass_that_makes_a_race_is_named():
 def test_an_unwritable_dump_directory_is_named():
     with pytest.raises(PipelineError, match="/proc/nowhere"):
         Runner(Path("/proc/nowhere")).run(parse_module(CHAIN), parse("canonicalize"))
+
+
+@dataclass(frozen=True)
+class SeesTheCollector(ModulePass):
+    """Notes whether the collector runs, then fails."""
+
+    name = "sees-the-collector"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise RuntimeError(f"the collector is {'on' if gc.isenabled() else 'off'}")
+
+
+def test_the_collector_pauses_for_a_pass_and_runs_on_after_an_error():
+    assert gc.isenabled()
+    with pytest.raises(PipelineError, match="the collector is off"):
+        Runner().run(parse_module(CHAIN), [SeesTheCollector()])
+    assert gc.isenabled()
+    with collector_paused(), collector_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()

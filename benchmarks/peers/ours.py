@@ -27,8 +27,9 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def compile_for(model: onnx.ModelProto, precision: str, streams: int) -> Module:
-    """Compile for the device with the default pipeline and so many streams."""
-    pipeline = compiler.DEFAULT_PIPELINE.replace("streams=4", f"streams={streams}")
+    """Compile for the device with the default pipeline and so many streams; 0 lets it search."""
+    fixed = compiler.DEFAULT_PIPELINE.replace("streams=4", f"streams={streams}")
+    pipeline = fixed if streams else None
     return compiler.compile(model, target="cuda", precision=precision, pipeline=pipeline, budget=0)
 
 

@@ -48,7 +48,17 @@ def write(path: Path, row: Row, machine: Mapping[str, Any]) -> None:
     """Put a row into the file, in place of an older one about the same."""
     content = read(path)
     others = [old for old in content["rows"] if key_of(old) != key_of(row)]
-    content = {"machine": {**content["machine"], **machine}, "rows": [*others, row]}
+    _replace(path, {"machine": {**content["machine"], **machine}, "rows": [*others, row]})
+
+
+def forget_failed(path: Path) -> None:
+    """Drop the rows that were given up, and those in which ours failed."""
+    content = read(path)
+    kept = [row for row in content["rows"] if "error" not in row and not lacks_ours(row)]
+    _replace(path, {**content, "rows": kept})
+
+
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     scratch.write_text(json.dumps(content, indent=1))
@@ -115,6 +125,12 @@ def _number(value: float | None, digits: int = 0) -> str:
 def wrong(row: Row) -> list[str]:
     """The contenders whose outputs are not within bounds of their reference."""
     return [name for name, found in row["contenders"].items() if found.get("correct") is False]
+
+
+def lacks_ours(row: Row) -> list[str]:
+    """Our contenders that have no figure, though they were asked for."""
+    found = row["contenders"]
+    return [name for name in ("ours-1", "ours") if "error" in found.get(name, {})]
 
 
 def _verdict(row: Row) -> str:

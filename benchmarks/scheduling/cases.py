@@ -97,11 +97,11 @@ def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
     known = Costs.make(case.kernels, costs, case.target.split(":")[1])
     search_module(module, case.kernels, known, Searching(steps=1))
     start = perf_counter()
-    recipe, record = search_module(module, case.kernels, known, Searching())
-    assert recipe.placement is not None
+    found = search_module(module, case.kernels, known, Searching())
+    assert found.recipe.placement is not None
     seconds, copy = perf_counter() - start, module.clone()
-    put_placement(copy, recipe.placement)
-    return _lower(copy, seconds, {"search": record})
+    put_placement(copy, found.recipe.placement)
+    return _lower(copy, seconds, {"search": found.record})
 
 
 def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:

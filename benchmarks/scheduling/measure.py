@@ -30,7 +30,7 @@ def simulated(planned: Planned, case: Case, costs: Mapping[str, float], mode: Mo
         return predict(schedule, works, "graph", CORES).makespan / 1e3
     known = Costs.make(case.kernels, costs, case.target.split(":")[1])
     works = known.works(schedule, case.kernels)
-    return predict(schedule, works, mode, known.device).makespan / 1e3
+    return predict(schedule, works, mode, known.device, early=True).makespan / 1e3
 
 
 def estimated_costs(case: Case) -> dict[str, float]:

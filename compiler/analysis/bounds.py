@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.analysis.conflicts import UNWRITTEN, conflicts
 from compiler.analysis.devices import Device
-from compiler.analysis.simulator import Work, demand, execution
+from compiler.analysis.simulator import Work, demand, execution, launch_delay
 from compiler.schedule import Schedule
 
 
@@ -26,13 +26,23 @@ class Bound:
         return max(self.path, self.work)
 
 
-def lower_bound(works: Sequence[Work], edges: Iterable[tuple[int, int]], device: Device) -> Bound:
-    """The bound of tasks whose `edges` go from lower to higher numbers."""
+def lower_bound(
+    works: Sequence[Work],
+    edges: Iterable[tuple[int, int]],
+    device: Device,
+    *,
+    early: bool = False,
+) -> Bound:
+    """The bound of tasks whose `edges` go from lower to higher numbers.
+
+    With `early`, launches that can begin early do.
+    """
     if not works:
         return Bound(0.0, 0.0)
     known = device.latencies
     busy = [execution(work, device) for work in works]
-    alone = [b + w.launches * known.dependency for b, w in zip(busy, works, strict=True)]
+    delays = [launch_delay(work, device, early=early) for work in works]
+    alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
     finish = list(alone)
     for earlier, later in sorted(edges, key=lambda edge: edge[1]):
         finish[later] = max(finish[later], finish[earlier] + alone[later])

@@ -26,6 +26,28 @@ class Conflict(NamedTuple):
     later_writes: bool
 
 
+class _Whole:
+    """Bytes that a view holds all of or none of: their last writer and the readers since."""
+
+    __slots__ = "readers", "writer"
+
+    def __init__(self) -> None:
+        self.writer = UNWRITTEN
+        self.readers: list[int] = []
+
+    def read(self, task: int, begin: int, end: int) -> Iterable[tuple[int, int, int]]:
+        """Note a read; gives (last writer, begin, end)."""
+        self.readers.append(task)
+        return ((self.writer, begin, end),)
+
+    def write(self, task: int, begin: int, end: int) -> Iterable[tuple[int, int, int, bool]]:
+        """Note a write; gives (task, begin, end, whether it wrote) of what was there."""
+        found = [(self.writer, begin, end, True)] if self.writer != UNWRITTEN else []
+        found += [(reader, begin, end, False) for reader in self.readers]
+        self.writer, self.readers = task, []
+        return found
+
+
 class _Memory:
     """Bytes cut into segments, each with its last writer and the readers since."""
 
@@ -81,17 +103,20 @@ class _Regions:
     def __init__(self, extents: Iterable[tuple[int, int]]):
         self.begins: list[int] = []
         ends: list[int] = []
+        self.memories: dict[int, _Whole | _Memory] = {}
         for begin, end in sorted(extents):
             if not ends or begin >= ends[-1]:
                 self.begins.append(begin)
                 ends.append(end)
+                self.memories[begin] = _Whole()
             else:
                 ends[-1] = max(ends[-1], end)
-        self.memories = list(map(_Memory, self.begins, ends))
+                self.memories[self.begins[-1]] = _Memory(self.begins[-1], ends[-1])
 
-    def at(self, offset: int) -> _Memory:
+    def at(self, offset: int) -> _Whole | _Memory:
         """The part that holds a byte which some view holds."""
-        return self.memories[bisect_right(self.begins, offset) - 1]
+        found = self.memories.get(offset)
+        return found or self.memories[self.begins[bisect_right(self.begins, offset) - 1]]
 
 
 def _regions(schedule: Schedule) -> dict[int, _Regions]:
@@ -130,11 +155,11 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
                     yield Conflict(UNWRITTEN, len(schedule.tasks), number, begin, end, True, False)
 
 
-def _reads(memory: _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
+def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
     for writer, begin, end in memory.read(task, view.offset, view.offset + size):
         yield Conflict(writer, task, view.allocation, begin, end, True, False)
 
 
-def _writes(memory: _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
+def _writes(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
     for other, begin, end, wrote in memory.write(task, view.offset, view.offset + size):
         yield Conflict(other, task, view.allocation, begin, end, wrote, True)

@@ -1,6 +1,6 @@
 """Counted work and traffic of operators and groups, and a roofline estimate of their time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -40,7 +40,7 @@ GPU = Device(
 )
 """A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
 
-DEVICES = {"cuda": GPU}
+DEVICES = {"cuda": GPU, "hip": GPU}
 """The device of each kind of target whose costs are not the CPU's."""
 
 
@@ -157,6 +157,18 @@ def work_of(group: GroupOp) -> Work:
     return work_of_operators(group.operators, group.results_yielded)
 
 
+def works_of(groups: Sequence[GroupOp]) -> list[Work]:
+    """The work of each group, counted once for those that share a kernel."""
+    known: dict[str, Work] = {}
+    found: list[Work] = []
+    for group in groups:
+        kernel = f" {len(found)}" if group.kernel is None else group.kernel.data
+        if kernel not in known:
+            known[kernel] = work_of(group)
+        found.append(known[kernel])
+    return found
+
+
 def estimate(work: Work, device: Device = CPU) -> int:
     """The time of a kernel in ns by the roofline model, its launch included."""
     compute, memory = work.flops / device.flops_per_ns, work.nbytes / device.bytes_per_ns
@@ -170,4 +182,11 @@ def is_memory_bound(work: Work, device: Device = CPU) -> bool:
 
 def cost_of(group: GroupOp, device: Device = CPU) -> int:
     """The time of a group in ns: its `cost` where it was measured, else the estimate."""
-    return estimate(work_of(group), device) if group.cost is None else group.cost.value.data
+    return costs_of([group], device)[0]
+
+
+def costs_of(groups: Sequence[GroupOp], device: Device = CPU) -> list[int]:
+    """`cost_of` of each group, estimated once for those that share a kernel."""
+    missing = [group for group in groups if group.cost is None]
+    estimates = iter([estimate(work, device) for work in works_of(missing)])
+    return [next(estimates) if g.cost is None else g.cost.value.data for g in groups]

@@ -27,13 +27,18 @@ class DAG:
         shares: Sequence[float] = (),
     ) -> Self:
         """The graph of these edges; raises ValueError for one that does not go from low to high."""
+        count = len(costs)
         successors: list[list[int]] = [[] for _ in costs]
         predecessors: list[list[int]] = [[] for _ in costs]
-        for source, target in sorted(set(edges)):
-            if not 0 <= source < target < len(costs):
+        for source, target in edges:
+            if not 0 <= source < target < count:
                 raise ValueError(f"edge {source} -> {target} is not between ordered nodes")
             successors[source].append(target)
-            predecessors[target].append(source)
+        for source, targets in enumerate(successors):
+            if len(targets) > 1:
+                targets[:] = sorted(set(targets))
+            for target in targets:
+                predecessors[target].append(source)
         return cls(costs, successors, predecessors, shares)
 
     def __len__(self) -> int:
@@ -146,6 +151,8 @@ def quotient(dag: DAG, unit_of: Sequence[int]) -> Quotient:
     members: dict[int, list[int]] = {}
     for v, unit in enumerate(unit_of):
         members.setdefault(unit, []).append(v)
+    if len(members) == len(dag):
+        return Quotient(list(members.values()), dag)
     edges = {(unit_of[u], unit_of[v]) for u, v in dag.edges if unit_of[u] != unit_of[v]}
     order = _order_units(members, edges)
     number = {unit: i for i, unit in enumerate(order)}

@@ -73,6 +73,7 @@ def work_of(kernel: KernelSpec, time: float, device: Device) -> Work:
         largest.shared_bytes + largest.static_shared_bytes,
         kernel.traffic_bytes,
         len(kernel.launches),
+        sum(launch.programmatic for launch in kernel.launches),
     )
 
 

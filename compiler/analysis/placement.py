@@ -10,7 +10,7 @@ from compiler.analysis.graph import DAG, Quotient, quotient, subgraph
 from compiler.analysis.ordering import ORDERINGS, Demand
 from compiler.analysis.partitioning import PARTITIONINGS
 from compiler.analysis.streams import STREAM_ASSIGNMENTS
-from compiler.analysis.units import demand_of_works
+from compiler.analysis.units import demand_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Groups:
 
     def demands(self, units: Sequence[Sequence[int]]) -> list[Demand]:
         """What each unit of nodes asks of the device."""
-        return [demand_of_works([self.works[v] for v in unit]) for unit in units]
+        return [demand_of([self.works[v] for v in unit]) for unit in units]
 
 
 def place(groups: Groups, policy: Policy) -> Placement:

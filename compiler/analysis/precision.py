@@ -53,12 +53,13 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
 
 
 def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
-    """Which inputs of a group are weights that are multiplied with 16-bit tensors only."""
+    """Which inputs of a group are weights that are multiplied with 16-bit tensors only, or with
+    what a convolution makes of one."""
     arguments: list[SSAValue] = list(group.body.block.args)
     found: list[int] = []
     for op in group.operators:
         if KINDS[op.type_name] is Kind.CONTRACTION and len(op.inputs) > 1:
-            first, second = (moved_from(operand) for operand in op.inputs[:2])
+            first, second = (moved_from(_convolved(operand)) for operand in op.inputs[:2])
             for one, other in ((first, second), (second, first)):
                 if one in arguments and other in arguments and one.has_one_use():
                     weight, partner = (group.inputs[arguments.index(v)] for v in (one, other))
@@ -66,6 +67,16 @@ def narrow_weights(group: GroupOp, dtype: str) -> list[int]:
                     if wide and dtype_of(partner.type) == dtype:
                         found.append(arguments.index(one))
     return found
+
+
+def _convolved(value: SSAValue) -> SSAValue:
+    """The image of the convolution that a tensor is the result of, before a Relu; else itself."""
+    for type in ("Conv", "Relu"):
+        owner = moved_from(value).owner
+        if not isinstance(owner, OperatorOp) or owner.type_name != type:
+            return value
+        value = owner.inputs[0]
+    return value
 
 
 @dataclass

@@ -4,6 +4,7 @@ IOS (MLSys 2021) and AutoGraph (AAAI 2023) search with costs, too; here one simu
 whole schedule. All is counted in steps, so the result depends on the arguments alone.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -15,6 +16,7 @@ from compiler.analysis.graph import DAG
 from compiler.analysis.placement import Groups, Placement, Policy, place
 from compiler.analysis.simulator import Simulator
 from compiler.errors import PipelineError
+from compiler.schedule import Schedule, Task
 
 Integers = NDArray[np.int64]
 Edges = tuple[Integers, Integers]
@@ -60,14 +62,35 @@ class ScheduleSearch:
 
     def makespan(self, placement: Placement) -> float:
         """Simulated ns of one run as one graph, with the waits that `elide-sync` leaves."""
-        from compiler.analysis.moves import kept_edges, run_time
+        from compiler.analysis.moves import run_time
+
+        order, streams, _ = state_of(placement)
+        edges = self.waits(placement)
+        return float(run_time(order, streams, edges, self._tasks, self._latencies)[0])
+
+    def waits(self, placement: Placement) -> Integers:
+        """The waits that `elide-sync` leaves, as pairs of nodes."""
+        from compiler.analysis.moves import kept_edges
 
         before = self.before
         if placement.stages:
             before = _rows(_with_stages(self.groups.dag, placement))
-        order, streams, joined = state_of(placement)
-        edges = kept_edges(order, streams, joined, *before)
-        return float(run_time(order, streams, edges, self._tasks, self._latencies)[0])
+        return kept_edges(*state_of(placement), *before)
+
+    def outline(self, placement: Placement, kernels: Sequence[str]) -> Schedule:
+        """The schedule that the passes make of a placement, without memory: enough to simulate."""
+        place_of = {v: place for place, v in enumerate(placement.order)}
+        after: list[list[int]] = [[] for _ in place_of]
+        for earlier, later in self.waits(placement).tolist():
+            after[place_of[later]].append(place_of[earlier])
+        sizes, firsts = Counter(placement.units), dict[int, int]()
+        tasks: list[Task] = []
+        for position, v in enumerate(placement.order):
+            unit = placement.units[v]
+            subflow = firsts.setdefault(unit, position) if sizes[unit] > 1 else -1
+            awaited = tuple(sorted(after[position]))
+            tasks.append(Task(kernels[v], placement.streams[v], awaited, (), (), subflow))
+        return Schedule("outline", (), tuple(tasks))
 
     def improved(
         self, start: Placement, width: int, steps: int, seed: int

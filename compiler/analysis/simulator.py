@@ -5,7 +5,7 @@ timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ class Work:
 
     `threads` and `shared_bytes` are a block's, `registers` a thread's; where a task has several
     `launches`, they are those of the launch that takes the most of the device. The time includes
-    what a dependent launch costs.
+    what a dependent launch costs. `early` launches can begin along programmatic edges.
     """
 
     time: float
@@ -36,6 +36,7 @@ class Work:
     shared_bytes: int = 0
     nbytes: float = 0.0
     launches: int = 1
+    early: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,19 @@ class Simulator:
         simulator = Simulator(works)
         time = simulator.makespan(stream_of, order, edges)      # ns, about 0.2 us a task
 
+    With `early`, edges into launches that can begin early are programmatic; those of the first
+    tasks count as such, too, though they follow none.
+
     Where tasks contend, a task that takes longer can make a run shorter, as in every list schedule
     (Graham, 1969); otherwise it cannot.
     """
 
-    def __init__(self, works: Sequence[Work], device: Device = H200):
+    def __init__(self, works: Sequence[Work], device: Device = H200, *, early: bool = False):
         self.device = device
         self._costs = np.array([execution(work, device) for work in works], np.float64)
         self._demands = np.array([demand(w, device) for w in works]).reshape(-1, 3).T.copy()
-        launches = np.array([work.launches for work in works], np.float64)
-        self._delays = launches * device.latencies.dependency
+        delays = [launch_delay(work, device, early=early) for work in works]
+        self._delays = np.array(delays, np.float64)
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Floats]:
@@ -119,6 +123,12 @@ def execution(work: Work, device: Device) -> float:
     return max(0.0, work.time - work.launches * device.latencies.dependency)
 
 
+def launch_delay(work: Work, device: Device, *, early: bool) -> float:
+    """Nanoseconds from the end of what a task waits for to its blocks, for all its launches."""
+    known = device.latencies
+    return work.launches * known.dependency - early * work.early * known.early
+
+
 def demand(work: Work, device: Device) -> tuple[float, float, float]:
     """The shares of the device that a task takes alone: block slots, interference, bandwidth."""
     fit = device.resident_blocks(work.threads, work.registers, work.shared_bytes)
@@ -130,13 +140,25 @@ def demand(work: Work, device: Device) -> tuple[float, float, float]:
 
 
 def predict(
-    schedule: Schedule, works: Sequence[Work], mode: Mode, device: Device = H200
+    schedule: Schedule,
+    works: Sequence[Work],
+    mode: Mode,
+    device: Device = H200,
+    *,
+    early: bool = False,
 ) -> Timeline:
-    """The timeline of one run in an execution mode; one work a task."""
-    simulator = Simulator(works, device)
+    """The timeline of one run in an execution mode; one work a task.
+
+    With `early`, edges within graphs are programmatic where the later launch allows it.
+    """
     release, delay = None, None
     if mode != "graph":
         release, delay = dispatch(schedule, works, mode, device.latencies)
+        works = [
+            replace(work, early=max(0, work.early - (size > 0)))
+            for work, size in zip(works, _together(schedule, mode), strict=True)
+        ]
+    simulator = Simulator(works, device, early=early and mode != "streams")
     streams = [task.stream for task in schedule.tasks]
     edges = [(u, v) for v, task in enumerate(schedule.tasks) for u in task.after]
     start, end = simulator.times(streams, range(len(streams)), edges, release, delay)

@@ -4,8 +4,14 @@ from compiler.ir.dataflow import GraphOp
 
 
 def target_kind(graph: GraphOp) -> str:
-    """The kind of the graph's target, such as `cpu` or `cuda`; empty where none is recorded."""
-    return graph.target.data.partition(":")[0] if graph.target is not None else ""
+    """The kind of the graph's target, such as `cpu` or `cuda`; empty where none is recorded.
+
+    The emulator's is that of the GPU which it stands for.
+    """
+    kind, _, rest = graph.target.data.partition(":") if graph.target is not None else ("", "", "")
+    if kind != "emu":
+        return kind
+    return "hip" if rest.startswith("gfx") else "cuda"
 
 
 def target_precision(graph: GraphOp) -> str:

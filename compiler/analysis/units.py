@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from compiler.analysis.cost import CPU, Device, Work, cost_of, is_memory_bound, work_of
+from compiler.analysis.cost import CPU, Device, Work, costs_of, is_memory_bound
 from compiler.analysis.graph import DAG, Quotient, quotient
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.ordering import Demand
@@ -39,19 +39,19 @@ def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
     """
     groups: list[GroupOp] = []
     producers: dict[SSAValue, tuple[int, ...]] = {}
-    edges: set[tuple[int, int]] = set()
+    edges: list[tuple[int, int]] = []
     for op in graph.body.block.ops:
         before = {u for value in op.operands for u in producers.get(value, ())}
         if isinstance(op, GroupOp):
-            edges.update((u, len(groups)) for u in before)
+            edges += [(u, len(groups)) for u in before]
             before = (len(groups),)
             groups.append(op)
         elif isinstance(op, OperatorOp):
             _check_view(op)
         if before:
             producers.update(dict.fromkeys(op.results, tuple(before)))
-    costs = [cost_of(group, device) for group in groups]
-    return GroupGraph(groups, DAG.from_edges(costs, edges, _shares(groups)))
+    dag = DAG.from_edges(costs_of(groups, device), edges, _shares(groups))
+    return GroupGraph(groups, dag)
 
 
 def _shares(groups: Sequence[GroupOp]) -> list[float]:
@@ -86,13 +86,8 @@ def units(groups: GroupGraph) -> Quotient:
         raise PipelineError(f"{error}: run partition again") from error
 
 
-def demand_of(groups: Sequence[GroupOp], device: Device = CPU) -> Demand:
-    """What some groups that run one after another ask of the device."""
-    return demand_of_works([work_of(group) for group in groups], device)
-
-
-def demand_of_works(works: Sequence[Work], device: Device = CPU) -> Demand:
+def demand_of(works: Sequence[Work], device: Device = CPU) -> Demand:
     """What groups of such work that run one after another ask of the device."""
-    total = sum(works, Work(0, 0))
+    total = sum(works[1:], works[0])
     largest = max(work.nbytes for work in works)
     return Demand(is_memory_bound(total, device), largest / device.cache_bytes)

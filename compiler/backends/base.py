@@ -20,6 +20,7 @@ BACKENDS = {
     "cpu": "compiler.backends.cpu.driver",
     "cuda": "compiler.backends.cuda.build",
     "emu": "compiler.backends.emu.build",
+    "hip": "compiler.backends.hip.build",
 }
 """The module of each backend, by name; it is imported when first used and defines `BACKEND`."""
 

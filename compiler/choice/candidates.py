@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.analysis.happens_before import check_schedule
 from compiler.analysis.placement import Placement
@@ -11,9 +11,10 @@ from compiler.analysis.simulator import Mode
 from compiler.analysis.units import graphs_of
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
+from compiler.ir.types import int64
 from compiler.passes.reorder import reorder_groups
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
-from compiler.schedule import Schedule
+from compiler.schedule import KernelSpec, Schedule
 
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 ONE_STREAM = "/1/none"
@@ -33,7 +34,8 @@ PLACING = ("partition", "assign-streams", "order-launches")
 class Plan:
     """A schedule that competes in every mode, and the pipeline that gave it.
 
-    Where there is a `placement`, its decisions are in place of the pipeline's.
+    Where there is a `placement`, its decisions are in place of the pipeline's. A schedule that is
+    only simulated may lack memory.
     """
 
     name: str
@@ -65,17 +67,23 @@ class Candidate:
     pdl: bool = False
 
 
-def recipes(given: str | None, found: Recipe | None, *, measured: bool) -> dict[str, Recipe]:
-    """The schedules that compete, by name: the user's pipeline alone where there is one.
+def recipes(found: Recipe) -> dict[str, Recipe]:
+    """The schedules that compete, by name.
 
     The first is the baseline; the last is what the search found. Between them come those that
     only a measurement can tell from it.
     """
-    if given is not None or found is None:
-        return {"": Recipe(given or default_pipeline())}
-    others = MEASURED if measured else {}
-    fixed = {name: Recipe(default_pipeline(*options)) for name, options in others.items()}
+    fixed = {name: Recipe(default_pipeline(*options)) for name, options in MEASURED.items()}
     return {ONE_STREAM: Recipe(default_pipeline(streams=1)), **fixed, AUTO: found}
+
+
+def outlined(found: Recipe, outlines: Mapping[str, Schedule]) -> Iterator[Plan]:
+    """The distinct plans of some recipes by the outlines of their schedules: none is made."""
+    competing, seen = recipes(found), set[Schedule]()
+    for name, schedule in outlines.items():
+        if schedule not in seen:
+            seen.add(schedule)
+            yield Plan(name, competing[name].pipeline, schedule, competing[name].placement)
 
 
 def plans(module: ModuleOp, competing: Mapping[str, Recipe]) -> Iterator[Plan]:
@@ -109,9 +117,9 @@ def put_placement(module: ModuleOp, found: Placement) -> None:
     (graph,) = graphs_of(module)
     groups = list(graph.groups)
     for group, stream, unit in zip(groups, found.streams, found.units, strict=True):
-        group.stream, group.partition = IntegerAttr(stream, i64), IntegerAttr(unit, i64)
+        group.stream, group.partition = int64(stream), int64(unit)
     for group, stage in zip(groups, found.stages, strict=False):
-        group.stage = IntegerAttr(stage, i64)
+        group.stage = int64(stage)
     reorder_groups(graph, [groups[v] for v in found.order])
 
 
@@ -123,8 +131,16 @@ def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:
     return found
 
 
+def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
+    """Whether any kernel can be launched before those it follows have ended.
+
+    The graph of such a module has been faster so, or as fast, wherever it was measured.
+    """
+    return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
+
+
 def put_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:
     """Put the kernels' nanoseconds on the groups that launch them."""
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
-            op.cost = IntegerAttr(max(1, round(costs[op.kernel.data])), i64)
+            op.cost = int64(max(1, round(costs[op.kernel.data])))

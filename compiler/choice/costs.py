@@ -51,7 +51,8 @@ def open_database(path: str | os.PathLike[str] | None, *, required: bool) -> Dat
 
 
 def save_database(database: Database, path: str | os.PathLike[str]) -> None:
-    """Write a database; ArtifactError if that is not possible."""
+    """Write a database, with what another process put into the file; ArtifactError if it fails."""
+    database.merge(open_database(path, required=False))
     try:
         database.save(path)
     except OSError as error:

@@ -1,6 +1,7 @@
 """Decides which schedule a GPU module has and in which mode it runs, and records why."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -19,12 +20,15 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice.candidates import (
     ONE_STREAM,
     Candidate,
+    Plan,
     Recipe,
     candidates,
+    outlined,
     plans,
     put_costs,
     recipes,
     scheduled,
+    starts_early,
 )
 from compiler.choice.costs import (
     Costs,
@@ -113,12 +117,13 @@ def present_device(target: str) -> Driver:
 def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, architecture(request.target))
-    competing, searched = _competing(request, costs, measured=False)
-    all_plans = plans(request.module, competing)
-    found = {each.name: each for plan in all_plans for each in candidates(plan)}
+    _warn_of_estimates(request, costs)
+    all_plans, searched = _competing(request, costs, measured=False)
+    pdl = starts_early(request.kernels)
+    modes = [each for plan in all_plans for each in candidates(plan)]
+    found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
-    chosen = replace(chosen, pdl=starts_early(request.kernels) and chosen.mode != "streams")
     record = _record(request, costs, chosen, estimates)
     return Decision(
         _recipe(chosen),
@@ -127,27 +132,38 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     )
 
 
+def _warn_of_estimates(request: Request, costs: Costs) -> None:
+    """Say so where a database was given and lacks kernels: those of older code are not taken."""
+    known, every = len(costs.measured), len(request.kernels)
+    if request.profile is not None and known < every:
+        warnings.warn(
+            f"{os.fspath(request.profile)} has times of {known} of this model's {every} kernels as"
+            " they are now; the others are estimated: measure them by compiling with --profile and"
+            " a budget where the device is",
+            stacklevel=2,
+        )
+
+
 def _competing(
     request: Request, costs: Costs, *, measured: bool
-) -> tuple[dict[str, Recipe], dict[str, Any]]:
-    """The recipes that compete, and what a search for the last of them records."""
+) -> tuple[list[Plan], dict[str, Any]]:
+    """The plans that compete, and what a search for the last of them records.
+
+    A user's pipeline competes alone. What is not measured is not made before it has won.
+    """
     put_costs(request.module, costs.of)
     if request.pipeline is not None:
-        return recipes(request.pipeline, None, measured=measured), {}
-    found, record = search_module(request.module, request.kernels, costs, request.searching)
-    return recipes(None, found, measured=measured), {"search": record}
+        return list(plans(request.module, {"": Recipe(request.pipeline)})), {}
+    found = search_module(request.module, request.kernels, costs, request.searching)
+    if measured:
+        competing = plans(request.module, recipes(found.recipe))
+    else:
+        competing = outlined(found.recipe, found.outlines)
+    return list(competing), {"search": found.record}
 
 
 def _recipe(chosen: Candidate) -> Recipe:
     return Recipe(chosen.plan.pipeline, chosen.plan.placement)
-
-
-def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
-    """Whether any kernel can be launched before those it follows have ended.
-
-    The graph of such a module has been faster so, or as fast, wherever it was measured.
-    """
-    return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
 
 
 def baseline_of(pipeline: str | None) -> str:
@@ -165,7 +181,7 @@ def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -
     def of(each: Candidate) -> float:
         schedule = each.plan.schedule
         works = costs.works(schedule, request.kernels)
-        return predict(schedule, works, each.mode, costs.device).makespan
+        return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
 
     return {name: of(each) for name, each in found.items()}
 
@@ -174,8 +190,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    competing, searched = _competing(request, costs, measured=True)
-    all_plans = list(plans(request.module, competing))
+    all_plans, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
     found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
     base = GpuExecutable.load(

@@ -9,17 +9,17 @@ from typing import Any, Self
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.analysis.bounds import lower_bound
-from compiler.analysis.cost import work_of as counted
+from compiler.analysis.cost import works_of
 from compiler.analysis.kernel_time import work_of
-from compiler.analysis.placement import Groups, Policy
-from compiler.analysis.schedule_search import Searched, search
+from compiler.analysis.placement import Groups, Policy, place
+from compiler.analysis.schedule_search import ScheduleSearch, Searched, search
 from compiler.analysis.simulator import Simulator
 from compiler.analysis.units import graphs_of, group_graph
-from compiler.choice.candidates import Recipe
+from compiler.choice.candidates import AUTO, ONE_STREAM, Recipe, starts_early
 from compiler.choice.costs import Costs
 from compiler.errors import PipelineError
 from compiler.pipeline import default_pipeline, parse
-from compiler.schedule import KernelSpec
+from compiler.schedule import KernelSpec, Schedule
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,37 @@ class Searching:
         return cls(**{name: int(text) for name, _, text in options})
 
 
+@dataclass(frozen=True)
+class Found:
+    """How to make the best schedule found, and every figure of the search.
+
+    `outlines` are this and the baseline as schedules without memory, by name.
+    """
+
+    recipe: Recipe
+    record: dict[str, Any]
+    outlines: Mapping[str, Schedule]
+
+
 def search_module(
     module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: Searching
-) -> tuple[Recipe, dict[str, Any]]:
-    """The best schedule found for a module whose groups have their costs, and every figure."""
+) -> Found:
+    """Search for a module whose groups have their costs; all on plain data."""
     (graph,) = graphs_of(module)
     found = group_graph(graph)
     names = [g.kernel.data for g in found.groups if g.kernel is not None]
     asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
-    groups = Groups(found.dag, [counted(group) for group in found.groups])
-    best = search(groups, Simulator(asked, costs.device), how.steps, how.seed)
-    bound = lower_bound(asked, found.dag.edges, costs.device)
-    recipe = Recipe(searched_pipeline(best.start), best.placement)
-    return recipe, {**_record(best, how), "bound": asdict(bound)}
+    groups = Groups(found.dag, works_of(found.groups))
+    early = starts_early(kernels)
+    simulator = Simulator(asked, costs.device, early=early)
+    best, judge = search(groups, simulator, how.steps, how.seed), ScheduleSearch(groups, simulator)
+    bound = lower_bound(asked, found.dag.edges, costs.device, early=early)
+    outlines = {
+        ONE_STREAM: judge.outline(place(groups, Policy("opara", 1)), names),
+        AUTO: judge.outline(best.placement, names),
+    }
+    record = {**_record(best, how), "bound": asdict(bound)}
+    return Found(Recipe(searched_pipeline(best.start), best.placement), record, outlines)
 
 
 def searched_pipeline(start: Policy) -> str:

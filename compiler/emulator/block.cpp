@@ -1,4 +1,5 @@
 // Blocks: warps run in random order up to the next barrier, lanes one after another in random order.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -141,11 +142,18 @@ static void run_block(Worker& worker, Block& block) {
       run_warp(worker, block, order[i] * lanes, std::min(count, (order[i] + 1) * lanes));
     if (worker.run->failed) return;
   } while (release_barriers(block));
-  block.ended = true;
-  for (const Fiber& fiber : block.fibers) {
-    if (fiber.state == CLUSTER) block.ended = false;
-    if (fiber.state == BARRIER || fiber.state == COLLECT) return worker.run->fail(deadlock(block));
-  }
+  const auto is = [&](State state) {
+    return std::any_of(block.fibers.begin(), block.fibers.end(), [=](const Fiber& fiber) { return fiber.state == state; });
+  };
+  block.ended = !is(CLUSTER) && !is(LAUNCH);
+  if (!is(LAUNCH) && (is(BARRIER) || is(COLLECT))) worker.run->fail(deadlock(block));
+}
+
+// The warps of a warpgroup take part in the same products.
+static void check_warpgroups(Worker& worker, const Block& block) {
+  for (const Fiber& fiber : block.fibers)
+    if (fiber.trace != block.fibers[fiber.number / 128 * 128].trace)
+      return worker.run->fail(place_of(fiber) + "the warps of this warpgroup take part in different products");
 }
 
 static void prepare_block(Worker& worker, unsigned rank, Dim index) {
@@ -157,18 +165,30 @@ static void prepare_block(Worker& worker, unsigned rank, Dim index) {
   block.shared = block.pages.end() - rounded(launch.shared_bytes, 128);
   std::memset(block.shared, POISON, block.pages.end() - block.shared);
   block.statics.assign(worker.statics_size, (char)POISON);
+  block.written.assign(rounded(launch.shared_bytes, 128) / 2, Written{});
   block.fibers.resize((size_t)launch.block.x * launch.block.y * launch.block.z);
   for (unsigned i = 0; i < block.fibers.size(); i++) {
     Fiber& fiber = block.fibers[i];
     fiber.index = {i % launch.block.x, i / launch.block.x % launch.block.y, i / (launch.block.x * launch.block.y)};
     fiber.number = i, fiber.place = &block.place, fiber.block = &block;
     fiber.state = READY, fiber.groups = 0, fiber.copies.clear();
+    fiber.shown = 0, fiber.products.clear(), fiber.sums.clear();
+    fiber.product_groups = 0, fiber.trace = 0, fiber.fenced = false;
   }
 }
 
 static void check_shared(Worker& worker, const Block& block) {
   if (!GuardedCopy::poisoned(block.shared + worker.run->launch.shared_bytes, block.pages.end()))
     worker.run->fail(place_of(block.fibers[0]) + "this block wrote past the end of its dynamic shared memory");
+}
+
+// Lets the threads of a cluster go on that wait in a state; false if there are none.
+static bool release(Worker& worker, unsigned ranks, State state) {
+  bool found = false;
+  for (unsigned rank = 0; rank < ranks; rank++)
+    for (Fiber& fiber : worker.blocks[rank]->fibers)
+      if (fiber.state == state) fiber.state = READY, found = true;
+  return found;
 }
 
 // Runs the blocks of a cluster in turns: each goes on until it waits for the others.
@@ -178,6 +198,7 @@ void run_cluster(Worker& worker, Dim cluster) {
   for (unsigned rank = 0; rank < ranks; rank++)
     prepare_block(worker, rank, {cluster.x * size.x + rank % size.x, cluster.y * size.y + rank / size.x % size.y,
                                  cluster.z * size.z + rank / (size.x * size.y)});
+  const bool early = worker.run->early;
   for (bool waiting = true; waiting;) {
     const unsigned first = (unsigned)(random(worker.chance) % ranks);
     for (unsigned i = 0; i < ranks; i++) {
@@ -186,14 +207,15 @@ void run_cluster(Worker& worker, Dim cluster) {
       std::memcpy(worker.statics, block.statics.data(), worker.statics_size);
       run_block(worker, block);
       if (worker.run->failed) return;
-      if (ranks > 1) std::memcpy(block.statics.data(), worker.statics, worker.statics_size);
-      if (block.ended) check_shared(worker, block);
+      if (!block.ended) std::memcpy(block.statics.data(), worker.statics, worker.statics_size);
+      if (block.ended) check_shared(worker, block), check_warpgroups(worker, block);
     }
-    waiting = false;
-    for (unsigned rank = 0; rank < ranks; rank++)
-      for (Fiber& fiber : worker.blocks[rank]->fibers)
-        if (fiber.state == CLUSTER) fiber.state = READY, waiting = true;
+    waiting = release(worker, ranks, LAUNCH);
+    if (waiting) worker.run->await_launches();
+    else waiting = release(worker, ranks, CLUSTER);
   }
+  if (early && worker.run->early)
+    worker.run->fail(place_of(worker.blocks[0]->fibers[0]) + "ends without waiting for the launches before (begin_launch)");
 }
 
 }  // namespace emulator

@@ -62,9 +62,13 @@ static std::string described(const Worker& worker, const Fiber& fiber, const voi
   const Run& run = *worker.run;
   char text[200];
   for (unsigned i = 0; run.guarded && i < run.launch.kernel->parameters; i++) {
+    if (run.launch.indirect && run.guarded->cells[i].pages.holds(address))
+      return std::string(verb) + " beside or over the pointer of parameter " + std::to_string(i);
     const GuardedCopy& copy = run.guarded->copies[run.guarded->owners[i]];
     if (!copy.pages.holds(address)) continue;
     const char *start = run.guarded->values[i], *end = start + run.launch.extents[i];
+    if ((const char*)address >= start && (const char*)address < end)
+      return std::string(verb) + " parameter " + std::to_string(i) + " before it waits for the launches before (begin_launch)";
     const bool behind = (const char*)address >= end;
     std::snprintf(text, sizeof text, "%s %td bytes %s parameter %u, which has %zu bytes", verb,
                   behind ? (const char*)address - end : start - (const char*)address,
@@ -125,50 +129,101 @@ static void run_worker(Run& run) {
   idle->push_back(std::move(worker));
 }
 
-// Blocks run on threads of their own, as their shared memory is thread-local.
-static void run_workers(Run& run) {
+// Blocks run on threads of their own, as their shared memory is thread-local; some are `running` already.
+static void run_workers(Run& run, uint64_t running) {
   const uint64_t count = std::min<uint64_t>(std::max(1u, run.launch.workers), run.count);
   std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < count; i++) threads.emplace_back([&run] { run_worker(run); });
+  for (uint64_t i = running; i < count; i++) threads.emplace_back([&run] { run_worker(run); });
   for (std::thread& thread : threads) thread.join();
 }
 
-static void run_checked(const Launch& launch, std::string& message) {
-  std::unique_ptr<GuardedParameters> guarded;
-  if (launch.extents) guarded.reset(new GuardedParameters(launch.kernel->parameters, launch.parameters, launch.extents));
-  const Dim &g = launch.grid, &c = launch.kernel->cluster, clusters{g.x / c.x, g.y / c.y, g.z / c.z};
-  const uint64_t count = (uint64_t)clusters.x * clusters.y * clusters.z;
-  if (!count) return;
-  uint64_t chance = launch.seed, stride = random(chance) % count | 1;
-  while (greatest_divisor(stride, count) != 1) stride++;
-  Run run{launch};
-  run.guarded = guarded.get(), run.parameters = guarded ? guarded->pointers.data() : launch.parameters;
-  run.clusters = clusters, run.first = random(chance) % count, run.stride = stride, run.count = count;
-  run_workers(run);
-  message = run.message;
-  for (size_t i = 0; guarded && i < guarded->copies.size(); i++) {
-    const GuardedCopy& copy = guarded->copies[i];
-    copy.copy_back();
-    if (message.empty() && !copy.intact())
-      message = std::string("kernel ") + launch.kernel->name + ": writes outside of parameter " +
-                std::to_string(std::find(guarded->owners.begin(), guarded->owners.end(), i) - guarded->owners.begin());
+// A launch from its preparation to its end.
+class Flight final : public Begun {
+ public:
+  explicit Flight(const Launch& given) : launch_(given), run_(launch_) {
+    if (launch_.extents)
+      guarded_.reset(new GuardedParameters(launch_.kernel->parameters, launch_.parameters, launch_.extents, launch_.indirect));
+    const Dim &g = launch_.grid, &c = launch_.kernel->cluster, clusters{g.x / c.x, g.y / c.y, g.z / c.z};
+    const uint64_t count = (uint64_t)clusters.x * clusters.y * clusters.z;
+    uint64_t chance = launch_.seed, stride = count ? random(chance) % count | 1 : 1;
+    while (count && greatest_divisor(stride, count) != 1) stride++;
+    run_.guarded = guarded_.get(), run_.parameters = guarded_ ? guarded_->pointers.data() : launch_.parameters;
+    run_.clusters = clusters, run_.first = count ? random(chance) % count : 0, run_.stride = stride, run_.count = count;
   }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+  ~Flight() override {
+    run_.fail("dropped");
+    join();
+  }
+
+  // Runs one cluster until its threads wait for the launches before; it may read parameters, but not write.
+  void begin() {
+    FaultHandlers handlers;
+    if (!run_.count) return;
+    run_.early = true;
+    if (guarded_) guarded_->protect(true);
+    ahead_ = std::thread([this] {
+      run_worker(run_);
+      run_.end_ahead();
+    });
+    run_.await_ahead();
+  }
+
+  bool failed() const { return run_.failed; }
+
+  bool finish(char* message, size_t size) override {
+    FaultHandlers handlers;
+    if (ahead_.joinable() && guarded_) guarded_->protect(false), guarded_->renew();
+    run_.go_on();
+    run_workers(run_, ahead_.joinable() ? 1 : 0);
+    join();
+    if (guarded_ && run_.message.empty()) return_parameters();
+    std::snprintf(message, size, "%s", run_.message.c_str());
+    return run_.message.empty();
+  }
+
+ private:
+  void join() {
+    if (ahead_.joinable()) ahead_.join();
+  }
+  void return_parameters() {
+    guarded_->copy_back();
+    const unsigned wrong = guarded_->overwritten();
+    if (wrong < guarded_->owners.size())
+      run_.message = std::string("kernel ") + launch_.kernel->name + ": writes outside of parameter " + std::to_string(wrong);
+  }
+
+  const Launch launch_;
+  std::unique_ptr<GuardedParameters> guarded_;
+  Run run_;
+  std::thread ahead_;
+};
+
+// A launch that can begin; null, with the reason, for one that no GPU takes.
+static std::unique_ptr<Flight> prepare(const Launch& launch, char* message, size_t size) {
+  try {
+    const char* why = refused(launch);
+    if (!why) return std::unique_ptr<Flight>(new Flight(launch));
+    std::snprintf(message, size, "kernel %s: %s", launch.kernel->name, why);
+  } catch (const std::exception& error) {
+    std::snprintf(message, size, "kernel %s: %s", launch.kernel->name, error.what());
+  }
+  return nullptr;
 }
 
 bool run(const Launch& launch, char* message, size_t size) {
-  std::string found;
-  if (const char* why = refused(launch)) {
-    found = std::string("kernel ") + launch.kernel->name + ": " + why;
-  } else {
-    try {
-      FaultHandlers handlers;
-      run_checked(launch, found);
-    } catch (const std::exception& error) {
-      found = std::string("kernel ") + launch.kernel->name + ": " + error.what();
-    }
-  }
-  std::snprintf(message, size, "%s", found.c_str());
-  return found.empty();
+  const std::unique_ptr<Flight> flight = prepare(launch, message, size);
+  return flight && flight->finish(message, size);
+}
+
+std::unique_ptr<Begun> begin(const Launch& launch, char* message, size_t size) {
+  std::unique_ptr<Flight> flight = prepare(launch, message, size);
+  if (!flight) return nullptr;
+  flight->begin();
+  if (!flight->failed()) return flight;
+  flight->finish(message, size);
+  return nullptr;
 }
 
 }  // namespace emulator

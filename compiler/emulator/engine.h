@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <memory>
+
 namespace emulator {
 struct Dim { unsigned x, y, z; };
 }  // namespace emulator
@@ -37,6 +39,9 @@ struct Thread {
 // take part; the answer is null, or what is wrong.
 typedef const char* Collective(void* const* operands, unsigned lanes);
 
+// Adds products of two matrices in shared memory, given by descriptors, to `count` floats of a thread.
+typedef void Multiplication(float* sums, unsigned count, uint64_t a, uint64_t b);
+
 // A kernel as hosts launch it. `invoke` calls it with parameters that `parameters` points to;
 // `anchor` gives an address among the thread-local statics beside the kernel.
 struct Kernel {
@@ -49,13 +54,15 @@ struct Kernel {
 };
 
 // One launch. `extents` are the bytes that each parameter points to, or null if they are not known:
-// where they are known, an access outside of them is an error. `seed` decides all random orders.
+// where they are known, an access outside of them is an error. With `indirect` a parameter points to
+// a pointer to those bytes. `seed` decides all random orders.
 struct Launch {
   const Kernel* kernel;
   Dim grid, block;
   size_t shared_bytes;
   void* const* parameters;
   const size_t* extents;
+  bool indirect;
   uint64_t seed;
   unsigned warp, workers;
 };
@@ -70,6 +77,16 @@ inline uint64_t random(uint64_t& state) {
 
 // Runs a launch to its end. Returns false, and writes what went wrong, if it failed.
 bool run(const Launch& launch, char* message, size_t size);
+
+// A launch that has begun before those that it waits for have ended: the threads of one cluster ran
+// until they waited (`emulator_begin`). `finish` runs the rest; a launch that is not finished is dropped.
+class Begun {
+ public:
+  virtual ~Begun() = default;
+  virtual bool finish(char* message, size_t size) = 0;
+};
+// Null, with what went wrong, if it failed.
+std::unique_ptr<Begun> begin(const Launch& launch, char* message, size_t size);
 
 }  // namespace emulator
 
@@ -93,6 +110,22 @@ void emulator_copy(void* to, const void* from, unsigned bytes, unsigned given);
 // Closes a group of copies, and waits for all groups of this thread but the last `pending`.
 void emulator_commit();
 void emulator_wait(unsigned pending);
+// Waits for the launches that this one follows.
+void emulator_begin();
+
+// Says that this thread wrote to dynamic shared memory what tensor cores may read.
+void emulator_written(const void* to, unsigned bytes);
+// Shows tensor cores what this thread has written there, by finished copies or otherwise.
+void emulator_show_written();
+// Reads `bytes` of dynamic shared memory as tensor cores do, from an address of 18 bits.
+void emulator_read_matrix(void* to, uint32_t address, unsigned bytes);
+// Begins a product. It happens at some time before it is waited for; until then `sums` are poison.
+void emulator_product(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b);
+// Lets products be added to what this thread wrote to its sums.
+void emulator_product_fence();
+// Closes a group of products, and waits for all groups of this thread but the last `pending`.
+void emulator_product_commit();
+void emulator_product_wait(unsigned pending);
 // Ends the launch with a message about this thread.
 [[noreturn]] void emulator_fail(const char* message);
 }

@@ -39,6 +39,7 @@ class Call(ctypes.Structure):
         ("shared_bytes", ctypes.c_size_t),
         ("parameters", ctypes.c_void_p),
         ("extents", ctypes.c_void_p),
+        ("indirect", ctypes.c_int),
     )
 
 

@@ -41,6 +41,9 @@ struct Pages {
     if (start) munmap(start - GUARD, size + 2 * GUARD);
   }
   char* end() const { return start + size; }
+  void protect(bool only_reads) const {
+    if (size && mprotect(start, size, only_reads ? PROT_READ : PROT_READ | PROT_WRITE)) throw std::bad_alloc();
+  }
   bool holds(const void* address) const {
     return (const char*)address >= start - GUARD && (const char*)address < end() + GUARD;
   }
@@ -69,16 +72,21 @@ struct GuardedCopy {
   }
 };
 
-// The copies of the memory that the parameters of a launch lead to: those that overlap share one.
+// The copies of the memory that the parameters of a launch lead to: those that overlap share one. With
+// `indirect` a parameter points to a pointer to it; kernels then get pointers to pointers to copies.
 struct GuardedParameters {
-  std::vector<GuardedCopy> copies;
+  std::vector<GuardedCopy> copies, cells;
   std::vector<char*> values;
   std::vector<size_t> owners;  // of each parameter, its copy
   std::vector<void*> pointers;
 
-  GuardedParameters(unsigned count, void* const* parameters, const size_t* extents) {
+  GuardedParameters(unsigned count, void* const* parameters, const size_t* extents, bool indirect) {
     std::vector<unsigned> order(count);
-    for (unsigned i = 0; i < count; i++) order[i] = i, values.push_back(*(char**)parameters[i]);
+    for (unsigned i = 0; i < count; i++) {
+      char* given = *(char**)parameters[i];
+      order[i] = i, values.push_back(indirect ? *(char**)given : given);
+      if (indirect) cells.emplace_back(given, sizeof(char*));
+    }
     std::sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return values[a] < values[b]; });
     owners.resize(count);
     for (unsigned i = 0; i < count;) {
@@ -90,8 +98,32 @@ struct GuardedParameters {
       for (; i < next; i++) owners[order[i]] = copies.size() - 1;
     }
     for (unsigned i = 0; i < count; i++) values[i] = copies[owners[i]].copy + (values[i] - copies[owners[i]].original);
-    for (char*& value : values) pointers.push_back(&value);
+    for (GuardedCopy& cell : cells) {
+      std::memcpy(cell.copy, &values[places.size()], sizeof(char*));
+      cell.pages.protect(true);
+      places.push_back(cell.copy);
+    }
+    for (char*& value : indirect ? places : values) pointers.push_back(&value);
   }
+  void copy_back() const {
+    for (const GuardedCopy& copy : copies) copy.copy_back();
+  }
+  // Takes the memory's present bytes.
+  void renew() const {
+    for (const GuardedCopy& copy : copies) std::memcpy(copy.copy, copy.original, copy.bytes);
+  }
+  void protect(bool only_reads) const {
+    for (const GuardedCopy& copy : copies) copy.pages.protect(only_reads);
+  }
+  // The first parameter around which something was written, or their number.
+  unsigned overwritten() const {
+    unsigned i = 0;
+    while (i < owners.size() && copies[owners[i]].intact()) i++;
+    return i;
+  }
+
+ private:
+  std::vector<char*> places;
 };
 
 }  // namespace emulator

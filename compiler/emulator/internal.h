@@ -1,6 +1,7 @@
 // The engine's own view of threads, blocks and launches.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <csetjmp>
 #include <memory>
 #include <mutex>
@@ -22,13 +23,33 @@ const size_t STACK = 1 << 20;
 const size_t STACK = 256 << 10;
 #endif
 
-enum State { READY, RUNNING, BARRIER, CLUSTER, COLLECT, DONE };
+enum State { READY, RUNNING, BARRIER, CLUSTER, COLLECT, LAUNCH, DONE };
 
 // An asynchronous copy that has not happened yet.
 struct Copy {
   char* to;
   const char* from;
   unsigned bytes, given, group;
+};
+
+// Floats of a thread that products are added to: `values` are theirs, while the thread sees poison.
+struct Sums {
+  float* place;
+  std::vector<float> values;
+};
+
+// A product of a warpgroup, done already where `work` is null.
+struct Pending {
+  Multiplication* work;
+  float* sums;
+  unsigned count, group;
+  uint64_t a, b;
+};
+
+// Which thread last wrote two bytes of shared memory (0 for none, else its number and 1), and how
+// often it had shown its writes to tensor cores before.
+struct Written {
+  uint16_t thread, shown;
 };
 
 struct Block;
@@ -47,6 +68,12 @@ struct Fiber : Thread {
   uint64_t mask = 0;
   std::vector<Copy> copies;
   unsigned groups = 0;  // of copies that it has closed
+  uint16_t shown = 0;   // how often it has shown its writes to tensor cores
+  std::vector<Pending> products;
+  std::vector<Sums> sums;
+  unsigned product_groups = 0;
+  uint64_t trace = 0;   // of the descriptors of all its products
+  bool fenced = false;  // since products last gave sums back
 };
 
 // `statics` is its static shared memory while other blocks of the cluster run, `shared` the dynamic one.
@@ -57,10 +84,12 @@ struct Block {
   std::vector<char> statics;
   Pages pages{MOST_SHARED};
   char* shared = nullptr;
+  std::vector<Written> written;  // for each two bytes of the dynamic shared memory
   bool ended = false;
 };
 
-// One launch while it runs, on all its workers.
+// One launch while it runs, on all its workers. It is `early` until those before it have ended: threads
+// of one cluster then wait in LAUNCH, and their worker in `await_launches`.
 struct Run {
   const Launch& launch;
   const GuardedParameters* guarded = nullptr;
@@ -68,15 +97,41 @@ struct Run {
   Dim clusters{};                             // of the grid
   uint64_t first = 0, stride = 1, count = 0;  // clusters are taken from `first` on, `stride` apart
   std::atomic<uint64_t> next{0};
-  std::atomic<bool> failed{false};
+  std::atomic<bool> failed{false}, early{false};
+  bool waiting = false;
   std::mutex mutex;
+  std::condition_variable changed;
   std::string message;
 
   explicit Run(const Launch& given) : launch(given) {}
+  // The worker of the early cluster waits until the launch is no longer early, or has failed.
+  void await_launches() {
+    std::unique_lock<std::mutex> lock(mutex);
+    waiting = true;
+    changed.notify_all();
+    changed.wait(lock, [&] { return !early || failed; });
+  }
+  // That worker has ended.
+  void end_ahead() {
+    std::lock_guard<std::mutex> lock(mutex);
+    waiting = true;
+    changed.notify_all();
+  }
+  // Others wait until it waits, or has ended.
+  void await_ahead() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return waiting; });
+  }
+  void go_on() {
+    std::lock_guard<std::mutex> lock(mutex);
+    early = false;
+    changed.notify_all();
+  }
   void fail(const std::string& text) {
     std::lock_guard<std::mutex> lock(mutex);
     if (!failed) message = text;
     failed = true;
+    changed.notify_all();
   }
 };
 

@@ -17,6 +17,8 @@
 
 namespace emulator {
 
+const unsigned MOST_EARLY = 4;  // launches that have begun and wait, each with a thread of the host
+
 // One piece of work, which is ready when nothing is `missing`.
 struct Operation {
   std::function<void()> work;
@@ -109,14 +111,43 @@ struct Runtime {
     for (const Handle& each : operations)
       while (!each->done) step();
   }
+  Launch launch_of(const emulator_call& call) {
+    return {call.kernel,  call.grid,          call.block,     call.shared_bytes, call.parameters,
+            call.extents, call.indirect != 0, random(chance), warp,              threads};
+  }
   void launch(const Call& own) {
-    const emulator_call& call = own.call;
-    if (!call.kernel) return;
     char message[600];
-    const Launch launch{call.kernel, call.grid, call.block, call.shared_bytes, call.parameters, call.extents, random(chance), warp, threads};
-    if (!run(launch, message, sizeof message)) throw std::runtime_error(message);
+    if (own.call.kernel && !run(launch_of(own.call), message, sizeof message)) throw std::runtime_error(message);
   }
 };
+
+// A launch that may begin before those that it waits for have ended; it does so by chance.
+struct EarlyLaunch {
+  std::shared_ptr<Call> call;
+  std::unique_ptr<Begun> begun;
+  static unsigned count;  // of launches that have begun and not ended
+  explicit EarlyLaunch(std::shared_ptr<Call> given) : call(std::move(given)) {}
+  ~EarlyLaunch() { drop(); }
+  void drop() {
+    if (begun) count--;
+    begun.reset();
+  }
+  void begin(Runtime& own) {
+    if (!call->call.kernel || count >= MOST_EARLY || random(own.chance) % 2) return;
+    char message[600];
+    begun = emulator::begin(own.launch_of(call->call), message, sizeof message);
+    if (!begun) throw std::runtime_error(message);
+    count++;
+  }
+  void finish(Runtime& own) {
+    if (!begun) return own.launch(*call);
+    char message[600];
+    const bool right = begun->finish(message, sizeof message);
+    drop();
+    if (!right) throw std::runtime_error(message);
+  }
+};
+unsigned EarlyLaunch::count = 0;
 
 static Runtime& runtime() {
   static Runtime* own = new Runtime;
@@ -155,7 +186,7 @@ struct emulator_node {
   std::shared_ptr<Call> call;
   std::function<void()> work;
   std::shared_ptr<emulator_graph> child;
-  std::vector<size_t> before;
+  std::vector<size_t> before, early;
 };
 struct emulator_graph {
   std::vector<std::shared_ptr<emulator_node>> nodes;
@@ -192,25 +223,41 @@ static Handle queue(Runtime& own, emulator_stream* stream, std::function<void()>
   return added;
 }
 
+// Where an operation of a graph begins and ends.
+struct Span { Handle start, end; };
+
+// Adds a launch with early edges: it begins behind `wanted`, and goes on behind `early`.
+static Span add_early(Runtime& own, const emulator_node& node, const Handles& wanted, Handles early) {
+  auto launch = std::make_shared<EarlyLaunch>(node.call);
+  const Handle start = own.add(wanted, [&own, launch] { launch->begin(own); });
+  early.push_back(start);
+  return {start, own.add(early, [&own, launch] { launch->finish(own); })};
+}
+
 // Adds a graph's operations behind others; returns one that is done when all of them are.
 static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& first) {
-  Handles ends, every;
+  std::vector<Span> every;
+  Handles ends = first;
   for (const auto& node : graph.nodes) {
-    Handles wanted;
-    for (size_t other : node->before) wanted.push_back(every[other]);
+    Handles wanted, early;
+    for (size_t other : node->before) wanted.push_back(every[other].end);
+    for (size_t other : node->early) wanted.push_back(every[other].start), early.push_back(every[other].end);
     if (wanted.empty()) wanted = first;
-    Handle added;
-    if (node->child) {
-      added = expand(own, *node->child, {own.add(wanted, nullptr)});
-    } else if (node->call) {
-      added = own.add(wanted, [&own, call = node->call] { own.launch(*call); });
+    Span added;
+    if (!early.empty()) {
+      added = add_early(own, *node, wanted, early);
     } else {
-      added = own.add(wanted, node->work);
+      added.start = own.add(wanted, nullptr);
+      if (node->child)
+        added.end = expand(own, *node->child, {added.start});
+      else if (node->call)
+        added.end = own.add({added.start}, [&own, call = node->call] { own.launch(*call); });
+      else
+        added.end = own.add({added.start}, node->work);
     }
     every.push_back(added);
-    ends.push_back(added);
+    ends.push_back(added.end);
   }
-  ends.insert(ends.end(), first.begin(), first.end());
   return own.add(ends, nullptr);
 }
 
@@ -321,24 +368,31 @@ int emulator_graph_destroy(emulator_graph* graph) {
   return guarded([&](Runtime&) { delete graph; });
 }
 int emulator_graph_add_call(emulator_node** node, emulator_graph* graph, const emulator_call* call) {
-  return guarded([&](Runtime&) { *node = graph->add({0, std::make_shared<Call>(*call), nullptr, nullptr, {}}); });
+  return guarded([&](Runtime&) { *node = graph->add({0, std::make_shared<Call>(*call), nullptr, nullptr, {}, {}}); });
 }
 int emulator_graph_add_copy(emulator_node** node, emulator_graph* graph, void* to, const void* from, size_t bytes) {
-  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memmove(to, from, bytes); }, nullptr, {}}); });
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memmove(to, from, bytes); }, nullptr, {}, {}}); });
 }
 int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* to, int byte, size_t bytes) {
-  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memset(to, byte, bytes); }, nullptr, {}}); });
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memset(to, byte, bytes); }, nullptr, {}, {}}); });
 }
 int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child) {
-  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, child->clone(), {}}); });
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, child->clone(), {}, {}}); });
 }
 int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph) {
-  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, nullptr, {}}); });
+  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, nullptr, {}, {}}); });
 }
 int emulator_graph_add_edge(emulator_graph*, emulator_node* from, emulator_node* to) {
   return guarded([&](Runtime&) {
     if (from->index >= to->index) throw std::runtime_error("an edge leads to a node that was added before");
     to->before.push_back(from->index);
+  });
+}
+int emulator_graph_add_early_edge(emulator_graph*, emulator_node* from, emulator_node* to) {
+  return guarded([&](Runtime&) {
+    if (from->index >= to->index) throw std::runtime_error("an edge leads to a node that was added before");
+    if (!from->call || !to->call) throw std::runtime_error("an early edge leads from a launch to a launch");
+    to->early.push_back(from->index);
   });
 }
 int emulator_graph_instantiate(emulator_exec** exec, const emulator_graph* graph) {

@@ -13,13 +13,15 @@ typedef struct emulator_graph emulator_graph;
 typedef struct emulator_node emulator_node;
 typedef struct emulator_exec emulator_exec;
 
-// One launch, of nothing where `kernel` is null; `parameters` points to each parameter, `extents` as in emulator::Launch.
+// One launch, of nothing where `kernel` is null; `parameters` points to each parameter, `extents` and
+// `indirect` as in emulator::Launch.
 typedef struct {
   const emulator::Kernel* kernel;
   emulator::Dim grid, block;
   size_t shared_bytes;
   void* const* parameters;
   const size_t* extents;
+  int indirect;
 } emulator_call;
 
 // Why the last call of this thread failed.
@@ -62,6 +64,8 @@ int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* t
 int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child);
 int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph);
 int emulator_graph_add_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
+// Between launches: the second may begin before the first has ended, and waits itself (`emulator_begin`).
+int emulator_graph_add_early_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
 int emulator_graph_instantiate(emulator_exec** exec, const emulator_graph* graph);
 int emulator_exec_set_call(emulator_exec* exec, const emulator_node* node, const emulator_call* call);
 int emulator_exec_launch(emulator_exec* exec, emulator_stream* stream);

@@ -22,6 +22,27 @@ void emulator_barrier(unsigned id, unsigned threads) {
 
 void emulator_cluster_barrier() { pause(CLUSTER); }
 
+// Does what a thread's groups of copies before one copy, in any order.
+static void copy_groups(Fiber& fiber, unsigned before) {
+  std::vector<Copy>& copies = fiber.copies;
+  const auto due = std::partition(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.group < before; });
+  for (size_t left = due - copies.begin(); left; left--) {
+    std::swap(copies[left - 1], copies[random(fiber.block->worker->chance) % left]);
+    const Copy copy = copies[left - 1];
+    std::memcpy(copy.to, copy.from, copy.given);
+    std::memset(copy.to + copy.given, 0, copy.bytes - copy.given);
+    emulator_written(copy.to, copy.bytes);
+  }
+  copies.erase(copies.begin(), due);
+}
+
+void emulator_begin() {
+  Fiber& fiber = current();
+  if (!fiber.block->worker->run->early) return;
+  copy_groups(fiber, fiber.groups + 1);  // copies may read before the launches before have written
+  pause(LAUNCH);
+}
+
 void emulator_collect(Collective* work, void* operand, unsigned width, uint64_t mask) {
   Fiber& fiber = current();
   fiber.work = work, fiber.operand = operand, fiber.mask = mask;
@@ -54,14 +75,6 @@ void emulator_commit() { current().groups++; }
 
 void emulator_wait(unsigned pending) {
   Fiber& fiber = current();
-  std::vector<Copy>& copies = fiber.copies;
   const unsigned before = fiber.groups < pending ? 0 : fiber.groups - pending;
-  const auto due = std::partition(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.group < before; });
-  for (size_t left = due - copies.begin(); left; left--) {
-    std::swap(copies[left - 1], copies[random(fiber.block->worker->chance) % left]);
-    const Copy copy = copies[left - 1];
-    std::memcpy(copy.to, copy.from, copy.given);
-    std::memset(copy.to + copy.given, 0, copy.bytes - copy.given);
-  }
-  copies.erase(copies.begin(), due);
+  copy_groups(fiber, before);
 }

@@ -1,7 +1,8 @@
 """The saved form of a compiled module: a directory of plain files that a manifest vouches for.
 
 manifest.json (format version, target, requirements, choice; size and SHA-256 of every other file),
-schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors.
+schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors, and library.so
+for targets that run through the C interface of an exported project.
 """
 
 import hashlib
@@ -29,10 +30,11 @@ MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
 KERNELS = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
+LIBRARY = "library.so"
 SUFFIXES = {
     "object": ("o", ""),
     "cuda": ("cubin", "cu"),
-    "hip": ("hsaco", "hip"),
+    "hip": ("o", "hip"),
     "emu": ("zip", "cu"),
 }
 """File name endings of kernels' code and of its source (none on the CPU), by language."""
@@ -49,6 +51,8 @@ class Artifact:
     weights: Mapping[str, Array]
     choice: Mapping[str, Any] | None = None
     """How the schedule and its execution mode were chosen, on targets where there is a choice."""
+    library: bytes = b""
+    """The shared library of the whole module, for targets that run through one."""
 
 
 def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
@@ -101,6 +105,8 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     table, codes = _kernel_files(artifact.kernels)
     texts = {SCHEDULE: to_json(artifact.schedule), KERNELS: json.dumps(table, indent=1) + "\n"}
     contents = {name: text.encode() for name, text in texts.items()} | codes
+    if artifact.library:
+        contents[LIBRARY] = artifact.library
     files = {
         name: _write(directory / name, lambda write, content=content: write(content))
         for name, content in contents.items()
@@ -173,6 +179,7 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
         kernels,
         weights,
         manifest.get("choice"),
+        (place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 
 

@@ -4,8 +4,6 @@ The project's own files are in `project/`; what depends on the model is generate
 a file for each kernel, `model.cmake`, `weights.bin`, and inputs and outputs to check against.
 """
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -18,22 +16,20 @@ from typing import Any
 
 import numpy
 
-from compiler.analysis.devices import device_of
+from compiler.analysis.devices import device_of, only_architecture
 from compiler.backends.base import Array
+from compiler.backends.gpu.image import weights_layout, write_weights_image
 from compiler.backends.gpu.plan import Plan, plan
 from compiler.errors import ArtifactError
 from compiler.export.artifact import Artifact
-from compiler.export.plan_text import URGENCY, device_layout, plan_text
+from compiler.export.plan_text import URGENCY, plan_text
 from compiler.schedule import KernelSpec, Schedule
 
 MARK = "model.cmake"
 """The file by which a directory is known to be an exported project."""
 
-WEIGHTS_HEADER = 256
-"""Bytes before the weights in weights.bin."""
-
-PLATFORM_HEADERS = ("instructions.cuh", "half.cuh")
-"""Headers of kernels that every platform has of its own."""
+PLATFORM_HEADERS = ("instructions.cuh", "half.cuh", "warpgroups.cuh")
+"""Headers of kernels that platforms have of their own; warpgroups are not on AMD."""
 
 TOLERANCES = {"fp32": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 4e-2}
 """Allowed relative error of outputs in the Euclidean norm, by the precision of contractions."""
@@ -86,24 +82,14 @@ def _check_artifact(artifact: Artifact) -> None:
 def write_project(artifact: Artifact, place: Path, version: str, check: Check | None) -> None:
     """Write all files of a project into a new directory."""
     schedule, kernels = artifact.schedule, artifact.kernels
-    architecture = artifact.target.split(":")[1]
-    choice: Mapping[str, Any] = artifact.choice or {"mode": "graph", "costs": {}}
-    planned = plan(schedule, kernels, choice["costs"], device_of(architecture), URGENCY)
-    label = f"{schedule.name} {version} {artifact.target}"
+    planned = planned_for(artifact)
+    label = label_of(artifact, version)
     tolerance = float(check.tolerance) if check else 0.0
     shutil.copytree(Path(str(resources.files("compiler.export") / "project")), place)
     _write_headers(place / "kernels")
     _write_emulator(place)
     files = {
-        "src/plan.cpp": plan_text(
-            planned,
-            kernels,
-            version=label,
-            mode=choice["mode"],
-            early=choice.get("pdl", False),
-            weights_layout=weights_layout(schedule),
-            tolerance=tolerance,
-        ),
+        "src/plan.cpp": plan_source(artifact, planned, label, tolerance),
         MARK: _model_cmake(artifact),
         "README.md": _readme(artifact, planned, label),
     }
@@ -115,6 +101,32 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
     write_weights_image(place / "weights.bin", schedule, artifact.weights)
     if check is not None:
         _write_check(place / "check", schedule, check)
+
+
+def planned_for(artifact: Artifact) -> Plan:
+    """The edges, order and priorities of an artifact's graphs."""
+    costs: Mapping[str, float] = (artifact.choice or {"costs": {}})["costs"]
+    device = device_of(artifact.target.split(":")[1].partition(",")[0])
+    return plan(artifact.schedule, artifact.kernels, costs, device, URGENCY)
+
+
+def label_of(artifact: Artifact, version: str) -> str:
+    """What a library says that it was built for."""
+    return f"{artifact.schedule.name} {version} {artifact.target}"
+
+
+def plan_source(artifact: Artifact, planned: Plan, label: str, tolerance: float) -> str:
+    """The text of plan.cpp."""
+    choice: Mapping[str, Any] = artifact.choice or {"mode": "graph"}
+    return plan_text(
+        planned,
+        artifact.kernels,
+        version=label,
+        mode=choice["mode"],
+        early=choice.get("pdl", False),
+        weights_layout=weights_layout(artifact.schedule),
+        tolerance=tolerance,
+    )
 
 
 def _write_headers(place: Path) -> None:
@@ -166,32 +178,6 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() and c != "\\" else "?" for c in text)
 
 
-def weights_layout(schedule: Schedule) -> int:
-    """A hash of names, types and places of all weights, which a file of weights must share."""
-    offsets, _ = device_layout(schedule)
-    weights = [
-        (a.name, a.dtype, a.shape, offsets[i])
-        for i, a in enumerate(schedule.allocations)
-        if a.kind == "weight"
-    ]
-    digest = hashlib.sha256(json.dumps(weights).encode()).digest()
-    return int.from_bytes(digest[:8], "little")
-
-
-def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Array]) -> None:
-    """Write weights as they lie in device memory, behind a header."""
-    offsets, sizes = device_layout(schedule)
-    header = b"FLOWLOOM" + weights_layout(schedule).to_bytes(8, "little")
-    with path.open("wb") as file:
-        file.write((header + sizes["weight"].to_bytes(8, "little")).ljust(WEIGHTS_HEADER, b"\0"))
-        for index, allocation in enumerate(schedule.allocations):
-            if allocation.kind == "weight":
-                file.seek(WEIGHTS_HEADER + offsets[index])
-                data = numpy.ascontiguousarray(weights[allocation.name])
-                file.write(data.reshape(-1).view(numpy.uint8).data)
-        file.truncate(WEIGHTS_HEADER + sizes["weight"])
-
-
 def _write_check(place: Path, schedule: Schedule, check: Check) -> None:
     place.mkdir()
     for kind, arrays in (("input", check.inputs), ("output", check.outputs)):
@@ -202,20 +188,30 @@ def _write_check(place: Path, schedule: Schedule, check: Check) -> None:
 
 def _model_cmake(artifact: Artifact) -> str:
     """What CMakeLists.txt needs to know of the model."""
-    named = artifact.target.split(":")[1]
-    amd = named.startswith("gfx")
-    cuda = "80" if amd else named.removeprefix("sm_")
-    chosen = {
-        "CUDA": "90a" if cuda == "90" else cuda,
-        "HIP": named if amd else "gfx90a;gfx1030",
-        "EMU": "",
-    }
-    lines = [f'set(FLOWLOOM_{name}_ARCHITECTURES "{value}")\n' for name, value in chosen.items()]
     launches = [launch for kernel in artifact.kernels.values() for launch in kernel.launches]
     shared = max((launch.shared_bytes for launch in launches), default=0)
-    lines.append(f"set(FLOWLOOM_SHARED_BYTES {shared})\n")
+    values = {**_architectures(artifact), "SHARED_BYTES": str(shared)}
+    lines = [f'set(FLOWLOOM_{name} "{value}")\n' for name, value in values.items()]
     files = "".join(f"  kernels/{name}.cu\n" for name in artifact.kernels)
     return "# Generated by Flowloom.\n" + "".join(lines) + f"set(FLOWLOOM_KERNELS\n{files})\n"
+
+
+def _architectures(artifact: Artifact) -> dict[str, str]:
+    """Which architectures the kernels are built for by default, and which they can run on."""
+    named = artifact.target.split(":")[1]
+    amd = named.startswith("gfx")
+    oldest = "80" if amd else named.removeprefix("sm_").rstrip("af")
+    only = {name: only_architecture(k.source) for name, k in artifact.kernels.items()}
+    kernel = next((name for name, architecture in only.items() if architecture), "")
+    alone = (only.get(kernel) or "").removeprefix("sm_")
+    return {
+        "CUDA_ARCHITECTURES": alone or oldest,
+        "CUDA_OLDEST": oldest,
+        "CUDA_ONLY": alone,
+        "CUDA_ONLY_KERNEL": kernel,
+        "HIP_ARCHITECTURES": named.replace(",", ";") if amd else "gfx90a;gfx1030",
+        "EMU_ARCHITECTURES": "",
+    }
 
 
 def _readme(artifact: Artifact, planned: Plan, label: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.backends.gpu.dependencies import subflows
-from compiler.backends.gpu.memory import layout
+from compiler.backends.gpu.image import device_layout
 from compiler.backends.gpu.plan import Plan
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
 
@@ -71,17 +71,6 @@ def plan_text(
         "}  // namespace flowloom\n",
     ]  # fmt: skip
     return "".join(parts)
-
-
-def device_layout(schedule: Schedule) -> tuple[dict[int, int], dict[str, int]]:
-    """The offsets of weights and arenas in their blocks, and the bytes of both blocks."""
-    offsets: dict[int, int] = {}
-    sizes: dict[str, int] = {}
-    for kind in ("weight", "arena"):
-        found = [(i, a) for i, a in enumerate(schedule.allocations) if a.kind == kind]
-        placed, sizes[kind] = layout(found)
-        offsets |= placed
-    return offsets, sizes
 
 
 def symbols(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[str]:

@@ -1,11 +1,12 @@
 """From a `taskflow.graph` to the plain schedule: the IR's only way out."""
 
+from dataclasses import replace
 from functools import cache
 
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.errors import ScheduleError
-from compiler.ir.taskflow import ArenaOp, GraphOp, LaunchOp, SubflowOp, TaskOp, ViewOp, WeightOp
+from compiler.ir.taskflow import ArenaOp, GraphOp, LaunchOp, TaskOp, ViewOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
 from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
 
@@ -21,12 +22,11 @@ def schedule_of(graph: GraphOp) -> Schedule:
     tasks: list[Task] = []
     last: dict[SSAValue, int] = {}
     for unit in graph.tasks:
-        after = tuple(last[token] for token in unit.after)
-        subflow = len(tasks) if isinstance(unit, SubflowOp) else -1
-        for launch in _launches(unit):
-            tasks.append(_task(launch, after, subflow, buffers))
-            after = ()
-        last[unit.token] = len(tasks) - 1
+        if isinstance(unit, LaunchOp):
+            tasks.append(_task(unit, last, -1, buffers))
+        else:
+            tasks += _subflow(unit, last, len(tasks), buffers)
+        last[unit.results[0]] = len(tasks) - 1
     return Schedule(graph.sym_name.data, tuple(allocations), tuple(tasks))
 
 
@@ -35,11 +35,14 @@ def units_of(graph: GraphOp) -> list[int]:
     return [position for position, unit in enumerate(graph.tasks) for _ in unit.launches]
 
 
-def _launches(unit: TaskOp) -> list[LaunchOp]:
-    launches = list(unit.launches)
-    if not launches:
+def _subflow(
+    unit: TaskOp, last: dict[SSAValue, int], number: int, buffers: dict[SSAValue, View]
+) -> list[Task]:
+    tasks = [_task(launch, last, number, buffers) for launch in unit.launches]
+    if not tasks:
         raise ScheduleError("a taskflow.subflow is empty: remove it, or put its launches inside")
-    return launches
+    tasks[0] = replace(tasks[0], after=tuple([last[token] for token in unit.after]))
+    return tasks
 
 
 def _memory_of(graph: GraphOp) -> tuple[list[Allocation], dict[SSAValue, View]]:
@@ -55,14 +58,14 @@ def _memory_of(graph: GraphOp) -> tuple[list[Allocation], dict[SSAValue, View]]:
     for index, (name, value) in enumerate(zip(names, graph.body.block.args, strict=True)):
         allocate("input" if index < len(graph.input_names) else "output", name.data, value)
     for op in graph.body.block.ops:
-        if isinstance(op, WeightOp):
+        if isinstance(op, ViewOp):
+            source, result = buffers[op.operands[0]], op.results[0]
+            shape = _dtype_and_shape(result.type)
+            buffers[result] = View(source.allocation, op.offset.value.data, *shape)
+        elif isinstance(op, WeightOp):
             allocate("weight", op.allocation_name, op.result)
         elif isinstance(op, ArenaOp):
             allocate("arena", "arena", op.result)
-        elif isinstance(op, ViewOp):
-            source = buffers[op.source]
-            shape = _dtype_and_shape(op.result.type)
-            buffers[op.result] = View(source.allocation, op.offset.value.data, *shape)
     return allocations, buffers
 
 
@@ -72,15 +75,16 @@ def _dtype_and_shape(type: Attribute) -> tuple[str, tuple[int, ...]]:
 
 
 def _task(
-    launch: LaunchOp, after: tuple[int, ...], subflow: int, buffers: dict[SSAValue, View]
+    launch: LaunchOp, last: dict[SSAValue, int], subflow: int, buffers: dict[SSAValue, View]
 ) -> Task:
+    after, reads, writes = launch.parts
     nodes = launch.nodes or ()
     return Task(
         kernel=launch.kernel.data,
         stream=launch.stream.value.data,
-        after=after,
-        reads=tuple(buffers[value] for value in launch.reads),
-        writes=tuple(buffers[value] for value in launch.writes),
+        after=tuple([last[token] for token in after]),
+        reads=tuple([buffers[value] for value in reads]),
+        writes=tuple([buffers[value] for value in writes]),
         subflow=subflow,
-        nodes=tuple(node.data for node in nodes),
+        nodes=tuple([node.data for node in nodes]),
     )

@@ -1,18 +1,21 @@
 """dtype names to IR element types and back, and sizes of IR tensor types."""
 
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 
 from xdsl.dialects.builtin import (
+    I64,
     AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     Signedness,
     TensorType,
+    i64,
 )
 from xdsl.ir import Attribute
 
@@ -50,6 +53,12 @@ def tensor_type(dtype: str, shape: tuple[int, ...]) -> TensorType[Element]:
 def memref_type(dtype: str, shape: tuple[int, ...]) -> MemRefType[Element]:
     """The IR buffer type of a dtype name and a static shape."""
     return MemRefType(ELEMENT_TYPES[dtype], shape)
+
+
+@lru_cache(1 << 16)
+def int64(value: int) -> IntegerAttr[I64]:
+    """The attribute of a number; those of one value are one object, as making them takes long."""
+    return IntegerAttr(value, i64)
 
 
 def dtype_of(type: Attribute) -> str:

@@ -1,4 +1,4 @@
-"""Building a module's distinct kernels: from the cache, in process, or in worker processes."""
+"""Building a module's distinct kernels: from the cache, in threads, or in worker processes."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,10 @@ from compiler.analysis.cost import Work, work_of
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.emulated import EmulatedTarget
 from compiler.kernels.group import Group, extract_group
+from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.hip.toolchain import hip_generator
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
 from compiler.schedule import KernelSpec
@@ -25,22 +28,23 @@ def build_kernels(
 ) -> dict[str, KernelSpec]:
     """Build each distinct kernel of a module's groups once; returns them by kernel name.
 
-    `target` is what `parse_target` reads; `jobs` is the number of processes (0 for one a
-    core). Raises KernelError, which names the kernel, its operators and their nodes.
+    `target` is what `parse_target` reads; `jobs` is the number of processes, or of threads for
+    CUDA (0 for one a core). Raises KernelError, which names the kernel, its operators and nodes.
     """
     machine = parse_target(target)
     groups = distinct_groups(module)
-    if isinstance(machine, CudaTarget):
+    if isinstance(machine, CudaTarget | EmulatedTarget):
         groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
+    key = f"{machine} {hip_generator()}" if isinstance(machine, HipTarget) else str(machine)
     if cache is not None:
-        found = {name: cache.load(group, str(machine)) for name, group in groups.items()}
+        found = {name: cache.load(group, key) for name, group in groups.items()}
         specs = {name: spec for name, spec in found.items() if spec is not None}
     missing = [group for name, group in groups.items() if name not in specs]
     for group, spec in build_groups(missing, machine, jobs or os.cpu_count() or 1):
         specs[group.name] = spec
         if cache is not None:
-            cache.store(group, str(machine), spec)
+            cache.store(group, key, spec)
     if cache is not None and missing:
         cache.trim()
     work = counted_work(module)
@@ -78,7 +82,11 @@ def build_groups(
     groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready."""
-    if jobs > 1 and len(groups) >= WORKERS_PAY:
+    if groups and jobs > 1 and type(target) is CudaTarget:
+        from compiler.kernels.cuda.parallel import build_in_threads
+
+        yield from build_in_threads(groups, target, jobs)
+    elif jobs > 1 and len(groups) >= WORKERS_PAY:
         yield from build_in_workers(groups, target, jobs)
     elif groups:
         from compiler.kernels.kernel import build_kernel

@@ -44,12 +44,19 @@ def default_directory() -> Path:
 
 
 @cache
-def generator_version() -> str:
-    """A hash of the kernel generator's source and of the versions of what generates code."""
-    digest = hashlib.sha256(emulator_version().encode())
-    folder = Path(__file__).parent
-    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.cuh")]):
+def source_version() -> str:
+    """A hash of the source that decides kernels."""
+    digest, package = hashlib.sha256(), Path(__file__).parents[1]
+    sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
+    for path in sorted([*sources, *package.glob("analysis/*.py"), package / "schedule.py"]):
         digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def generator_version() -> str:
+    """A hash of the source that decides kernels and of the versions of what generates code."""
+    digest = hashlib.sha256(f"{emulator_version()} {source_version()}\n".encode())
     for package in ("apache-tvm", "apache-tvm-ffi", "llvmlite", "nvidia-cuda-nvrtc"):
         digest.update(f"{package} {_version(package)}\n".encode())
     return digest.hexdigest()
@@ -104,9 +111,7 @@ class KernelCache:
         path = self._path(group, target)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-                file.write(encode_entry(spec))
-            os.replace(file.name, path)
+            _write(path, encode_entry(spec))
         except OSError as error:
             raise self._error("write", error) from error
 
@@ -157,6 +162,18 @@ class KernelCache:
             f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}; set"
             " FLOWLOOM_CACHE to a directory that can be written, or compile without a cache"
         )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there; nothing is left where that fails."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        try:
+            file.write(content)
+            file.close()
+            os.replace(file.name, path)
+        except OSError:
+            os.unlink(file.name)
+            raise
 
 
 def _tuning(target: str) -> str:

@@ -1,6 +1,6 @@
 """CUDA kernels built for the emulator: the same text, compiled for the host."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.emulator.compile import compile_kernels
 from compiler.kernels.cuda.target import CudaTarget
@@ -20,18 +20,18 @@ class EmulatedTarget:
 
 def build_emulated_kernel(group: Group, target: EmulatedTarget) -> KernelSpec:
     """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
-    from compiler.kernels.cuda.kernel import generate
+    from compiler.kernels.cuda.kernel import generate_entries
     from compiler.kernels.cuda.source import complete_text
 
-    kernel = generate(group, target.gpu)
+    kernel = generate_entries(group, target.gpu)
     source = complete_text(kernel.text)
+    symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
+    programmatic = target.gpu.programmatic
     return KernelSpec(
         group.name,
         "emu",
-        compile_kernels(
-            source, [symbol for launch in kernel.launches for symbol in launch.symbols]
-        ),
-        kernel.launches,
+        compile_kernels(source, symbols),
+        tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,
         kernel.flops,

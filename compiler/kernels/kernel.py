@@ -1,5 +1,8 @@
 """Building one kernel, from group to KernelSpec, in the process at hand."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels import (
     activation,
@@ -44,7 +47,7 @@ LOWERING_MODULES = (
 
 def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
-    try:
+    with naming(group):
         if isinstance(target, HipTarget):
             return build_hip_kernel(group, target)
         if isinstance(target, CudaTarget):
@@ -57,6 +60,13 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
         if scheduled is not None:
             return compile_scheduled(group, scheduled, target)
         return build_generic(group, target)
+
+
+@contextmanager
+def naming(group: Group) -> Iterator[None]:
+    """Turn every error into a KernelError that names a group, its operators and nodes."""
+    try:
+        yield
     except FlowloomError as error:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:

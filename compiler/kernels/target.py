@@ -1,6 +1,6 @@
 """Targets: their text form, and the CPU at hand."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -69,7 +69,7 @@ def parse_target(text: str) -> Target:
     if kind == "emu":
         amd = rest.startswith("gfx")
         gpu = parse_hip_target(f"hip:{rest}") if amd else parse_cuda_target(f"cuda:{rest}")
-        return EmulatedTarget(replace(gpu, emulated=True))
+        return EmulatedTarget(gpu)
     if kind != HOST:
         raise KernelError(
             f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"

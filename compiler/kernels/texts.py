@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.kernels.build import at_boundary, distinct_groups
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.target import parse_target
 
 
@@ -17,8 +18,9 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     machine = parse_target(target)
     if not isinstance(machine, CudaTarget):
         return
-    from compiler.kernels.cuda.kernel import generate_entries
+    from compiler.kernels.cuda.kernel import generate, generate_entries
     from compiler.kernels.cuda.source import complete_text
 
+    write = generate if isinstance(machine, HipTarget) else generate_entries
     for name, group in at_boundary(module, distinct_groups(module)).items():
-        yield name, complete_text(generate_entries(group, machine).text)
+        yield name, complete_text(write(group, machine).text)

@@ -10,6 +10,7 @@ from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.fuse import Fuse
 from compiler.passes.fuse_attention import FuseAttention
+from compiler.passes.fuse_separable import FuseSeparable
 from compiler.passes.import_schedule import ImportSchedule
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
@@ -25,6 +26,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     MergeBranches,
     FuseAttention,
     Fuse,
+    FuseSeparable,
     ReducePrecision,
     AssignLayouts,
     Partition,

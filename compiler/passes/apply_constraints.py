@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from compiler.analysis.constraints import Constraints, Tasks, constrain
@@ -13,6 +13,7 @@ from compiler.analysis.synchronisation import needed_waits
 from compiler.errors import PipelineError, ScheduleError
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, TaskOp, set_after
+from compiler.ir.types import int64
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _constrain(graph: GraphOp, wanted: Constraints) -> None:
     found = constrain(_tasks(graph, units), wanted)
     for unit, stream, after in zip(units, found.streams, found.after, strict=True):
         for each in (unit, *unit.launches):
-            each.stream = IntegerAttr(stream, i64)
+            each.stream = int64(stream)
         tokens = dict.fromkeys([*unit.after, *(units[other].token for other in sorted(after))])
         set_after(unit, list(tokens))
     for index in found.order:

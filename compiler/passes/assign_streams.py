@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from compiler.analysis.assignment import Assignment, check_assignment
@@ -11,6 +11,7 @@ from compiler.analysis.graph import DAG
 from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.analysis.units import graphs_of, group_graph, units
 from compiler.errors import PipelineError
+from compiler.ir.types import int64
 from compiler.passes.reorder import reorder_groups
 
 
@@ -47,8 +48,8 @@ class AssignStreams(ModulePass):
             stages = found.stages or [None] * len(clusters.dag)
             for stream, stage, members in zip(found.streams, stages, clusters.members, strict=True):
                 for v in members:
-                    groups.groups[v].stream = IntegerAttr(stream, i64)
-                    groups.groups[v].stage = None if stage is None else IntegerAttr(stage, i64)
+                    groups.groups[v].stream = int64(stream)
+                    groups.groups[v].stage = None if stage is None else int64(stage)
             order = [v for cluster in found.launch_order() for v in clusters.members[cluster]]
             reorder_groups(graph, [groups.groups[v] for v in order])
 

@@ -37,13 +37,8 @@ class ElideSync(ModulePass):
 
 
 def _elide(graph: GraphOp) -> None:
-    schedule, unit_of = schedule_of(graph), units_of(graph)
+    schedule, unit_of, units = schedule_of(graph), units_of(graph), list(graph.tasks)
     kept_by = remaining_waits(schedule)
-    tokens = [task.token for task in graph.tasks]
-    first = 0
-    for unit in graph.tasks:
-        if unit.after:
-            kept = kept_by[first]
-            if len(kept) < len(unit.after):
-                set_after(unit, [tokens[unit_of[awaited]] for awaited in kept])
-        first += sum(1 for _ in unit.launches)
+    for unit, task, kept in zip(unit_of, schedule.tasks, kept_by, strict=True):
+        if len(kept) < len(task.after):
+            set_after(units[unit], [units[unit_of[awaited]].results[0] for awaited in kept])

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.analysis.synchronisation import needed_waits
 from compiler.ir.flatten import schedule_of, units_of
-from compiler.ir.taskflow import GraphOp, TaskOp, set_after
+from compiler.ir.taskflow import GraphOp, set_after
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,13 @@ class InsertSync(ModulePass):
 
 def _synchronise(graph: GraphOp) -> None:
     units = list(graph.tasks)
+    tokens = [unit.results[0] for unit in units]
+    schedule, unit_of = schedule_of(graph), units_of(graph)
     waits: list[set[int]] = [set() for _ in units]
-    unit_of = units_of(graph)
-    for task, needed in enumerate(needed_waits(schedule_of(graph))):
-        waits[unit_of[task]].update(unit_of[earlier] for earlier in needed)
-    number: dict[SSAValue, int] = {unit.token: index for index, unit in enumerate(units)}
-    for index, unit in enumerate(units):
-        waits[index].update(number[token] for token in unit.after)
-        _wait_for(unit, [units[earlier] for earlier in sorted(waits[index] - {index})])
+    for unit, task, needed in zip(unit_of, schedule.tasks, needed_waits(schedule), strict=True):
+        waits[unit].update([unit_of[earlier] for earlier in (*needed, *task.after)])
+    for index, awaited in enumerate(waits):
+        awaited.discard(index)
+        if awaited:
+            set_after(units[index], [tokens[earlier] for earlier in sorted(awaited)])
     graph.unsynchronized = None
-
-
-def _wait_for(task: TaskOp, awaited: list[TaskOp]) -> None:
-    if awaited or task.after:
-        set_after(task, [each.token for each in awaited])

@@ -7,6 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from compiler.analysis.cost import Work, works_of
 from compiler.analysis.graph import DAG, is_order, subgraph
 from compiler.analysis.ordering import ORDERINGS, Demand
 from compiler.analysis.units import (
@@ -49,18 +50,19 @@ class OrderLaunches(ModulePass):
 
     def _order(self, groups: GroupGraph) -> list[GroupOp]:
         clusters = units(groups)
-        demands = [demand_of([groups.groups[v] for v in c]) for c in clusters.members]
+        works = works_of(groups.groups)
+        demands = [demand_of([works[v] for v in c]) for c in clusters.members]
         order = self._apply(clusters.dag, demands)
         order.sort(key=lambda cluster: stage_of(groups.groups[clusters.members[cluster][0]]))
-        return [group for c in order for group in self._within(groups, clusters.members[c])]
+        within = (self._within(groups.dag, works, clusters.members[c]) for c in order)
+        return [groups.groups[v] for members in within for v in members]
 
-    def _within(self, groups: GroupGraph, members: Sequence[int]) -> list[GroupOp]:
-        """The groups of a cluster in launch order."""
+    def _within(self, dag: DAG, works: Sequence[Work], members: Sequence[int]) -> Sequence[int]:
+        """The nodes of a cluster in launch order."""
         if len(members) == 1:
-            return [groups.groups[members[0]]]
-        demands = [demand_of([groups.groups[v]]) for v in members]
-        order = self._apply(subgraph(groups.dag, members), demands)
-        return [groups.groups[members[i]] for i in order]
+            return members
+        order = self._apply(subgraph(dag, members), [demand_of([works[v]]) for v in members])
+        return [members[i] for i in order]
 
     def _apply(self, dag: DAG, demands: Sequence[Demand]) -> list[int]:
         order = list(ORDERINGS[self.policy](dag, demands))

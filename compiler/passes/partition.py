@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from compiler.analysis.graph import DAG, quotient
 from compiler.analysis.partitioning import PARTITIONINGS
 from compiler.analysis.units import graphs_of, group_graph
 from compiler.errors import PipelineError
+from compiler.ir.types import int64
 from compiler.passes.reorder import reorder_groups
 
 
@@ -47,7 +48,7 @@ class Partition(ModulePass):
             clusters = self._clusters(groups.dag)
             for cluster, members in enumerate(clusters):
                 for v in members:
-                    groups.groups[v].partition = IntegerAttr(cluster, i64)
+                    groups.groups[v].partition = int64(cluster)
                     groups.groups[v].stream = groups.groups[v].stage = None
             reorder_groups(graph, [groups.groups[v] for members in clusters for v in members])
 

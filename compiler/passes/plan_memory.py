@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -13,7 +13,7 @@ from compiler.analysis.memory import ArenaPlan, plan_arena
 from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import ArenaOp, GraphOp, ViewOp
-from compiler.ir.types import memref_type
+from compiler.ir.types import int64, memref_type
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def _plan(graph: GraphOp) -> None:
 def _replace(arena: ArenaOp, plan: ArenaPlan) -> None:
     views = [use.operation for use in arena.result.uses]
     packed = ArenaOp(memref_type("uint8", (plan.size,)))
-    before = arena.attributes.get("bytes_without_reuse", IntegerAttr(plan.before, i64))
+    before = arena.attributes.get("bytes_without_reuse", int64(plan.before))
     packed.attributes = {**arena.attributes, "bytes_without_reuse": before}
     Rewriter.replace_op(arena, packed)
     for view in views:
         if isinstance(view, ViewOp):
             if view.result.uses.get_length():
-                view.offset = IntegerAttr(plan.move(view.offset.value.data), i64)
+                view.offset = int64(plan.move(view.offset.value.data))
             else:
                 Rewriter.erase_op(view)

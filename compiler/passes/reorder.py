@@ -22,9 +22,11 @@ def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:
     del placed[terminator]
     for op in (*groups, *(op for op in operations if isinstance(op, OperatorOp))):
         _place(op, placed)
+    if list(placed) == operations:
+        return
     for op in placed:
         block.detach_op(op)
-        block.insert_ops_before([op], terminator)
+        block.insert_op_before(op, terminator)
 
 
 def _place(op: Operation, placed: dict[Operation, None]) -> None:

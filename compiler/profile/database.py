@@ -101,11 +101,14 @@ class Database:
         """Write it as JSON, sorted, in place of an older file only once it is complete."""
         entries = [asdict(k) | asdict(r) for k, r in self.records.items()]
         entries.sort(key=lambda entry: tuple(str(entry[f]) for f in Key.__dataclass_fields__))
-        temporary = Path(f"{os.fspath(path)}.tmp")
+        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
         text = json.dumps({"format": FORMAT, "kernels": entries}, indent=1)
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Database":

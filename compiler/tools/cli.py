@@ -54,7 +54,7 @@ def positive(text: str) -> int:
 
 
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", help="where the kernels run (default: cpu)")
+    parser.add_argument("--target", help="where the kernels run: cpu (default), cuda, hip, emu")
     parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
     parser.add_argument(
         "--input-shape",
@@ -65,10 +65,10 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
     parser.add_argument(
-        "--arch", help="architecture of the kernels, such as sm_90 for cuda and emu"
+        "--arch", help="architecture of the kernels: sm_90 for cuda, gfx90a,gfx942 for hip, ..."
     )
     parser.add_argument(
-        "--precision", help="fp32 on cpu; tf32 (default), fp32, fp16, bf16 on cuda and emu"
+        "--precision", help="fp32 (cpu, hip), fp16, bf16 (hip); tf32 (default), ... (cuda, emu)"
     )
     parser.add_argument(
         "--schedule",

@@ -9,7 +9,7 @@ from compiler.analysis.cost import Work as Counted
 from compiler.analysis.cost import estimate
 from compiler.analysis.devices import CORES, Device
 from compiler.analysis.simulator import Mode, Timeline, Work, predict
-from compiler.backends.cuda.target import architecture
+from compiler.backends.gpu.target import main_architecture
 from compiler.choice.costs import Costs
 from compiler.export import artifact
 from compiler.module import Module
@@ -25,6 +25,7 @@ def open_module(directory: str | os.PathLike[str]) -> Module:
         found.weights,
         requirements=found.requirements,
         choice=found.choice,
+        library=found.library,
     )
 
 
@@ -45,7 +46,8 @@ def gap(module: Module, found: Prediction) -> str:
     timing = choice.get("timings", {}).get(choice.get("chosen"))
     time = found.timeline.makespan if timing is None else timing["median"]
     how = "predicted" if timing is None else "measured"
-    bound = lower_bound(found.works, needs(module.schedule), found.device)
+    early = bool(choice.get("pdl"))
+    bound = lower_bound(found.works, needs(module.schedule), found.device, early=early)
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
@@ -58,8 +60,8 @@ def prediction(module: Module) -> Prediction:
         works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
         line = predict(schedule, works, "graph", CORES)
         return Prediction("streams", line, works, frozenset(), CORES)
-    known = Costs.make(module.kernels, costs, architecture(module.target))
+    known = Costs.make(module.kernels, costs, main_architecture(module.target))
     works = known.works(schedule, module.kernels)
     mode: Mode = choice["mode"]
-    timeline = predict(schedule, works, mode, known.device)
+    timeline = predict(schedule, works, mode, known.device, early=bool(choice.get("pdl")))
     return Prediction(mode, timeline, works, frozenset(known.measured), known.device)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.hip.executable import HipExecutable
 from compiler.errors import DeviceError
 from compiler.module import Module
 from compiler.schedule import Schedule
@@ -43,7 +44,7 @@ def measured_times(module: Module) -> tuple[list[tuple[float, float]] | None, st
         executable = module.executable
     except DeviceError as error:
         return None, f"not measured: {error}"
-    assert isinstance(executable, GpuExecutable)
+    assert isinstance(executable, GpuExecutable | HipExecutable)
     spans = [(span.start, span.end) for span in executable.timeline()]
     return spans, "measured in mode streams with timing events, which lengthen the run"
 

@@ -17,10 +17,10 @@ from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.recorded import Standing, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.database import Entry, InContext, user_file
+from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
-from compiler.tuning.context import Choice, Descent, Subject, Values, descend
+from compiler.tuning.context import Choice, Descent, Step, Subject, Values, descend
 from compiler.tuning.measure import device_name
 from compiler.tuning.merge import in_a_run, merge_into
 from compiler.tuning.prepare import CANDIDATES
@@ -130,6 +130,7 @@ def _options(users: Sequence[_User], built: Build, target: CudaTarget) -> Altern
     """What all groups of one key can be built with; nothing if another template built them."""
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
+    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
     specs = [{user.group.name: _spec(user, values, target) for user in users} for values in near]
     first = specs[0] if specs else {}
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
@@ -161,8 +162,13 @@ def record(
 ) -> None:
     """Put what a model was fastest with into the user's database."""
     by_key = {entry.key: entry for entry in entries}
-    chosen = [
-        replace(by_key[step.key], context=InContext(step.values, model, round(step.gain, 4)))
-        for step in descent.steps
-    ]
+    chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
     merge_into(user_file(target.arch), chosen, device)
+
+
+def _chosen(entry: Entry, step: Step, model: str) -> Entry:
+    """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
+    context, tiles = InContext(step.values, model, round(step.gain, 4)), entry.tiles
+    if step.values not in [each.tile for each in tiles]:
+        tiles = (*tiles[: KEPT - 1], replace(entry.ranked[0], tile=step.values))
+    return replace(entry, tiles=tiles, context=context)

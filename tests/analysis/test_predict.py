@@ -69,6 +69,28 @@ def test_a_partition_is_one_launch_among_subgraphs():
     assert alone.makespan == 300 + 6 * (1000 + 100)
 
 
+@pytest.mark.parametrize(
+    ("mode", "subflow", "saved"),
+    [
+        ("graph", -1, 9),
+        ("graph", 0, 9),
+        ("subgraphs", 0, 8),
+        ("subgraphs", -1, 3),
+        ("streams", 0, 0),
+    ],
+)
+def test_early_launches_hide_a_part_of_the_latency_within_graphs(
+    mode: Mode, subflow: int, saved: int
+):
+    """Six tasks, of which three launch twice: a unit's first launch follows what is in no graph."""
+    works = [Work(5000.0, launches=n, early=n) for n in (1, 2, 1, 2, 1, 2)]
+    tasks = schedule(*[(0, ())] * 6, subflow=subflow)
+    plain, early = (predict(tasks, works, mode, early=e).makespan for e in (False, True))
+    assert plain - early == pytest.approx(saved * H200.latencies.early)
+    barred = [replace(work, early=0) for work in works]
+    assert predict(tasks, barred, mode, early=True).makespan == plain
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_an_empty_schedule_takes_no_time(mode: Mode):
     assert predict(schedule(), [], mode).makespan == 0

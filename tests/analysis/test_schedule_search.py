@@ -1,5 +1,6 @@
 """The search for a schedule: never worse than a policy, repeatable, valid after every move."""
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -117,6 +118,7 @@ def test_every_move_keeps_a_schedule_valid(problem: tuple[Groups, Simulator], se
 def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
     Runner().run(model.module, parse("fuse{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
+    model_groups = group_graph(graphs_of(model.module)[0]).groups
     found, judge = place(groups, policy), ScheduleSearch(groups, simulator)
     passes, placed = model.module.clone(), model.module.clone()
     Runner().run(passes, parse(f"{policy.passes()},{TAIL}"))
@@ -130,6 +132,9 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
     counted = sum(len(task.after) for task in schedules[0].tasks)
     if not found.stages:
         assert counted == len(kept_edges(*state_of(found), *judge.before))
+    names = [group.kernel.data for group in model_groups if group.kernel is not None]
+    bare = (replace(task, reads=(), writes=(), nodes=()) for task in schedules[0].tasks)
+    assert judge.outline(found, names).tasks == tuple(bare)
 
 
 @settings(max_examples=20, deadline=None)

@@ -151,8 +151,11 @@ def test_edges_and_streams_are_respected_and_no_task_is_faster_than_alone(plan: 
 @given(plans())
 @settings(max_examples=60, deadline=None)
 def test_no_run_is_below_the_bound(plan: Plan):
-    bound = lower_bound(plan.works, plan.edges, H200)
-    assert plan.makespan() >= bound.time - 1e-3
+    for early in (False, True):
+        works = [replace(work, early=early) for work in plan.works]
+        bound = lower_bound(works, plan.edges, H200, early=early)
+        simulator = Simulator(works, H200, early=early)
+        assert simulator.makespan(plan.streams, plan.order, plan.edges) >= bound.time - 1e-3
 
 
 @given(plans())

@@ -17,6 +17,7 @@ from benchmarks.peers import results
 from benchmarks.peers.floor import Demand, demand_of
 from benchmarks.peers.opara import allocate_streams, crossings
 from benchmarks.peers.timing import ROUNDS, WARM_UP, take_turns
+from compiler.errors import DeviceError
 from compiler.frontend import import_model
 
 
@@ -105,16 +106,108 @@ def test_rows_are_kept_replaced_and_skipped(tmp_path: Path):
     assert not results.finished(content["rows"], ("unet", 16, "tf32", "zoo"), ["ours"])
 
 
-def test_only_missing_rows_are_pending_and_a_crash_can_be_tried_again(tmp_path: Path):
+def asked(file: Path, **more: Any) -> argparse.Namespace:
+    """Options that ask for UNet and BERT in both precisions."""
+    fixed = {"batch": [1], "precision": ["tf32", "fp16"], "weights": "zoo", "contenders": ["ours"]}
+    models = {"models": ["unet", "bert128"], "contender_seconds": 1.0}
+    return argparse.Namespace(json=file, **{**fixed, **models, **more})
+
+
+def test_only_missing_rows_are_pending_and_a_failure_can_be_tried_again(tmp_path: Path):
     file = tmp_path / "rows.json"
     results.write(file, {**row("unet", ours={"error": "killed"}), "error": "killed"}, {})
-    options = argparse.Namespace(
-        json=file, batch=[1], precision=["tf32", "fp16"], weights="zoo", contenders=["ours"]
-    )
-    options.retry = False
+    results.write(file, row("bert128", ours={"error": "no file"}, eager=timed(1.0, 2.0)), {})
+    results.write(file, row("deepfm", ours=timed(1.0, 2.0), eager={"error": "no"}), {})
+    options = asked(file)
     assert gpu_peers.pending("unet", options) == [("unet", 1, "fp16", "zoo")]
-    options.retry = True
+    assert [results.lacks_ours(r) for r in results.read(file)["rows"]] == [["ours"], ["ours"], []]
+    results.forget_failed(file)
     assert gpu_peers.pending("unet", options) == gpu_peers.keys_of("unet", options)
+    assert [r["model"] for r in results.read(file)["rows"]] == ["deepfm"]
+
+
+class Children:
+    """In place of processes: each measures pending rows until one of which it is said to die."""
+
+    def __init__(self, options: argparse.Namespace, dying: dict[results.Key, str]) -> None:
+        self.options, self.dying = options, dying
+        self.limits: list[float] = []
+
+    def __call__(self, model: str, options: argparse.Namespace, task: str, seconds: float) -> str:
+        assert task == "measure"
+        self.limits.append(seconds)
+        for key in gpu_peers.pending(model, options):
+            if key in self.dying:
+                return self.dying[key]
+            found = {**results.fields(key), "contenders": {"ours": timed(1.0, 2.0)}}
+            results.write(options.json, found, {})
+        return ""
+
+
+def test_a_row_that_dies_or_hangs_is_given_up_and_the_others_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    options = asked(tmp_path / "rows.json")
+    dying = {
+        ("unet", 1, "tf32", "zoo"): "the process ended with status -11",
+        ("bert128", 1, "tf32", "zoo"): gpu_peers.OUT_OF_TIME,
+    }
+    children = Children(options, dying)
+    monkeypatch.setattr(gpu_peers, "child", children)
+    gpu_peers.run_all(options, float("inf"))
+    found = {results.key_of(r): r.get("error") for r in results.read(options.json)["rows"]}
+    assert found == {
+        key: dying.get(key) for model in options.models for key in gpu_peers.keys_of(model, options)
+    }
+    assert children.limits == [gpu_peers.longest(n, options) for n in (2, 1, 2, 1)]
+
+
+def test_when_time_is_over_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    options = asked(tmp_path / "rows.json")
+    children = Children(options, {("unet", 1, "fp16", "zoo"): gpu_peers.OUT_OF_TIME})
+    monkeypatch.setattr(gpu_peers, "child", children)
+    gpu_peers.run_all(options, gpu_peers.monotonic() + 60)
+    assert "out of time at unet" in capsys.readouterr().out
+    assert [results.key_of(r) for r in results.read(options.json)["rows"]] == [
+        ("unet", 1, "tf32", "zoo")
+    ]
+    gpu_peers.run_all(options, gpu_peers.monotonic() + 5)
+    assert len(children.limits) == 1
+
+
+def test_what_lacks_is_said_before_any_row_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def no_device() -> None:
+        raise DeviceError("no driver")
+
+    def nothing(name: str) -> None:
+        return None
+
+    file = tmp_path / "rows.json"
+    monkeypatch.setattr(sys, "argv", ["gpu_peers.py", "--models", "unet", "--json", str(file)])
+    monkeypatch.setattr("compiler.backends.cuda.target.device", no_device)
+    monkeypatch.setattr(gpu_peers, "find_spec", nothing)
+    with pytest.raises(SystemExit, match=r"needs torch, timm, .*: install them with pip"):
+        gpu_peers.main()
+    monkeypatch.setattr(gpu_peers, "find_spec", str)
+    with pytest.raises(SystemExit, match="needs a CUDA device: no driver"):
+        gpu_peers.main()
+    assert not file.exists()
+
+
+def test_a_child_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    script = tmp_path / "hangs.py"
+    script.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(gpu_peers, "__file__", str(script))
+    monkeypatch.setattr(sys, "argv", ["gpu_peers.py"])
+    assert gpu_peers.child("unet", asked(tmp_path), "measure", 0.5) == gpu_peers.OUT_OF_TIME
+    script.write_text("import os\nos.kill(os.getpid(), 11)\n")
+    assert gpu_peers.child("unet", asked(tmp_path), "measure", 60) == (
+        "the process ended with status -11"
+    )
 
 
 def test_the_table_shows_times_failures_wrong_outputs_and_the_best_peer():

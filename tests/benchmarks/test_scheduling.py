@@ -1,13 +1,15 @@
 """The comparison of schedulers: its plans are verified, and its tables say what was measured."""
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 from benchmarks.pass_scaling import synthetic
-from benchmarks.scaling import SHAPES, decisions
+from benchmarks.scaling import SHAPES, decisions, module_of, passes
 from benchmarks.scheduling.cases import Case, Planned, plan
 from benchmarks.scheduling.policies import PART_SIZES, POLICIES, TABLE_4, Policy, policies
 from benchmarks.scheduling.tables import markdown
+from compiler.analysis.units import graphs_of, group_graph
 from compiler.ir.dataflow import GroupOp
 from compiler.pipeline import Runner, parse
 
@@ -54,10 +56,23 @@ def test_refusals_and_errors_are_shown():
     assert "**m, ablations**" in text
 
 
+def test_a_module_of_a_graph_has_its_dependencies():
+    for shape in SHAPES.values():
+        dag = shape(50, 7, Random(0))
+        (graph,) = graphs_of(module := module_of(dag))
+        module.verify()
+        assert list(group_graph(graph).dag.edges) == list(dag.edges)
+
+
+def test_passes_on_ten_thousand_groups_are_quick():
+    """A tenth of the largest size that is promised, with about four times what is needed."""
+    dag = SHAPES["random"](10_000, 100, Random(0))
+    for name, seconds in passes(dag, 8):
+        assert seconds < (4 if name in ("groups", "pass lower-to-taskflow") else 2), name
+
+
 def test_decisions_on_ten_thousand_nodes_are_quick():
     """A tenth of the largest size that is promised, with four times the seconds that are needed."""
-    from random import Random
-
     for shape in SHAPES.values():
         for name, seconds in decisions(shape(10_000, 100, Random(0)), 8):
             assert seconds < 2, name

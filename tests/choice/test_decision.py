@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import compiler
+from compiler.analysis.simulator import predict
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.choice import decision
+from compiler.choice.candidates import MODES
+from compiler.choice.costs import Costs
 from compiler.errors import ArtifactError, DeviceError, PipelineError
 from compiler.profile.database import Database
 from compiler.tools.report import report
@@ -104,9 +107,14 @@ def test_how_buffers_are_bound_is_measured_and_kept(
 
 
 def test_early_launches_are_taken_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
-    assert not chosen(compiled(budget=0))["pdl"]
+    plain = chosen(compiled(budget=0))
     monkeypatch.setattr("compiler.build.build_kernels", fakes.programmatic_kernels)
-    assert chosen(compiled(budget=0))["pdl"]
+    early = chosen(compiled(budget=0))
+    assert not plain["pdl"]
+    assert early["pdl"]
+    for name in ("graph/1/none", "graph/auto", "subgraphs/1/none", "streams/1/none"):
+        faster = early["estimates"][name] < plain["estimates"][name]
+        assert faster == name.startswith("graph"), name
 
 
 def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
@@ -116,6 +124,38 @@ def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
     found = chosen(compiled(budget=0.1))
     assert found["chosen"] == found["baseline"] == "graph/1/none"
     assert "no candidate was surely faster" in found["reason"]
+
+
+@pytest.mark.parametrize("mode", ["graph", "subgraphs", "streams"])
+def test_the_one_stream_graph_is_kept_where_streams_lose(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, mode: str
+):
+    """Whatever the simulator hopes for, and even where one other mode is nearly as fast."""
+    takes(monkeypatch, lambda m, s: 1000.0 * s + (0.0 if m == "graph" else 500.0 * (m != mode)))
+    found = chosen(module := compiled(budget=0.3))
+    assert found["estimates"]["graph/auto"] < found["estimates"]["graph/1/none"]
+    assert found["timings"]["graph/auto"]["median"] > found["timings"]["graph/1/none"]["median"]
+    assert found["chosen"] == "graph/1/none"
+    assert module.schedule.streams == 1
+
+
+def test_only_the_winner_of_the_simulator_is_made(monkeypatch: pytest.MonkeyPatch):
+    """Its streams are those that were simulated, and its estimate that of the real schedule."""
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("a schedule that nobody measures was made")
+
+    monkeypatch.setattr(decision, "plans", unwanted)
+    module = compiled(budget=0)
+    found = chosen(module)
+    assert found["chosen"] == "graph/auto"
+    assert found["streams"] == module.schedule.streams > 1
+    costs = Costs.make(module.kernels, {}, "sm_90")
+    works = costs.works(module.schedule, module.kernels)
+    made = {mode: predict(module.schedule, works, mode, costs.device).makespan for mode in MODES}
+    assert {f"{mode}/auto": time for mode, time in made.items()}.items() <= found[
+        "estimates"
+    ].items()
 
 
 def test_every_kernel_is_timed_and_its_time_is_its_cost(driver: RecordingDriver, tmp_path: Path):

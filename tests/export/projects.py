@@ -1,7 +1,6 @@
 """A small model exported as a project, and the ways to build it."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,14 @@ from compiler.export import artifact
 from compiler.export.generate import TOLERANCES, Check, export_project
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
+from tests.export.code_objects import resources
+from tests.tools import needs
 
 Array = NDArray[Any]
 
-CMAKE = shutil.which("cmake")
+needs_cmake = needs("cmake", "g++")
+needs_nvcc = needs("cmake", "g++", "nvcc")
+needs_hipcc = needs("cmake", "hipcc")
 HIP = {"HIP_PLATFORM": "amd"}
 
 MODEL = """
@@ -36,16 +39,67 @@ branches (float[1,8,10,10] x, float[1,8,10,10] y) => (float[1,14,10,10] image, f
     row = Softmax (flat)
 }
 """
-
-
 WEIGHTS = {"w1": (8, 8, 3, 3), "w2": (8, 8, 1, 1), "w3": (6, 8, 3, 3)}
+
+VISION = """
+<ir_version: 10, opset_import: ["" : 20]>
+vision (float[1,8,16,16] x) => (float[1,32,4,4] image, float[1,16,32] tokens)
+{
+    patches = Conv<kernel_shape = [4,4], strides = [4,4]> (x, stem)
+    active = Relu (patches)
+    convolved = Conv<kernel_shape = [3,3], pads = [1,1,1,1]> (active, filter)
+    image = Add (convolved, active)
+    flat = Reshape (image, pixels)
+    first = Transpose<perm = [0,2,1]> (flat)
+    normed = LayerNormalization (first, scale)
+    q = MatMul (normed, wq)
+    k = MatMul (normed, wk)
+    v = MatMul (normed, wv)
+    q_split = Reshape (q, heads)
+    k_split = Reshape (k, heads)
+    v_split = Reshape (v, heads)
+    q_heads = Transpose<perm = [0,2,1,3]> (q_split)
+    k_heads = Transpose<perm = [0,2,3,1]> (k_split)
+    v_heads = Transpose<perm = [0,2,1,3]> (v_split)
+    scores = MatMul (q_heads, k_heads)
+    shares = Softmax (scores)
+    mixed = MatMul (shares, v_heads)
+    back = Transpose<perm = [0,2,1,3]> (mixed)
+    joined = Reshape (back, width)
+    projected = MatMul (joined, wo)
+    second = Add (projected, first)
+    up = MatMul (second, w1)
+    bent = Gelu (up)
+    down = MatMul (bent, w2)
+    tokens = Add (down, second)
+}
+"""
+VISION_WEIGHTS: dict[str, tuple[int, ...]] = {
+    "stem": (32, 8, 4, 4),
+    "filter": (32, 32, 3, 3),
+    "scale": (32,),
+    **dict.fromkeys(("wq", "wk", "wv", "wo", "w1", "w2"), (32, 32)),
+}
+VISION_SHAPES = {"pixels": (1, 32, 16), "heads": (1, 16, 2, 16), "width": (1, 16, 32)}
 
 
 def small_model(seed: int = 0) -> ModelProto:
     """Two branches that meet, with weights drawn from a seed."""
-    model = parser.parse_model(MODEL)
+    return _filled(MODEL, WEIGHTS, seed)
+
+
+def vision_model() -> ModelProto:
+    """A convolutional network, whose pixels go through one layer of a transformer."""
+    model = _filled(VISION, VISION_WEIGHTS, 0)
+    for name, shape in VISION_SHAPES.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.array(shape), name))
+    return model
+
+
+def _filled(text: str, weights: dict[str, tuple[int, ...]], seed: int) -> ModelProto:
+    model = parser.parse_model(text)
     chance = np.random.default_rng(seed)
-    for name, shape in WEIGHTS.items():
+    for name, shape in weights.items():
         values = (chance.standard_normal(shape) / 4).astype(np.float32)
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     return model
@@ -73,14 +127,14 @@ def read_artifact(directory: Path) -> artifact.Artifact:
     return artifact.load(directory, check)
 
 
-def build(project: Path, gpu: str, *options: str, name: str = "build") -> Path:
+def build(project: Path, gpu: str, *options: str, name: str = "build", target: str = "all") -> Path:
     """Build for CUDA, HIP or EMU with warnings as errors; the folder."""
     folder = project / name
     chosen = [f"-DFLOWLOOM_GPU={gpu}", "-DFLOWLOOM_WERROR=ON", *options]
     if gpu == "HIP":
         chosen.append("-DCMAKE_CXX_COMPILER=hipcc")
     run("cmake", "-S", project, "-B", folder, *chosen)
-    run("cmake", "--build", folder, "-j2")
+    run("cmake", "--build", folder, "-j2", "--target", target)
     return folder
 
 
@@ -96,3 +150,10 @@ def attempt(*words: str | Path, **environment: str) -> subprocess.CompletedProce
     words = tuple(map(str, words))
     settings = {**os.environ, **HIP, **environment}
     return subprocess.run(words, capture_output=True, text=True, env=settings, check=False)
+
+
+def hip_spills(folder: Path, *architectures: str) -> dict[str, int]:
+    """Spilled registers by kernel and architecture, from the notes of the code objects."""
+    found = resources(folder / "libflowloom.so")
+    assert {name.split()[0] for name in found} == set(architectures)
+    return {name: spilled for name, spilled in found.items() if spilled}

@@ -1,44 +1,68 @@
-"""Exported projects of real models build with every compiler at hand, and run on the emulator."""
+"""Exported projects of real models build with every compiler at hand, and run on the emulator.
 
-import shutil
+ResNet-50 (64x64), Inception-v3 (96x96), BERT (128 tokens, two layers) and UNet (32x32).
+"""
+
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.backends.emu import reduced
-from tests.export.projects import CMAKE, attempt, build, export, run
-from tests.export.test_project import hip_spills
+from tests.export.projects import (
+    attempt,
+    build,
+    export,
+    hip_spills,
+    needs_cmake,
+    needs_hipcc,
+    needs_nvcc,
+    run,
+)
+from tests.export.test_project import ORDERS
 
-pytestmark = [
-    pytest.mark.large,
-    pytest.mark.skipif(CMAKE is None, reason="there is no cmake"),
-]
-MODELS = ["resnet50", "inception_v3", "bert128", "unet"]
-ORDERS = [(0, 32), (1, 32), (2, 64), (3, 64), (4, 32)]
+pytestmark = [pytest.mark.large, needs_cmake]
+Projects = Callable[[str, str], Path]
+NODES = {"resnet50": None, "inception_v3": None, "bert128": 76, "unet": None}
+"""How many nodes of each model are kept; None for all."""
+TARGET = "cuda:sm_80:tf32"
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_emulator_runs_it(name: str, tmp_path: Path):
-    export(reduced.load(name), tmp_path / "project", "emu:sm_80:tf32")
-    program = build(tmp_path / "project", "EMU") / "flowloom_check"
+@pytest.fixture(scope="module")
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Projects:
+    """The project of a model for a target, exported once."""
+
+    @cache
+    def exported(name: str, target: str) -> Path:
+        place = tmp_path_factory.mktemp(name) / "project"
+        export(reduced.load(name, NODES[name]), place, target)
+        return place
+
+    return exported
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", NODES)
+def test_emulator_runs_it(name: str, projects: Projects):
+    program = build(projects(name, TARGET), "EMU") / "flowloom_check"
     for seed, warp in ORDERS:
         order = {"FLOWLOOM_EMU_SEED": str(seed), "FLOWLOOM_EMU_WARP": str(warp)}
-        assert "ok  " in run(program, "--runs", "0", **order)
+        assert "ok  streams" in run(program, "--check", "once", "--runs", "0", **order)
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
-@pytest.mark.parametrize("name", MODELS)
-def test_nvcc_builds_it(name: str, tmp_path: Path):
-    export(reduced.load(name), tmp_path / "project", "emu:sm_80:tf32")
-    folder = build(tmp_path / "project", "CUDA", "-DFLOWLOOM_ARCHITECTURES=80;90a")
+@needs_nvcc
+@pytest.mark.parametrize("name", NODES)
+def test_nvcc_builds_it(name: str, projects: Projects):
+    project = projects(name, TARGET)
+    folder = build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=80;90a", name="build-cuda")
     assert attempt(folder / "flowloom_check", "--runs", "1").returncode in (0, 77)
 
 
-@pytest.mark.skipif(shutil.which("hipcc") is None, reason="there is no hipcc")
-@pytest.mark.parametrize("name", MODELS)
+@needs_hipcc
 @pytest.mark.parametrize("architecture", ["gfx90a", "gfx1030"])
-def test_hipcc_builds_it(name: str, architecture: str, tmp_path: Path):
-    export(reduced.load(name), tmp_path / "project", f"emu:{architecture}:fp32")
-    folder = build(tmp_path / "project", "HIP")
+@pytest.mark.parametrize("name", NODES)
+def test_hipcc_builds_it(name: str, architecture: str, projects: Projects):
+    folder = build(projects(name, f"emu:{architecture}:fp32"), "HIP")
     assert attempt(folder / "flowloom_check", "--runs", "1").returncode in (0, 77)
     assert hip_spills(folder, architecture) == {}

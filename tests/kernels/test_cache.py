@@ -1,5 +1,6 @@
 """The kernel cache: damage, concurrency, crashes, limits, and directories that fail."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
+from compiler.kernels.database import Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import KernelSpec, Launch
 from tests.kernels.harness import single
@@ -103,6 +105,56 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_a_remedy(tmp_path: Pat
     blocked.write_text("not a directory")
     with pytest.raises(KernelError, match="FLOWLOOM_CACHE"):
         KernelCache(blocked).store(group_of(), "cpu:a", SPEC)
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "said"),
+    [
+        ("tempfile.NamedTemporaryFile", errno.EROFS, "Read-only file system"),
+        ("tempfile.NamedTemporaryFile", errno.EACCES, "Permission denied"),
+        ("os.replace", errno.ENOSPC, "No space left on device"),
+    ],
+)
+def test_a_directory_that_takes_no_entry_is_an_error_and_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: str, code: int, said: str
+):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(f"compiler.kernels.cache.{function}", fail)
+    with pytest.raises(
+        KernelError, match=rf"cannot write .*{tmp_path}: {said}; set FLOWLOOM_CACHE"
+    ):
+        KernelCache(tmp_path).store(group_of(), "cpu:a", SPEC)
+    monkeypatch.undo()
+    assert list(tmp_path.glob("*/*")) == []
+
+
+def test_a_directory_that_cannot_be_read_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def fail(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(KernelError, match=r"cannot read .*Permission denied"):
+        KernelCache(tmp_path, version="any").load(group_of(), "cpu:a")
+
+
+def test_new_tiles_make_old_kernels_of_a_gpu_unknown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("FLOWLOOM_TUNING", str(tmp_path / "tiles"))
+    tuned, carried = KernelCache(tmp_path), KernelCache(tmp_path, version="carried")
+    for cache in (tuned, carried):
+        for target in ("cpu:a", "cuda:sm_90:tf32", "cuda:sm_80:tf32"):
+            cache.store(group_of(), target, SPEC)
+    entry = Entry("[]", "some", "1", (Measured((16, 64, 16, 16, 1), 5.0),))
+    save(user_file("sm_90"), [entry])
+    assert tuned.load(group_of(), "cuda:sm_90:tf32") is None
+    assert tuned.load(group_of(), "cuda:sm_80:tf32") == SPEC
+    assert tuned.load(group_of(), "cpu:a") == SPEC
+    assert carried.load(group_of(), "cuda:sm_90:tf32") == SPEC
 
 
 def test_the_entries_used_least_recently_go_first(tmp_path: Path):

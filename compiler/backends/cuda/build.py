@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from compiler.analysis.devices import compiled_for
 from compiler.backends.base import Backend
 from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.executable import GpuExecutable
@@ -21,7 +22,7 @@ class CudaBackend:
 
     def requirements(self, target: str) -> dict[str, Any]:
         """The architecture that the kernels are compiled for."""
-        return {"architecture": architecture(target)}
+        return {"architecture": compiled_for(architecture(target))}
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError unless a device is present that runs this architecture's cubins."""

@@ -30,6 +30,9 @@ again:
 \0"""
 """A kernel in PTX, which the driver compiles for any device."""
 
+OLDEST_DRIVER = 13000
+"""The driver that the bindings, and cubins of the compiler, are for: CUDA 13.0."""
+
 
 @cache
 def bindings() -> Any:
@@ -49,7 +52,22 @@ def bindings() -> Any:
             f"CUDA cannot be initialised ({status.name}): check with nvidia-smi that a GPU is "
             "present, visible (CUDA_VISIBLE_DEVICES) and that its driver is new enough"
         )
+    check_driver(library.cuDriverGetVersion()[1])
     return library
+
+
+def check_driver(version: int) -> None:
+    """Raise DeviceError unless a driver's version, such as 13000 for CUDA 13.0, is new enough."""
+    if version < OLDEST_DRIVER:
+        raise DeviceError(
+            f"the NVIDIA driver is for CUDA {version_text(version)}, kernels need one for CUDA "
+            f"{version_text(OLDEST_DRIVER)} or newer: update the driver"
+        )
+
+
+def version_text(version: int) -> str:
+    """A version as NVIDIA writes it: 13.0 for 13000."""
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def check(result: tuple[Any, ...]) -> Any:
@@ -143,7 +161,7 @@ class CudaDriver:
             name=name.split(b"\0")[0].decode().strip(),
             architecture=f"sm_{major}{minor}",
             ordinal=self.ordinal,
-            driver_version=f"{version // 1000}.{version % 1000 // 10}",
+            driver_version=version_text(version),
             multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
             memory_bytes=int(check(cu.cuDeviceTotalMem(self._device))),
             l2_bytes=self._attribute("L2_CACHE_SIZE"),
@@ -221,6 +239,7 @@ class CudaDriver:
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
+        indirect: bool = False,
     ) -> CudaCall:
         """Prepare a launch whose parameters are device addresses."""
         return CudaCall(function, grid, block, shared_bytes, arguments)

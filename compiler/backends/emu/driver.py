@@ -31,6 +31,7 @@ class EmulatedCall:
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None,
+        indirect: bool = False,
     ) -> None:
         count = max(1, len(arguments))
         self.values = (ctypes.c_uint64 * count)(*arguments)
@@ -44,6 +45,7 @@ class EmulatedCall:
             shared_bytes,
             ctypes.addressof(self._pointers),
             None if self._extents is None else ctypes.addressof(self._extents),
+            indirect,
         )
 
     @property
@@ -136,9 +138,10 @@ class EmulatedDriver:
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
+        indirect: bool = False,
     ) -> EmulatedCall:
         """Prepare a launch; an access outside of the extents, if given, is an error of the run."""
-        return EmulatedCall(function, grid, block, shared_bytes, arguments, extents)
+        return EmulatedCall(function, grid, block, shared_bytes, arguments, extents, indirect)
 
     def spin(self, nanoseconds: int) -> EmulatedCall:
         """A launch that does nothing: as order is random, it delays what follows by chance."""
@@ -254,8 +257,11 @@ class EmulatedDriver:
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
-        """Add a kernel node; a kernel starts only when those `early` have ended too."""
-        return self._node(graph, (*after, *early), "call", cast(EmulatedCall, call).reference)
+        """Add a kernel node; blocks of it may start before the nodes `early` have ended."""
+        node = self._node(graph, after, "call", cast(EmulatedCall, call).reference)
+        for other in early:
+            self._engine("graph_add_early_edge", graph, other, node)
+        return node
 
     def add_copy(
         self,

@@ -113,8 +113,9 @@ class Driver(Protocol):
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
+        indirect: bool = False,
     ) -> Call:
-        """Prepare a launch whose parameters are device addresses.
+        """Prepare a launch whose parameters are device addresses, of pointers where `indirect`.
 
         `extents` are the bytes that each leads to, for drivers that check accesses.
         """

@@ -1,13 +1,15 @@
 """A schedule, or a part of one, as an explicit graph: nodes added one by one, nothing captured."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
+from compiler.backends.gpu.memory import size
 from compiler.backends.gpu.plan import Plan
+from compiler.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +103,16 @@ class GraphBuilder:
         child = GraphBuilder(self._driver, self._plan, self._calls, self._options)
         for task in unit.tasks:
             child.add_task(task)
-        inside = set(unit.tasks)
         after = self._distinct(
-            node
-            for task in unit.tasks
-            for nodes in self._before(task, without=inside)
-            for node in nodes
+            node for task in unit.tasks for nodes in self._before(task) for node in nodes
         )
         node = self._driver.add_child(self.graph, after, child.graph)
         self._driver.destroy_graph(child.graph)
         self._last |= dict.fromkeys(unit.tasks, node)
 
-    def _before(
-        self, task: int, without: Set[int] = frozenset()
-    ) -> tuple[Sequence[Handle], Sequence[Handle]]:
+    def _before(self, task: int) -> tuple[Sequence[Handle], Sequence[Handle]]:
         """The nodes that a task follows: copies, child graphs and empty nodes; kernel nodes."""
-        earlier = [t for t in self._plan.before[task] if t in self._last and t not in without]
+        earlier = [other for other in self._plan.before[task] if other in self._last]
         kernels = [self._last[other] for other in earlier if other in self._kernels]
         others = [self._last[other] for other in earlier if other not in self._kernels]
         return self._distinct((*self._entries.get(task, ()), *others)), self._distinct(kernels)
@@ -139,8 +135,15 @@ class ExecutableGraph:
 
     @classmethod
     def of(cls, driver: Driver, builder: GraphBuilder, stream: Handle) -> "ExecutableGraph":
-        """Instantiate what a builder has built."""
-        executable = driver.instantiate(builder.graph, stream)
+        """Instantiate what a builder has built; DeviceError says how large it is if that fails."""
+        try:
+            executable = driver.instantiate(builder.graph, stream)
+        except DeviceError as error:
+            driver.destroy_graph(builder.graph)
+            raise DeviceError(
+                f"a graph of {len(builder.nodes)} kernels cannot be made with "
+                f"{size(driver.free_memory())} of device memory free: {error}"
+            ) from error
         return cls(driver, builder.graph, executable, builder.nodes)
 
     def update(self, calls: Calls, changed: Iterable[int]) -> None:

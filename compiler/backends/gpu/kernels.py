@@ -167,18 +167,17 @@ class Calls:
 
     def _add(self, task: Task, launch: Launch, function: Handle, second: Handle | None) -> int:
         views, index = arguments_of(task, launch), len(self.calls)
-        if self._is_indirect(second, views):
+        extents, indirect = [view.nbytes for view in views], self._is_indirect(second, views)
+        if indirect:
             function = second
             arguments = [self._pointers.of[view.allocation, view.offset] for view in views]
-            extents = [POINTER_BYTES] * len(views)
         else:
             arguments = [self._addresses[view.allocation] + view.offset for view in views]
-            extents = [view.nbytes for view in views]
             for argument, view in enumerate(views):
                 if view.allocation in self.sites:
                     self.sites[view.allocation].append(Site(index, argument, view.offset))
         shape = launch.grid, launch.block, launch.shared_bytes
-        self.calls.append(self._driver.call(function, *shape, arguments, extents))
+        self.calls.append(self._driver.call(function, *shape, arguments, extents, indirect))
         self.programmatic.append(launch.programmatic)
         return index
 

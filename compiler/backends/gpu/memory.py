@@ -137,8 +137,14 @@ class Pinned:
     """Page-locked host memory as an array of bytes."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
-        self._driver = driver
-        self.address = driver.allocate_pinned(nbytes)
+        self._driver, self.address = driver, 0
+        try:
+            self.address = driver.allocate_pinned(nbytes)
+        except DeviceError as error:
+            raise DeviceError(
+                f"{size(nbytes)} of page-locked host memory cannot be had ({error}): free some of "
+                "the host's memory, or make the inputs and outputs smaller"
+            ) from error
         memory = (ctypes.c_uint8 * nbytes).from_address(self.address)
         self.bytes: Array = np.ctypeslib.as_array(memory)
 

@@ -22,7 +22,10 @@ static inline void copy_chunk(void* to, const void* from, bool valid) { emulator
 template <bool REUSED>
 static inline void copy_chunk(void* to, const void* from, bool valid) { copy_chunk(to, from, valid); }
 static inline void copy_element(float* to, const float* from, bool valid) { copy_float(to, from, valid); }
-static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) { *to = valid ? *from : (uint16_t)0; }
+static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) {
+  *to = valid ? *from : (uint16_t)0;
+  emulator_written(to, sizeof *to);
+}
 static inline void copies_commit() { emulator_commit(); }
 template <int PENDING>
 static inline void copies_wait() { emulator_wait(PENDING); }

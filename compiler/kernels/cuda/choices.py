@@ -4,7 +4,7 @@ Every template with a parameter that decides nothing but speed takes part.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from compiler.kernels.cuda import attention, grouped, rows
 from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problem
@@ -12,7 +12,15 @@ from compiler.kernels.cuda.headers import template_hash
 from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import PROCESSORS, RATES, START_US, Tile, diverse, estimate
+from compiler.kernels.cuda.tiles import (
+    PROCESSORS,
+    RATES,
+    START_US,
+    Tile,
+    can_be_early,
+    diverse,
+    estimate,
+)
 from compiler.kernels.cuda.tuned import key_of, neighbours
 from compiler.kernels.group import Group
 
@@ -27,14 +35,22 @@ class Option:
     estimate: float
 
 
+def _none(values: Values) -> tuple[Values, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Choices:
-    """The options of one template for a group, the likeliest first."""
+    """The options of one template for a group, the likeliest first.
+
+    `variants` gives what differs from an option only between other kernels, in a whole model.
+    """
 
     template: str
     key: str
     options: tuple[Option, ...]
     build: Callable[[Values], CudaKernel | None]
+    variants: Callable[[Values], tuple[Values, ...]] = _none
 
     @property
     def code(self) -> str:
@@ -72,8 +88,13 @@ def _contraction(group: Group, target: CudaTarget, count: int) -> Choices | None
     def build(values: Values) -> CudaKernel | None:
         return contraction_kernel(group, target, Tile(*values), stores)
 
+    def early(values: Values) -> tuple[Values, ...]:
+        tile = Tile(*values)
+        can = can_be_early(problem, tile, target) and not tile.early
+        return (astuple(replace(tile, early=True)),) if can else ()
+
     options = [Option(astuple(tile), estimate(problem, tile, target)) for tile in tiles]
-    return Choices("contraction", key_of(problem, target), tuple(options), build)
+    return Choices("contraction", key_of(problem, target), tuple(options), build, early)
 
 
 def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:

@@ -50,3 +50,17 @@ def compile_by_nvcc(nvcc: str, text: str, target: CudaTarget) -> bytes:
         if ran.returncode != 0:
             raise KernelError(f"nvcc failed for {target.arch}:\n{ran.stderr}")
         return cubin.read_bytes()
+
+
+@cache
+def check_compiler(target: CudaTarget) -> None:
+    """Raise KernelError if NVRTC is there and too old, or too new, for an architecture."""
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        return
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    if target.capability not in known:
+        raise KernelError(
+            f"{compiler_version()} compiles for sm_{', sm_'.join(map(str, known))}, not for"
+            f" {target.arch}: get another by `pip install -U nvidia-cuda-nvrtc`"
+        )

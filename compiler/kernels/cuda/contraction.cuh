@@ -15,6 +15,15 @@ __device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, C
   for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
 }
 
+// Which operand's copies begin before the kernel waits for the launches before: none, or weights,
+// which no launch writes. A kernel that has any specialises this, and then waits by `begin`.
+enum Operands { NEITHER, LEFT, RIGHT };
+template <class P>
+struct Early {
+  static constexpr int OPERAND = NEITHER;
+  static __device__ __forceinline__ void begin() {}
+};
+
 template <class P>
 using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
@@ -170,6 +179,22 @@ __device__ __forceinline__ const int4* right_place(const int4* tile, int column)
     return (const int4*)((const float*)tile + column);
 }
 
+// Starts the copies of the first COUNT steps: of weights, waits for the launches before, and of the
+// other operand. The first step's group holds all of the former.
+template <class P, int COUNT, int STAGE, int A_SIZE, class Left, class Right>
+__device__ __forceinline__ void fill_early(Left& left, Right& right, int4* tiles, int steps) {
+  constexpr bool FIRST = Early<P>::OPERAND == LEFT;
+#pragma unroll 1
+  for (int step = 0; step < min(COUNT, steps); step++)
+    FIRST ? left.copy(tiles + step * STAGE) : right.copy(tiles + step * STAGE + A_SIZE);
+  Early<P>::begin();
+#pragma unroll 1
+  for (int step = 0; step < COUNT; step++) {
+    if (step < steps) FIRST ? right.copy(tiles + step * STAGE + A_SIZE) : left.copy(tiles + step * STAGE);
+    copies_commit();
+  }
+}
+
 // The tiles in flight: `fill` starts the copies of the next step, `advance` waits for the oldest.
 template <class P, bool ALIGNED>
 struct Pipeline {
@@ -183,8 +208,13 @@ struct Pipeline {
   __device__ __forceinline__ Pipeline(int4* tiles, const Element* a, const Element* b, int first, int steps)
       : left(a, blockIdx.y * P::BM, first * P::BK), right(b, blockIdx.x * P::BN, first * P::BK), tiles(tiles),
         left_steps(steps) {
+    if constexpr (Early<P>::OPERAND != NEITHER) {
+      fill_early<P, P::STAGES - 1, T::STAGE, T::A_SIZE>(left, right, tiles, steps);
+      filled = P::STAGES - 1, left_steps -= P::STAGES - 1;
+    } else {
 #pragma unroll 1
-    for (int step = 0; step < P::STAGES - 1; step++) fill();
+      for (int step = 0; step < P::STAGES - 1; step++) fill();
+    }
   }
 
   __device__ __forceinline__ void fill() {

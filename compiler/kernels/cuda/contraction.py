@@ -14,6 +14,7 @@ from compiler.kernels.cuda.tiles import (
     Tile,
     ceil_div,
     check_tile,
+    early_operand,
     shared_bytes,
     shared_room,
 )
@@ -33,10 +34,19 @@ TILE_HEADERS = ("operands", "contraction")
 WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
 """Headers of tiles that AMD's matrix cores multiply."""
 
-WIDE_HEADERS = (*TILE_HEADERS, "wide")
+WIDE_HEADERS = ("warpgroups", *TILE_HEADERS, "wide")
+"""Headers of tiles that warpgroups multiply."""
 
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
+
+_EARLY = """template <>
+struct Early<Problem> {{
+  static constexpr int OPERAND = {};
+  static __device__ __forceinline__ void begin() {{ begin_launch(); }}
+}};
+"""
+"""What makes a kernel copy its weights before it waits."""
 
 
 Stores = dict[int, StoreFunction | None]
@@ -49,7 +59,8 @@ def contraction_kernel(
     """The kernel of a group with a contraction; None when the generic schedule must take it.
 
     Without a tile the one that should be fastest is taken. Calls that write kernels of one group
-    may share `stores`.
+    may share `stores`. Sums are in float32, in an order that depends on the problem and the tile
+    only, shares of k too: the same bits every time.
     """
     found = _problem(group)
     if found is None:
@@ -57,20 +68,10 @@ def contraction_kernel(
     anchor, problem = found
     if tile is None and _few_rows(anchor, problem):
         few = store_function(group, anchor, target)
-        return few and _Emitter(group, anchor, problem, few, target).rows()
+        return few and Emitter(group, anchor, problem, few, target).rows()
     tile = tile or _choose(problem, target)
     check_tile(problem, tile, target)
-    block = problem.block if tile.launches(target) == 1 else 0
-    stores = {} if stores is None else stores
-    if block not in stores:
-        stores[block] = store_function(group, anchor, target, block)
-    store = stores[block]
-    if store is None:
-        return None
-    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
-    if shared_bytes(problem, tile, target) > shared_room(problem, target):
-        problem = replace(problem, fetches=(0, 0))
-    return _Emitter(group, anchor, problem, store, target).tiles(tile)
+    return tiled_kernel(group, anchor, problem, tile, target, stores=stores)
 
 
 def tiled_problem(group: Group) -> tuple[Operator, Problem] | None:
@@ -90,13 +91,65 @@ def _few_rows(anchor: Operator, problem: Problem) -> bool:
     return few and anchor.type in ("MatMul", "Gemm")
 
 
-def _template(tile: Tile) -> tuple[tuple[str, ...], str]:
-    """The headers and the function of a tile's kind."""
+@dataclass(frozen=True)
+class Source:
+    """Where tiles of A and B come from: the template and what its kernels are given for that.
+
+    `reads` index the task's buffers, `passed` names the parameters; `text` is the template's own.
+    With `resident`, the compiler is told how many blocks a processor must have, so that it does not
+    spill to make room for more.
+    """
+
+    headers: tuple[str, ...]
+    function: str
+    reads: tuple[int, ...]
+    parameters: str
+    passed: str = "a, b"
+    text: str = ""
+    resident: int = 0
+
+    def bounds(self, threads: int) -> str:
+        """What the compiler is told of a kernel's blocks."""
+        return f"{threads}, {self.resident}" if self.resident else str(threads)
+
+
+def operands_source(problem: Problem, tile: Tile) -> Source:
+    """Both operands as they lie in memory, by the template of a tile's kind."""
+    headers, function = TILE_HEADERS, "contract<Problem>"
     if tile.wide:
-        return WIDE_HEADERS, "contract_wide"
-    if tile.lanes == WAVE:
-        return WAVE_HEADERS, "contract_waves"
-    return TILE_HEADERS, "contract"
+        headers, function = WIDE_HEADERS, "contract_wide<Problem>"
+    elif tile.lanes == WAVE:
+        headers, function = WAVE_HEADERS, "contract_waves<Problem>"
+    kind = "float" if problem.element_bytes == 4 else "uint16_t"
+    return Source(headers, function, (problem.left, problem.right), operand_parameters(kind))
+
+
+def operand_parameters(kind: str) -> str:
+    """The parameters of both operands."""
+    return f"const {kind}* __restrict__ a, const {kind}* __restrict__ b"
+
+
+def tiled_kernel(
+    group: Group,
+    anchor: Operator,
+    problem: Problem,
+    tile: Tile,
+    target: CudaTarget,
+    source: Source | None = None,
+    stores: Stores | None = None,
+) -> CudaKernel | None:
+    """The kernel of one tile; None when what follows the anchor needs other elements."""
+    block = problem.block if tile.launches(target) == 1 else 0
+    stores = {} if stores is None else stores
+    if block not in stores:
+        stores[block] = store_function(group, anchor, target, block)
+    store = stores[block]
+    if store is None:
+        return None
+    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
+    if shared_bytes(problem, tile, target) > shared_room(problem, target):
+        problem = replace(problem, fetches=(0, 0))
+    return Emitter(group, anchor, problem, store, target).tiles(tile, source)
 
 
 def _choose(problem: Problem, target: CudaTarget) -> Tile:
@@ -113,8 +166,8 @@ def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Probl
 
 
 @dataclass(frozen=True)
-class _Emitter:
-    """Writes the CUDA text of one problem."""
+class Emitter:
+    """Writes the CUDA text of one problem, whose sums a store function takes."""
 
     group: Group
     anchor: Operator
@@ -127,43 +180,45 @@ class _Emitter:
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
         call = f"multiply_rows<Problem, {ROW_WARPS}>(a, b, {self._store_object()});"
-        kernel = self._kernel(name, ROW_WARPS * 32, self._operands(c_type(problem.dtype)), call)
+        parameters = operand_parameters(c_type(problem.dtype))
+        kernel = self._kernel(name, ROW_WARPS * 32, parameters, call)
         text = self._text(("vector",), tile, kernel)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
-        launch = Launch(name, self._arguments(), grid, (ROW_WARPS * 32, 1, 1))
+        arguments = (problem.left, problem.right, *self.store.arguments)
+        launch = Launch(name, arguments, grid, (ROW_WARPS * 32, 1, 1))
         return self._result(text, (launch,), (), exact=True)
 
-    def tiles(self, tile: Tile) -> CudaKernel:
+    def tiles(self, tile: Tile, source: Source | None = None) -> CudaKernel:
         """Tiles of the result; a cluster adds its shares, or else a second launch."""
         problem, name = self.problem, self.group.name
+        source = source or operands_source(problem, tile)
         grid = (
             ceil_div(problem.n, tile.columns),
             ceil_div(problem.m, tile.rows),
             problem.count * tile.shares,
         )
         block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
-        given = self._operands("float" if problem.element_bytes == 4 else "uint16_t")
-        cluster = tile.in_cluster(self.target)
-        headers, contract = _template(tile)
+        cluster, bounds = tile.in_cluster(self.target), source.bounds(tile.threads)
         if tile.launches(self.target) == 1:
-            call = f"{contract}<Problem>(a, b, {self._store_object()});"
+            call = f"{source.function}({source.passed}, {self._store_object()});"
             parts = tile.shares if cluster else 1
-            kernel = self._kernel(f"{name}_0", tile.threads, given, call, parts)
-            text = self._text(headers, tile, kernel)
-            launch = Launch(f"{name}_0", self._arguments(), grid, block, shared)
+            kernel = self._kernel(f"{name}_0", bounds, source.parameters, call, parts)
+            text = self._text(source.headers, tile, source.text + kernel)
+            arguments = (*source.reads, *self.store.arguments)
+            launch = Launch(f"{name}_0", arguments, grid, block, shared)
             return self._result(text, (launch,), ())
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
         first = (
-            f'extern "C" __global__ void __launch_bounds__({tile.threads}) {name}_0({given},'
-            " float* __restrict__ shares) {\n"
-            f"  {contract}<Problem>(a, b, KeepShare<Problem>{{shares}});\n}}\n"
+            f'extern "C" __global__ void __launch_bounds__({bounds})'
+            f" {name}_0({source.parameters}, float* __restrict__ shares) {{\n"
+            f"  {source.function}({source.passed}, KeepShare<Problem>{{shares}});\n}}\n"
         )
         add = f"add_shares<Problem>(shares, {self._store_object()});"
         second = self._kernel(f"{name}_1", ADD_THREADS, "const float* shares", add)
-        text = self._text(headers, tile, first + second)
+        text = self._text(source.headers, tile, source.text + first + second)
         launches = (
-            Launch(f"{name}_0", (problem.left, problem.right, scratch), grid, block, shared),
+            Launch(f"{name}_0", (*source.reads, scratch), grid, block, shared),
             Launch(
                 f"{name}_1",
                 (scratch, *self.store.arguments),
@@ -196,22 +251,18 @@ class _Emitter:
         short = {"float16": "fp16", "bfloat16": "bf16"}
         return short.get(self.problem.dtype, self.target.precision)
 
-    def _operands(self, kind: str) -> str:
-        return f"const {kind}* __restrict__ a, const {kind}* __restrict__ b"
-
-    def _arguments(self) -> tuple[int, ...]:
-        return (self.problem.left, self.problem.right, *self.store.arguments)
-
     def _store_object(self) -> str:
         names = ", ".join(f"buffer{i}" for i in range(len(self.store.arguments)))
         return f"Store{{{names}}}"
 
-    def _kernel(self, name: str, threads: int, parameters: str, call: str, cluster: int = 1) -> str:
+    def _kernel(
+        self, name: str, bounds: int | str, parameters: str, call: str, cluster: int = 1
+    ) -> str:
         given = [parameters]
         given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
         together = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
         return (
-            f'extern "C" __global__ void{together} __launch_bounds__({threads})'
+            f'extern "C" __global__ void{together} __launch_bounds__({bounds})'
             f" {name}({', '.join(given)}) {{\n  {call}\n}}\n"
         )
 
@@ -223,6 +274,7 @@ class _Emitter:
             self._constants(tile),
             self._store_struct(),
         ]
+        parts += [_EARLY.format(early_operand(self.problem))] if tile.early else []
         return "\n".join([*parts, kernels])
 
     def _aligned_reads(self) -> tuple[int, ...]:

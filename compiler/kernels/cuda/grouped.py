@@ -139,7 +139,7 @@ def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -
         if not _is_faster(group, anchor, target, problem, work):
             return None
     name = f"{group.name}_0"
-    parts = [store.text, _constants(problem, work), block_store(store, group, problem.block)]
+    parts = [store.text, constants(problem, work), block_store(store, group, problem.block)]
     kernel = _kernel(name, problem, store.types, work)
     packings = [""] * group.inputs
     packings[problem.weight.read] = problem.packing
@@ -254,7 +254,8 @@ def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> st
     return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
 
-def _constants(problem: Grouped, work: Work) -> str:
+def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
+    """The struct of constants that grouped.cuh takes."""
     window = problem.window
     scalars = {
         "BATCH": problem.source[0],
@@ -275,8 +276,8 @@ def _constants(problem: Grouped, work: Work) -> str:
         **_axes("DILATIONS", window.dilations, 1),
         **_axes("PADS", window.before, 0),
     }
-    lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
-    return "\n".join(["struct Problem {", *lines, "};", ""])
+    lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
+    return "\n".join([f"struct {name} {{", *lines, "};", ""])
 
 
 def _axes(name: str, values: Sequence[int], missing: int) -> dict[str, int]:

@@ -1,9 +1,11 @@
 """Building one CUDA kernel, from group to KernelSpec."""
 
-from dataclasses import replace
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from compiler.kernels.cuda.attention import attention_kernel
-from compiler.kernels.cuda.compile import compile_cubin
+from compiler.kernels.cuda.compile import check_compiler, compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import Resources, check_resources
 from compiler.kernels.cuda.generic import schedule_generic
@@ -13,10 +15,28 @@ from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.pointwise import pointwise_kernel
 from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.separable import separable_kernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
+
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+"""How a kernel says how many threads its blocks have."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Complete CUDA text, its cubin, and what each entry of it needs."""
+
+    source: str
+    cubin: bytes
+    used: Mapping[str, Resources]
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes that a thread keeps on the stack, in all entries."""
+        return sum(used.stack_bytes for used in self.used.values())
 
 
 def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
@@ -32,22 +52,39 @@ def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
 
 def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
-    source = complete_text(kernel.text)
-    cubin = compile_cubin(source, target)
-    used = check_resources(cubin, kernel.launches, target)
-    launches = (with_resources(x, used[x.symbol]) for x in kernel.launches)
+    compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
+    launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
     programmatic = target.programmatic
     return KernelSpec(
         group.name,
         "cuda",
-        cubin,
+        compiled.cubin,
         tuple(replace(launch, programmatic=programmatic) for launch in launches),
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,
         kernel.flops,
         group.traffic_bytes,
-        source,
+        compiled.source,
     )
+
+
+def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+    """Compile complete CUDA text, with registers on the stack only where there is no other way.
+
+    The compiler may keep a few there so that one more block fits a multiprocessor, which shared
+    memory often prevents anyhow. Then it is told that one block is enough.
+    """
+    first = _compile(source, launches, target)
+    if not first.stack_bytes:
+        return first
+    second = _compile(_BOUNDS.sub(r"__launch_bounds__(\1, 1)", source), launches, target)
+    return min(first, second, key=lambda each: each.stack_bytes)
+
+
+def _compile(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+    check_compiler(target)
+    cubin = compile_cubin(source, target)
+    return Compiled(source, cubin, check_resources(cubin, launches, target))
 
 
 def with_resources(launch: Launch, used: Resources) -> Launch:
@@ -57,6 +94,7 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
 
 TEMPLATES = (
     attention_kernel,
+    separable_kernel,
     grouped_kernel,
     contraction_kernel,
     rows_kernel,
@@ -66,7 +104,11 @@ TEMPLATES = (
 
 
 def generate(group: Group, target: CudaTarget) -> CudaKernel:
-    """The CUDA text and the launches of a group."""
+    """The CUDA text and the launches of a group.
+
+    No template adds in an order that time decides (there are no atomic sums), so that a kernel
+    gives the same bits every time.
+    """
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
     for template in TEMPLATES:

@@ -19,6 +19,8 @@ typedef unsigned long long uint64_t;
 __device__ __forceinline__ void begin_launch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#elif defined(EMULATED)
+  emulator_begin();
 #endif
 }
 

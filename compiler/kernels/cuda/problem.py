@@ -1,7 +1,7 @@
 """Convolutions and matrix products as one problem: C[m][n] = sum of A[m][k] B[k][n] over k."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import prod
 
@@ -268,6 +268,20 @@ def image_problem(
         ((weight.read, packing),) if weight.constant else (),
         _result_block(group, rows),
     )
+
+
+def pointwise_problem(group: Group, anchor: Operator, weight: Operand, image: Operand) -> Problem:
+    """The problem of a pointwise convolution whose image a block computes from another one."""
+    rows, channels = weight.view.shape[:2]
+    output = group.values[anchor.outputs[0]].shape
+    pixels, k = prod(output[2:]), round_up(channels, weight.chunk)
+    gather = Gather(channels, pixels, channels * pixels, pixels, row=channels,
+                    source=_triple(output[2:], 1), result=_triple(output[2:], 1))  # fmt: skip
+    packing = _weight_packing(weight.view.shape, 1, replace(gather, row=k), k, False)
+    place = (f"n / {pixels}", "m", f"n % {pixels}") if output[0] > 1 else ("0", "m", "n")
+    sizes = (rows, output[0] * pixels, k, 1, weight.dtype, Form.BLOCKS, k, 0)
+    return Problem(*sizes, weight.read, image.read, gather, "0", "0", place,
+                   ((weight.read, packing),), _result_block(group, rows))  # fmt: skip
 
 
 def _result_block(group: Group, rows: int) -> int:

@@ -48,7 +48,10 @@ class Rows:
 
 
 def rows_kernel(group: Group, target: CudaTarget, threads: int | None = None) -> CudaKernel | None:
-    """The kernel of a group around one float32 normalisation; None for any other group."""
+    """The kernel of a group around one float32 normalisation; None for any other group.
+
+    A block adds up a row in an order that depends on its length only: the same bits every time.
+    """
     problem = rows_problem(group)
     if problem is None:
         return None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
+from compiler.analysis.devices import compiled_for
 from compiler.errors import KernelError
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -24,7 +25,6 @@ class CudaTarget:
 
     arch: str = DEFAULT_ARCH
     precision: str = DEFAULT_PRECISION
-    emulated: bool = False
 
     def __str__(self) -> str:
         return f"cuda:{self.arch}:{self.precision}"
@@ -46,13 +46,13 @@ class CudaTarget:
 
     @property
     def has_warpgroups(self) -> bool:
-        """Whether four warps multiply together (wgmma); the emulator does not know how."""
-        return self.arch == "sm_90" and not self.emulated
+        """Whether four warps multiply together (wgmma)."""
+        return self.arch == "sm_90"
 
     @property
     def compiler_arch(self) -> str:
         """What the compiler is told: sm_90 with its architecture-specific instructions."""
-        return "sm_90a" if self.arch == "sm_90" else self.arch
+        return compiled_for(self.arch)
 
     @property
     def shared_bytes(self) -> int:

@@ -100,7 +100,8 @@ class Tile:
     """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a
     warp.
 
-    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each.
+    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each. An early
+    one begins to copy weights before its kernel waits for the launches before.
     """
 
     rows: int
@@ -111,6 +112,7 @@ class Tile:
     stages: int = STAGES[0]
     lanes: int = 32
     wide: bool = False
+    early: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -170,17 +172,57 @@ def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     whole = tile.rows % 64 == 0 and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
-    plain = problem.form is Form.ROWS and not problem.block and tile.columns in WIDE_COLUMNS
-    ours = multiplied or problem.dtype == "float16"
-    return target.has_warpgroups and ours and whole and plain and tile.launches(target) == 1
+    plain = problem.form is Form.ROWS and not problem.block
+    image = problem.form is Form.BLOCKS and problem.count == 1 and _shares_work(problem, tile)
+    plain |= image and tile.threads % tile.columns == 0
+    ours = multiplied or problem.element_bytes == 2
+    fits = target.has_warpgroups and ours and whole and tile.columns in WIDE_COLUMNS
+    return fits and plain and tile.launches(target) == 1
+
+
+def _shares_work(problem: Problem, tile: Tile) -> bool:
+    """Whether every share of k has a step."""
+    steps = ceil_div(problem.k, problem.step)
+    return ceil_div(steps, tile.shares) * (tile.shares - 1) < steps
+
+
+def early_operand(problem: Problem) -> int:
+    """Which operand is copied early: 1 for A, 2 for B, 0 for none.
+
+    It is packed: a weight, which no launch writes.
+    """
+    packed = [number for number, _ in problem.packings]
+    return 1 if problem.left in packed else 2 if problem.right in packed else 0
+
+
+def can_be_early(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether a kernel can copy weights before it waits: it has some, and waits itself, once."""
+    waits = target.programmatic and tile.launches(target) == 1
+    return waits and early_operand(problem) > 0
+
+
+def is_measured(problem: Problem, tile: Tile) -> bool:
+    """Whether an estimate alone may choose a tile: not before a GPU has timed tiles of its kind.
+
+    None has timed images and bfloat16 by warpgroups, fewer stages than these can use, and early
+    copies of weights: only what was measured of a problem or of similar ones chooses these.
+    """
+    kind = problem.form is Form.ROWS and problem.dtype != "bfloat16"
+    timed = kind and tile.stages == _useful_stages(problem, tile)
+    return not tile.early and (timed or not tile.wide)
 
 
 def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
-    """Raise KernelError for a wide tile that warpgroups cannot multiply."""
+    """Raise KernelError for a wide or an early tile that the problem or the target cannot have."""
     if tile.wide and not can_be_wide(problem, tile, target):
         raise KernelError(
             f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
             f" {tile}: choose a tile that is not wide"
+        )
+    if tile.early and not can_be_early(problem, tile, target):
+        raise KernelError(
+            f"a kernel for {target} in {tile} cannot copy weights before it waits: it has none, or"
+            " it takes two launches, or it does not wait itself; choose a tile that is not early"
         )
 
 
@@ -190,32 +232,39 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def choose_tile(problem: Problem, target: CudaTarget) -> Tile:
-    """The tile with the least estimated time; the largest of equals."""
-    return min(candidates(problem, target), key=lambda tile: estimate(problem, tile, target))
+    """The tile with the least estimated time of those that are measured; the largest of equals."""
+    tiles = (tile for tile in candidates(problem, target) if is_measured(problem, tile))
+    return min(tiles, key=lambda tile: estimate(problem, tile, target))
 
 
 def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
     """The tiles that fit the device and leave each share at least one step."""
-    steps = ceil_div(problem.k, problem.step)
     for shape in SHAPES:
         for shares in SHARES:
             tile = Tile(*shape, shares)
-            whole = ceil_div(steps, shares) * (shares - 1) < steps
+            whole = _shares_work(problem, tile)
             if whole and shared_bytes(problem, tile, target) <= shared_room(problem, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
     yield from wide_candidates(problem, target)
 
 
 def wide_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
-    """The wide tiles for problems that fill their rows, with as many stages as steps can use."""
-    fewest, most = WIDE_STAGES
+    """The wide tiles for problems that fill their rows, with all stages that there is room for."""
     for rows, columns, shares in product(WIDE_ROWS, WIDE_COLUMNS, SHARES):
+        tile = Tile(rows, columns, 16, columns, shares, WIDE_STAGES[0], wide=True)
+        room = shared_room(problem, target) - shared_bytes(problem, tile, target)
+        further = room // stage_bytes(problem, tile)
         steps = ceil_div(ceil_div(problem.k, problem.step), shares)
-        stages = max(fewest, min(most, steps + 2))
-        tile = Tile(rows, columns, 16, columns, shares, stages, wide=True)
-        fits = shared_bytes(problem, tile, target) <= shared_room(problem, target)
-        if problem.m >= rows and steps > 1 and fits and can_be_wide(problem, tile, target):
-            yield tile
+        stages = min(_useful_stages(problem, tile), tile.stages + further)
+        fills = problem.m >= rows and steps > 1 and room >= 0
+        if fills and can_be_wide(problem, tile, target):
+            yield replace(tile, stages=stages)
+
+
+def _useful_stages(problem: Problem, tile: Tile) -> int:
+    """The stages that the steps of a wide tile can use."""
+    fewest, most = WIDE_STAGES
+    return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.shares) + 2))
 
 
 def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
@@ -232,13 +281,15 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
     """At most `count` tiles to measure, the one that should be fastest first.
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
-    blocks, and the others: estimates alone miss the best of some problems by far.
+    blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
+    that no GPU has timed come last, ranked among themselves. None is early: what that is worth
+    shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
-    ranked = sorted(times, key=lambda tile: times[tile])
-    shapes: dict[tuple[int, ...], list[Tile]] = {}
-    for tile in ranked:
-        if times[tile] <= SLOWEST * times[ranked[0]]:
+    timed = {tile: is_measured(problem, tile) for tile in times}
+    least, shapes = dict[bool, float](), dict[tuple[int, ...], list[Tile]]()
+    for tile in sorted(times, key=lambda tile: (not timed[tile], times[tile])):
+        if times[tile] <= SLOWEST * least.setdefault(timed[tile], times[tile]):
             shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
             shapes.setdefault(shape, []).append(tile)
     lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]

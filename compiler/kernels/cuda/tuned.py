@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache
 from math import log2
 from typing import Any
@@ -10,7 +10,14 @@ from typing import Any
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import entries
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile, estimate
+from compiler.kernels.cuda.tiles import (
+    Tile,
+    can_be_early,
+    candidates,
+    choose_tile,
+    estimate,
+    is_measured,
+)
 from compiler.kernels.database import Entry
 
 NEIGHBOURS, REACH = 4, 3.0
@@ -25,10 +32,17 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     known = entries(target)
     entry = known.get(key_of(problem, target))
     fits = set(candidates(problem, target)) if known else set[Tile]()
-    measured = entry and next((t for x in entry.ranked if (t := Tile(*x.tile)) in fits), None)
+    recorded = (Tile(*x.tile) for x in entry.ranked) if entry else ()
+    measured = next((t for t in recorded if _fits(problem, t, target, fits)), None)
     if measured:
         return measured
     return transferred(problem, target, known, fits) or choose_tile(problem, target)
+
+
+def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
+    """Whether a tile is one of those that fit, or one of them made early."""
+    late = replace(tile, early=False)
+    return late in fits and (tile == late or can_be_early(problem, tile, target))
 
 
 def key_of(problem: Problem, target: CudaTarget) -> str:
@@ -72,27 +86,31 @@ def transferred(
     for entry in neighbours(key_of(problem, target), known):
         other = problem_of(entry.key)
         for measured in entry.tiles:
-            for tile in _alike(Tile(*measured.tile), fits):
+            for tile in _alike(problem, Tile(*measured.tile), target, fits):
                 ratio = estimate(problem, tile, target) / estimate(
                     other, Tile(*measured.tile), target
                 )
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
         for tile in fits:
-            if tile.wide:
+            if tile.wide and is_measured(problem, tile):
                 predicted.setdefault(tile, 1e3 * estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
 
-def _alike(tile: Tile, fits: Collection[Tile]) -> list[Tile]:
-    """The tiles that fit of the same shape, with as many shares or with half or twice as many."""
+def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+    """The tiles that fit of the same shape, with as many shares or with half or twice as many.
+
+    They are early where the given one is.
+    """
     shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
-    return [
-        each
+    found = [
+        replace(each, early=tile.early)
         for each in fits
         if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
         and tile.shares <= 2 * each.shares <= 4 * tile.shares
     ]
+    return [each for each in found if _fits(problem, each, target, fits)]
 
 
 def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:

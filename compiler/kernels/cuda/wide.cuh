@@ -1,53 +1,8 @@
-// Matrix products by warpgroups: tensor cores read both operands from shared memory on their own.
+// Tiles by warpgroups: tensor cores read both operands from shared memory on their own.
 //
-// Rows of 128 bytes along k lie in shared memory with the chunk c of row r at c ^ r % 8; images in
-// channel blocks as they are. A warp holds 16 rows and all columns of its block's tile. A stage is
+// Rows of 128 bytes along k lie in shared memory as warpgroups.cuh says; of an image each row is the
+// window of one output pixel. A warp holds 16 rows and all columns of its block's tile. A stage is
 // filled again two steps after its use, so that one barrier a step is enough.
-
-template <int PRECISION>
-struct Kind {};
-#define FLOWLOOM_PIECE(j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
-__device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint64_t b, Kind<TF32>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, 1, 1, 1;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3) : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void multiply_wide(float (&c)[4][4], uint64_t a, uint64_t b, Kind<FP16>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, 1, 1, 1, 0, 0;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3) : "l"(a), "l"(b));
-}
-
-__device__ __forceinline__ void multiply_wide(float (&c)[8][4], uint64_t a, uint64_t b, Kind<TF32>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7) : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void multiply_wide(float (&c)[8][4], uint64_t a, uint64_t b, Kind<FP16>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1, 0, 0;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7) : "l"(a), "l"(b));
-}
-
-__device__ __forceinline__ void multiply_wide(float (&c)[12][4], uint64_t a, uint64_t b, Kind<TF32>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n96k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, 1, 1, 1;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11) : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void multiply_wide(float (&c)[12][4], uint64_t a, uint64_t b, Kind<FP16>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, 1, 1, 1, 0, 0;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11) : "l"(a), "l"(b));
-}
-
-__device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uint64_t b, Kind<TF32>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11), FLOWLOOM_PIECE(12), FLOWLOOM_PIECE(13), FLOWLOOM_PIECE(14), FLOWLOOM_PIECE(15) : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void multiply_wide(float (&c)[16][4], uint64_t a, uint64_t b, Kind<FP16>) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, 0;"
-               : FLOWLOOM_PIECE(0), FLOWLOOM_PIECE(1), FLOWLOOM_PIECE(2), FLOWLOOM_PIECE(3), FLOWLOOM_PIECE(4), FLOWLOOM_PIECE(5), FLOWLOOM_PIECE(6), FLOWLOOM_PIECE(7), FLOWLOOM_PIECE(8), FLOWLOOM_PIECE(9), FLOWLOOM_PIECE(10), FLOWLOOM_PIECE(11), FLOWLOOM_PIECE(12), FLOWLOOM_PIECE(13), FLOWLOOM_PIECE(14), FLOWLOOM_PIECE(15) : "l"(a), "l"(b));
-}
-#undef FLOWLOOM_PIECE
-__device__ __forceinline__ void wide_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wide_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING>
-__device__ __forceinline__ void wide_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
-__device__ __forceinline__ void copies_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct WideCopies {
@@ -79,24 +34,61 @@ struct WideCopies {
   }
 };
 
+// What a thread copies of an image in channel blocks: chunks of its pixel's row.
+template <class P>
+struct WideImage : BlockCopies<P> {
+  using T = Tiles<P>;
+  using Image = BlockCopies<P>;
+  using Element = typename P::Element;
+  using Image::Image;
+
+  __device__ __forceinline__ void copy(int4* tile) {
+    tile += this->column * T::CHUNKS;
+#pragma unroll
+    for (int i = 0; i < T::CHUNKS; i += Image::PASS) {
+      const Element* from = this->image;
+      const bool valid = find(i, from);
+      copy_chunk<(P::TAPS > 1)>(tile + (this->line + i ^ this->column % 8), valid ? from : this->image, valid);
+    }
+    advance();
+  }
+
+  // Whether the thread's chunk `i` lies in the image, and where.
+  __device__ __forceinline__ bool find(int i, const Element*& place) const {
+    const int chunk = this->next + this->line + i;
+    if constexpr (Image::ONE_TAP) {
+      place = this->from + (int64_t)i * P::PLANE * T::CHUNK;
+      return this->inside && (P::CHANNELS % P::BK == 0 || chunk < Image::BLOCKS);
+    } else {
+      int pixel;
+      const bool inside = this->taps.locate(chunk / Image::BLOCKS, pixel) && chunk < P::TAPS * Image::BLOCKS;
+      place = this->image + ((int64_t)(chunk % Image::BLOCKS) * P::PLANE + pixel) * T::CHUNK;
+      return inside;
+    }
+  }
+
+  __device__ __forceinline__ void advance() {
+    if (P::TAPS == 1 || !Image::ONE_TAP)
+      this->next += T::CHUNKS;
+    else if (++this->tap == P::TAPS)
+      this->tap = 0, this->next += T::CHUNKS;
+    if constexpr (P::TAPS == 1)
+      this->from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
+    else if constexpr (Image::ONE_TAP)
+      this->seek();
+  }
+};
+
 template <class P, bool ALIGNED, int FORM>
 struct WideRight {
   using Type = WideCopies<P, P::BN, P::N, P::B_ROW, ALIGNED>;
 };
 template <class P, bool ALIGNED>
 struct WideRight<P, ALIGNED, BLOCKS> {
-  using Type = BlockCopies<P>;
+  using Type = WideImage<P>;
 };
 
-// Rows of 128 bytes with swizzled chunks.
-__device__ __forceinline__ uint64_t swizzled_tile(const void* tile) {
-  return (uint64_t)(shared_address(tile) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
-}
-// Chunks of 16 bytes, those of one k beside each other, `columns` of them.
-__device__ __forceinline__ uint64_t blocked_tile(const void* tile, int columns) {
-  return (uint64_t)(shared_address(tile) >> 4 & 0x3fff) | (uint64_t)columns << 16 | (uint64_t)8 << 32;
-}
-
+// As `accumulate`.
 template <class P, bool ALIGNED, class Fetch>
 __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                 const typename P::Element* b, int first, int steps, const Fetch& fetch) {
@@ -111,8 +103,13 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
     copies_commit();
     filled = filled == P::STAGES - 1 ? 0 : filled + 1;
   };
+  if constexpr (Early<P>::OPERAND != NEITHER) {
+    fill_early<P, AHEAD, STAGE, A_SIZE>(left, right, tiles, steps);
+    filled = AHEAD, rest -= AHEAD;
+  } else {
 #pragma unroll 1
-  for (int i = 0; i < AHEAD; i++) fill();
+    for (int i = 0; i < AHEAD; i++) fill();
+  }
   fetch();
 #pragma unroll 1
   for (int step = 0; step < steps; step++) {
@@ -121,11 +118,10 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
     __syncthreads();
     const int4* tile = tiles + used * STAGE;
     const uint64_t x = swizzled_tile(tile + threadIdx.x / 128 * 64 * 8);
-    const uint64_t y = P::FORM == BLOCKS ? blocked_tile(tile + A_SIZE, P::BN) : swizzled_tile(tile + A_SIZE);
+    const uint64_t y = swizzled_tile(tile + A_SIZE);
     wide_fence();
 #pragma unroll
-    for (int k = 0; k < 4; k++)
-      multiply_wide(c[0], x + k * 2, y + k * (P::FORM == BLOCKS ? 2 * P::BN : 2), Kind<P::PRECISION>());
+    for (int k = 0; k < 4; k++) multiply_wide(c[0], x + k * 2, y + k * 2, Kind<P::PRECISION>());
     wide_commit();
     fill();
     wide_wait<1>();
@@ -134,6 +130,19 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
   wide_wait<0>();
   copies_wait<0>();
   __syncthreads();
+}
+
+// Tensor cores cut off what TF32 does not hold; weights are rounded beforehand, an image is not. Its
+// loss on average, as of `round_tf32`, is made up for in the sums.
+template <class P>
+__device__ __forceinline__ void restore_mean(Sums<P>& c) {
+  if constexpr (P::FORM == BLOCKS && P::PRECISION == TF32) {
+    constexpr float LOSS = 1.4427f / 4096;
+#pragma unroll
+    for (int j = 0; j < Tiles<P>::NT; j++)
+#pragma unroll
+      for (int s = 0; s < 4; s++) c[0][j][s] *= P::A_ROUNDED ? 1 + LOSS : (1 + LOSS) * (1 + LOSS);
+  }
 }
 
 template <class P, int PARTS, class Store>
@@ -149,10 +158,10 @@ __device__ __forceinline__ void store_wide(const float* tile, const Store& store
 // As `contract`.
 template <class P, class Store>
 __device__ __forceinline__ void contract_wide(const typename P::Element* a, const typename P::Element* b, const Store& store) {
-  extern __shared__ __align__(1024) float wide_shared[];
-  float* shared = (float*)((uint64_t)wide_shared + (-shared_address(wide_shared) & 1023));
+  float* const shared = swizzled_shared();
   constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
   constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
+  static_assert(P::FORM == ROWS && P::OUT_BLOCK == 0 || P::FORM == BLOCKS && (P::SPLITS - 1) * SHARE < STEPS);
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
@@ -163,6 +172,7 @@ __device__ __forceinline__ void contract_wide(const typename P::Element* a, cons
     accumulate_wide<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate_wide<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+  restore_mean<P>(c);
   spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();
   if constexpr (P::OUT_BLOCK > 0)

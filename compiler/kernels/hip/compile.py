@@ -1,62 +1,56 @@
-"""CUDA text to a code object of an AMD GPU, by hipcc."""
+"""CUDA text to an object file of the host that holds code for AMD GPUs, by the HIP compiler."""
 
-import os
+import re
 import shutil
-import subprocess
 import tempfile
-from functools import cache
-from importlib import resources
+from collections.abc import Iterable
 from pathlib import Path
 
 from compiler.errors import KernelError
 from compiler.kernels.cuda.source import headers
 from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.hip.toolchain import FILES, hip_version, run_hip_compiler
 
 FLAGS = (
-    *("-x", "hip", "-c", "--cuda-device-only", "--no-gpu-bundle-output", "-std=c++17", "-O3"),
+    *("-x", "hip", "-c", "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
     *("-DFLOWLOOM_HIP", "-Wno-unused-command-line-argument"),
 )
 
-
-@cache
-def hip_compiler() -> tuple[str, ...]:
-    """The command of the HIP compiler: FLOWLOOM_HIPCC, or hipcc; KernelError without one."""
-    chosen = os.environ.get("FLOWLOOM_HIPCC", "hipcc").split()
-    if shutil.which(chosen[0]) is None:
-        raise KernelError(
-            f"the target 'hip' needs a HIP compiler and there is no {chosen[0]} on the PATH:"
-            " install hipcc (Debian: apt-get install hipcc), or name one in FLOWLOOM_HIPCC"
-        )
-    return tuple(chosen)
+UNKNOWN = re.compile(
+    r"invalid target ID|unsupported HIP gpu|unknown target CPU|cannot find ROCm device library"
+)
+"""What clang says of an architecture that is newer than itself or than its device library."""
 
 
-def compile_code_object(text: str, target: HipTarget) -> bytes:
-    """Compile CUDA text for an architecture; raises KernelError with the compiler's log."""
+def compile_object(text: str, symbols: Iterable[str], target: HipTarget) -> bytes:
+    """An object file with a code object for each architecture and, by `GPU_EXPORT`, its kernels.
+
+    Raises KernelError with the compiler's log, or with a remedy for an architecture that the
+    compiler does not know.
+    """
+    exports = "".join(f"GPU_EXPORT({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         place = Path(folder)
-        (place / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}')
+        (place / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}\n{exports}')
         for name, body in headers().items():
             (place / name).write_text(body)
-        ran = subprocess.run(
-            [*command(target, place), "-o", str(place / "code"), str(place / "kernel.hip")],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "HIP_PLATFORM": "amd"},
-        )
+        for header in (FILES / "kernels" / "hip").glob("*.cuh"):
+            shutil.copy(header, place)
+        offload = [f"--offload-arch={each}" for each in target.architectures]
+        include = [f"-I{FILES / 'include'}", f"-I{place}"]
+        built = place / "kernel.o"
+        ran = run_hip_compiler(*FLAGS, *offload, *include, "-o", built, place / "kernel.hip")
         if ran.returncode != 0:
-            raise KernelError(f"the HIP compiler failed for {target.arch}:\n{ran.stderr[:4000]}")
-        return (place / "code").read_bytes()
+            raise _failure(ran.stderr, target)
+        return built.read_bytes()
 
 
-def command(target: HipTarget, folder: Path) -> list[str]:
-    """The compiler's command, where AMD's own headers stand in for those of `folder`."""
-    project = Path(str(resources.files("compiler"))) / "export" / "project"
-    for header in (project / "kernels" / "hip").glob("*.cuh"):
-        shutil.copy(header, folder)
-    return [
-        *hip_compiler(),
-        *FLAGS,
-        f"--offload-arch={target.compiler_arch}",
-        f"-I{project / 'include'}",
-        f"-I{folder}",
-    ]
+def _failure(log: str, target: HipTarget) -> KernelError:
+    complaint = next((line for line in log.splitlines() if UNKNOWN.search(line)), None)
+    if complaint is None:
+        return KernelError(f"the HIP compiler failed for {target.arch}:\n{log[-4000:]}")
+    return KernelError(
+        f"the HIP compiler ({hip_version()}) cannot compile for {target.arch}: {complaint}; choose"
+        " other architectures with --arch, or name a newer HIP compiler in FLOWLOOM_HIPCC"
+        " (docs/targets.md)"
+    )

@@ -3,7 +3,7 @@
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.group import Group
-from compiler.kernels.hip.compile import compile_code_object
+from compiler.kernels.hip.compile import compile_object
 from compiler.kernels.hip.target import HipTarget
 from compiler.schedule import KernelSpec
 
@@ -12,10 +12,11 @@ def build_hip_kernel(group: Group, target: HipTarget) -> KernelSpec:
     """Schedule a group, generate its text and compile it; raises KernelError."""
     kernel = generate(group, target)
     source = complete_text(kernel.text)
+    symbols = [launch.symbol for launch in kernel.launches]
     return KernelSpec(
         group.name,
         "hip",
-        compile_code_object(source, target),
+        compile_object(source, symbols, target),
         kernel.launches,
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,

@@ -1,4 +1,4 @@
-"""HIP targets: architecture and precision, and their text form."""
+"""HIP targets: architectures and precision, and their text form."""
 
 import re
 from dataclasses import dataclass
@@ -18,13 +18,21 @@ MATRIX_CORES = ("gfx90a", "gfx942")
 
 @dataclass(frozen=True, slots=True)
 class HipTarget(CudaTarget):
-    """An AMD architecture such as `gfx90a`, for which CUDA text of sm_80 is compiled."""
+    """AMD architectures such as `gfx90a` or `gfx90a,gfx942`, which get CUDA text of sm_80.
+
+    One text serves all of them, so matrix cores are used where every one of them has them.
+    """
 
     arch: str = DEFAULT_ARCH
     precision: str = PRECISIONS[0]
 
     def __str__(self) -> str:
         return f"hip:{self.arch}:{self.precision}"
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """What code objects are made for; tiles are chosen for the first."""
+        return tuple(self.arch.split(","))
 
     @property
     def capability(self) -> int:
@@ -37,11 +45,6 @@ class HipTarget(CudaTarget):
         return "sm_80"
 
     @property
-    def compiler_arch(self) -> str:
-        """What the compiler is told."""
-        return self.arch
-
-    @property
     def shared_bytes(self) -> int:
         """Most bytes of shared memory that one block can have."""
         return 64 << 10
@@ -49,16 +52,16 @@ class HipTarget(CudaTarget):
     @property
     def matrix_cores(self) -> bool:
         """Whether contractions go to matrix cores; else to plain multiply-adds."""
-        return self.arch in MATRIX_CORES
+        return all(each in MATRIX_CORES for each in self.architectures)
 
 
 @cache
 def parse_hip_target(text: str) -> HipTarget:
-    """Read `hip`, `hip:ARCH` or `hip:ARCH:PRECISION`; raises KernelError."""
+    """Read `hip`, `hip:ARCH`, `hip:ARCH,ARCH` or `hip:ARCH:PRECISION`; raises KernelError."""
     _, _, rest = text.partition(":")
     arch, _, precision = rest.partition(":")
     target = HipTarget(arch or DEFAULT_ARCH, precision or PRECISIONS[0])
-    if not re.fullmatch(r"gfx[0-9a-f]{3,5}", target.arch):
+    if not all(re.fullmatch(r"gfx[0-9a-f]{3,5}", each) for each in target.architectures):
         raise KernelError(f"no kernels for the target '{text}': use 'hip' or 'hip:gfx90a:fp16'")
     if target.precision not in PRECISIONS:
         raise KernelError(

@@ -53,11 +53,12 @@ def wave_tiles(problem: Problem, target: HipTarget) -> Iterator[Tile]:
 
 def estimate(problem: Problem, tile: Tile, target: HipTarget) -> float:
     """Clocks that a kernel should take: never measured, it only orders tiles."""
+    units = UNITS[target.architectures[0]]
     tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
-    waves = ceil_div(tiles * problem.count * tile.shares, UNITS[target.arch])
+    waves = ceil_div(tiles * problem.count * tile.shares, units)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     results = problem.count * problem.m * problem.n
-    shared = 2 * 4 * results * tile.shares / (UNITS[target.arch] * 16) if tile.shares > 1 else 0
+    shared = 2 * 4 * results * tile.shares / (units * 16) if tile.shares > 1 else 0
     added = SHARE_CLOCKS + shared if tile.shares > 1 else 0
     return waves * (BLOCK_CLOCKS + steps * step_clocks(problem, tile, target)) + added
 
@@ -65,7 +66,7 @@ def estimate(problem: Problem, tile: Tile, target: HipTarget) -> float:
 def step_clocks(problem: Problem, tile: Tile, target: HipTarget) -> float:
     """Clocks of one step: copies, and the slower of matrix cores and shared memory."""
     short = problem.element_bytes == 2 or target.precision != "fp32"
-    products = tile.rows * tile.columns * problem.step / RATES[target.arch][short]
+    products = tile.rows * tile.columns * problem.step / RATES[target.architectures[0]][short]
     columns = tile.warp_columns * (4 if problem.form is Form.LINES else 1)
     loaded = tile.threads // WAVE * (tile.warp_rows + columns) * STEP_BYTES / SHARED_RATE
     return STEP_CLOCKS + max(products, loaded)

@@ -1,6 +1,8 @@
 """Without a GPU: what is missing is said, and every name used of cuda-bindings exists."""
 
 import re
+from collections.abc import Callable
+from enum import IntEnum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 
 from compiler.backends.base import backend
 from compiler.backends.cuda import build, driver, target
+from compiler.backends.gpu import memory
+from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import DeviceError
 
 needs_bindings = pytest.mark.skipif(find_spec("cuda") is None, reason="needs cuda-bindings")
@@ -73,10 +77,89 @@ def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch):
     assert build.architecture("cuda") == target.DEFAULT_ARCHITECTURE
 
 
+class Fake:
+    """The driver's functions, of which each answers as given; its results are named integers."""
+
+    class CUresult(IntEnum):
+        CUDA_SUCCESS = 0
+        CUDA_ERROR_OUT_OF_MEMORY = 2
+        CUDA_ERROR_INVALID_IMAGE = 200
+        CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+
+    def __init__(self, **answers: Any) -> None:
+        self._answers = {"cuInit": (), "cuDriverGetVersion": (13000,), **answers}
+
+    def __getattr__(self, name: str) -> Any:
+        answer = self._answers[name]
+        failed = isinstance(answer, self.CUresult)
+        result = (answer, None) if failed else (self.CUresult.CUDA_SUCCESS, *answer)
+
+        def function(*_: Any) -> tuple[Any, ...]:
+            return result
+
+        return function
+
+    def cuGetErrorString(self, status: "Fake.CUresult") -> tuple[Any, bytes]:
+        return (self.CUresult.CUDA_SUCCESS, status.name.lower().encode())
+
+
+@pytest.fixture
+def fake(fresh: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Makes a driver of fake functions, as on a device of sm_90."""
+
+    def make(**answers: Any) -> Any:
+        library = Fake(**answers)
+
+        def load(name: str) -> Fake:
+            return library
+
+        monkeypatch.setattr(driver, "import_module", load)
+        found: Any = object.__new__(driver.CudaDriver)
+        found._cu, found.ordinal = driver.bindings(), 0
+        found._device_info = DeviceInfo(
+            "H200", "sm_90", 0, "13.0", 132, 1 << 37, 1 << 20, 227 << 10, 10**6, 10**6, 4096
+        )
+        return found
+
+    return make
+
+
+@pytest.mark.parametrize("version", [0, 11080, 12090])
+def test_an_old_driver_is_named(fake: Callable[..., Any], version: int):
+    with pytest.raises(DeviceError, match=r"CUDA \d+\.\d, kernels need .*13\.0 .*update"):
+        fake(cuDriverGetVersion=(version,))
+
+
+def test_a_device_that_is_not_there_is_named(fake: Callable[..., Any]):
+    fake(cuDeviceGetCount=(2,))
+    with pytest.raises(DeviceError, match="no CUDA device 2: 2 are visible"):
+        driver.CudaDriver(2)
+
+
+@pytest.mark.parametrize("status", ["CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_NO_BINARY_FOR_GPU"])
+def test_code_of_another_architecture_says_what_to_compile_for(
+    fake: Callable[..., Any], status: str
+):
+    found = fake(cuModuleLoadData=Fake.CUresult[status])
+    with pytest.raises(DeviceError, match=rf"H200 \({status}\).*--arch sm_90"):
+        found.load_module(b"")
+
+
+def test_memory_that_runs_out_is_told_with_the_amount(fake: Callable[..., Any]):
+    full = Fake.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    found = fake(cuMemGetInfo=(1 << 30, 1 << 37), cuMemAlloc=full, cuMemHostAlloc=full)
+    found._cu.CU_MEMHOSTALLOC_PORTABLE = 1
+    for nbytes in (3 << 20, 3 << 30):
+        with pytest.raises(DeviceError, match=rf"weights needs {nbytes >> 20}\.0 MiB.*1024\.0 MiB"):
+            memory.reserve(found, nbytes, "the weights")
+    with pytest.raises(DeviceError, match=r"3\.0 MiB of page-locked .*CUDA_ERROR_OUT_OF_MEMORY"):
+        memory.Pinned(found, 3 << 20)
+
+
 def test_targets_name_architectures():
     assert build.architecture("cuda:sm_100") == "sm_100"
     assert build.architecture("cuda:sm_80:fp16") == "sm_80"
-    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90"}
+    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
     with pytest.raises(DeviceError, match="no CUDA architecture"):
         build.architecture("cuda:fast")
 

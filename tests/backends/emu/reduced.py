@@ -21,13 +21,14 @@ NODES = {"bert128": 52, "bert512": 40, "gpt2large": 60, "rnntc_sru": 140, "vit_b
 """How many nodes are kept, where the model is too deep."""
 
 
-def load(name: str) -> onnx.ModelProto:
-    """A model of the zoo, reduced; the last tensor that is kept is an output too."""
+def load(name: str, nodes: int | None = None) -> onnx.ModelProto:
+    """A model of the zoo, reduced, to `nodes` if given; what is kept last is an output too."""
     model = onnx.load_model_from_string(zoo.path(name).read_bytes())
     model.graph.name = name
     del model.graph.value_info[:]
-    if name in NODES:
-        cut(model, NODES[name])
+    kept = nodes or NODES.get(name)
+    if kept:
+        cut(model, kept)
     if name in IMAGE:
         resize(model, IMAGE[name])
     zoo.refill(model)

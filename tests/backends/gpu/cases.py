@@ -17,6 +17,8 @@ THREADS = 64
 BEGIN = r"""
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#elif defined(EMULATED)
+  emulator_begin();
 #endif
 """
 """How a programmatic kernel begins."""

@@ -164,6 +164,7 @@ class RecordingDriver:
         shared_bytes: int,
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
+        indirect: bool = False,
     ) -> RecordedCall:
         symbol, action = function
         return RecordedCall(symbol, action, grid, block, shared_bytes, list(arguments))

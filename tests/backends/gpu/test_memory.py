@@ -41,6 +41,20 @@ def test_an_arena_that_does_not_fit_says_what_was_needed_and_free():
         executable.executor()
 
 
+def test_a_graph_that_does_not_fit_says_how_large_it_is(monkeypatch: pytest.MonkeyPatch):
+    driver = RecordingDriver({}, memory=8 << 20)
+    executable = load(case(2, tasks=8), driver)
+
+    def full(*_: object) -> None:
+        raise DeviceError("CUDA_ERROR_OUT_OF_MEMORY")
+
+    monkeypatch.setattr(driver, "instantiate", full)
+    kernels = sum(len(mixes) for mixes in case(2, tasks=8).kernels.values())
+    with pytest.raises(DeviceError, match=rf"graph of {kernels} kernels .* MiB .*OUT_OF_MEMORY"):
+        executable.run(case(2, tasks=8).inputs(0))
+    assert "destroy_graph" in driver.log
+
+
 def test_weights_are_uploaded_once_for_all_executors():
     driver = RecordingDriver({})
     weights = {"w": np.arange(4096, dtype=np.uint8)}

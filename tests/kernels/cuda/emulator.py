@@ -58,15 +58,38 @@ def run(
     return Program(kernel).run(kernel, group, inputs, offset, order)
 
 
-class Program:
-    """Compiled kernels on the emulated device; DeviceError for what C++ does not take."""
+def run_twice(
+    kernel: CudaKernel, group: Group, inputs: Sequence[Array], offset: int = 0
+) -> list[Array]:
+    """As `run`, in two random orders with warps of two sizes, which must give the same bits."""
+    program = Program(kernel)
+    first, second = (
+        program.run(kernel, group, inputs, offset, order) for order in (Order(0), Order(5, 64))
+    )
+    for one, other in zip(first, second, strict=True):
+        assert one.tobytes() == other.tobytes(), "the order of warps decides the result"
+    return first
 
-    def __init__(self, kernel: CudaKernel) -> None:
+
+class Program:
+    """Kernels on the emulated device, compiled first where there is no code of them yet.
+
+    Raises DeviceError for what C++ does not take.
+    """
+
+    def __init__(self, kernel: CudaKernel, code: bytes | None = None) -> None:
         symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
-        code = compile_kernels(complete_text(kernel.text), symbols)
+        code = code or compile_kernels(complete_text(kernel.text), symbols)
         self.driver = device(code)
         module = self.driver.load_module(code)
         self.functions = {symbol: self.driver.function(module, symbol) for symbol in symbols}
+
+    def launch(self, symbol: str, arrays: Sequence[Array]) -> None:
+        """Run one thread of a kernel on arrays, which it reads and writes in place."""
+        places, sizes = [a.ctypes.data for a in arrays], [a.nbytes for a in arrays]
+        function = self.functions[symbol]
+        self.driver.launch(self.driver.call(function, (1, 1, 1), (1, 1, 1), 0, places, sizes), 0)
+        self.driver.synchronize_stream(0)
 
     def run(
         self,
@@ -77,9 +100,9 @@ class Program:
         order: Order = Order(),
         indirect: bool = False,
     ) -> list[Array]:
-        """Run a kernel's launches; an access outside of a buffer raises DeviceError.
+        """Run a kernel's launches, or their second entries with `indirect`.
 
-        With `indirect`, run the second entries, which see all memory of the device.
+        An access outside of a buffer raises DeviceError.
         """
         self.driver.configure(order.seed, order.warp)
         packings = kernel.packings or [""] * group.inputs
@@ -97,10 +120,10 @@ class Program:
         places = pointers.addresses if indirect else memory.addresses
         for launch in kernel.launches:
             given = [places[i] for i in launch.args]
-            extents = [8 if indirect else sizes[i] for i in launch.args]
+            extents = [sizes[i] for i in launch.args]
             shape = launch.grid, launch.block, launch.shared_bytes
             function = self.functions[launch.indirect if indirect else launch.symbol]
-            self.driver.launch(self.driver.call(function, *shape, given, extents), 0)
+            self.driver.launch(self.driver.call(function, *shape, given, extents, indirect), 0)
         self.driver.synchronize_stream(0)
         results = zip(memory.arrays[len(reads) :], group.writes, strict=False)
         return [logical(a.view(numpy_dtype(w.dtype)), w).copy() for a, w in results]

@@ -1,73 +1,53 @@
 """Without any one of its barriers or waits, a kernel gives wrong results in some random order."""
 
-import dataclasses
 import re
-from functools import cache
 
 import numpy
 import pytest
 
 from compiler.errors import DeviceError
-from compiler.kernels.cuda.contraction import contraction_kernel
-from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import headers
-from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import Tile
-from compiler.kernels.group import Group, TensorInfo
+from compiler.schedule import Launch
 from tests.kernels.cuda.emulator import COMPILER, Order, Program
-from tests.kernels.harness import single
+from tests.kernels.cuda.mutation_cases import FAMILIES, Case
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 WAITS = re.compile(
-    r"__syncthreads\(\);|copies_wait<[^;]*>\(\);|(?:if \([^;()]*\) )?cluster_wait\(\);"
+    r"__syncthreads\(\);|__syncwarp\(\);|cluster_wait\(\);|cluster_leave\(\);"
+    r"|copies_wait<[^;]*>\(\);|copies_commit\(\);|copies_to_tensor_cores\(\);"
+    r"|wide_fence\(\);|wide_commit\(\);|wide_wait<[^;]*>\(\);"
+)
+FUNCTION = re.compile(
+    r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
-OWN = ("instructions", "half")
+OWN = ("instructions", "half", "warpgroups")
 """Headers that the emulator has of its own."""
 
-
-def draw(*shape: int) -> numpy.ndarray:
-    """Normal numbers."""
-    return numpy.random.default_rng(shape).standard_normal(shape).astype("float32")
-
-
-def product(tile: Tile | None, rows: int = 40) -> tuple[Group, list[numpy.ndarray], CudaKernel]:
-    """A matrix product with a kernel of a tile, or of a few rows."""
-    arrays = [draw(rows, 100), draw(100, 48)]
-    info = TensorInfo("float32", (rows, 48))
-    group, inputs = single("MatMul", arrays, [info], {}, weights=(1,))
-    kernel = contraction_kernel(group, parse_cuda_target("cuda:sm_90:tf32"), tile)
-    assert kernel is not None
-    return group, inputs, kernel
-
-
-def softmax() -> tuple[Group, list[numpy.ndarray], CudaKernel]:
-    """A softmax of rows that blocks of several warps reduce."""
-    info = TensorInfo("float32", (3, 300))
-    group, inputs = single("Softmax", [draw(3, 300)], [info])
-    return group, inputs, generate(group, parse_cuda_target("cuda"))
-
-
-CASES = {
-    "tiles": lambda: product(Tile(32, 32, 16, 16, 1)),
-    "cluster": lambda: product(Tile(32, 32, 16, 16, 4)),
-    "rows": lambda: product(None, 3),
-    "softmax": softmax,
+SWITCH = """
+static int without = -1;
+static bool reached[64];
+static bool reach(int number) { return reached[number] = true, number != without; }
+extern "C" __global__ void choose(const int* number, bool* to) {
+  without = *number;
+  for (int i = 0; i < 64; i++) to[i] = reached[i];
 }
+"""
+"""Which wait is left out, which have been reached, and the kernel that sets and says so."""
 
-UNUSED = "if (PARTS > 1) cluster_wait();"
-SYNC = "__syncthreads();"
 REDUNDANT = {
-    "tiles": [SYNC, SYNC, "copies_wait<0>();", UNUSED],
-    "cluster": [SYNC, SYNC, SYNC, "copies_wait<0>();"],
-    "rows": [],
-    "softmax": [SYNC, SYNC],
+    "tiles": {
+        "accumulate: __syncthreads();": "warps may still load what they then do not use, where"
+        " others store the tile"
+    },
+    "softmax": {
+        "Softmax_test_0: __syncthreads(); 2": "TVM's: a thread reads what it wrote itself",
+        "Softmax_test_0: __syncthreads(); 5": "likewise",
+    },
 }
-"""Waits that are not needed here: for groups without copies and for the block at a loop's end, in a
-table that matrix products do not have, for a cluster that there is not, for a block right before
-the wait for its cluster, and where one thread writes, then reads."""
+"""Waits that no case of a template needs, and why they are there."""
 
 
 def inlined(text: str) -> str:
@@ -78,49 +58,66 @@ def inlined(text: str) -> str:
     return text
 
 
-@cache
-def mutants(name: str) -> tuple[tuple[str, str], ...]:
-    """Each wait in turn, and the kernel's text without it."""
-    text = inlined(CASES[name]()[2].text)
-    found = []
+def switched(text: str) -> tuple[list[str], str]:
+    """The waits of a text as `function: wait`, and the text with a switch at each of them."""
+    names: list[str] = []
+    pieces, end = [SWITCH], 0
     for match in WAITS.finditer(text):
-        if "{" not in text[text.rfind("\n", 0, match.start()) : match.start()]:
-            without = text[: match.start()] + ";" + text[match.end() :]
-            found.append((match[0], without))
-    return tuple(found)
+        if "__forceinline__" in text[text.rfind("\n", 0, match.start()) : match.start()]:
+            continue
+        function = [each[1] for each in FUNCTION.finditer(text, 0, match.start())][-1]
+        name = f"{function}: {match[0]}"
+        before = sum(other.startswith(name) for other in names)
+        pieces += [text[end : match.start()], f"{{ if (reach({len(names)})) {match[0]} }}"]
+        names.append(f"{name} {before + 1}" if before else name)
+        end = match.end()
+    return names, "".join([*pieces, text[end:]])
 
 
-def survives(group: Group, inputs: list[numpy.ndarray], kernel: CudaKernel) -> bool:
-    """Whether a kernel gives the right result in every order."""
-    (expected,) = expectation(group, inputs)
-    program = Program(kernel)
-    for seed in SEEDS:
+class Mutant:
+    """A case's kernel that can run without any one of its waits."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.waits, text = switched(inlined(case.kernel.text))
+        chooser = Launch("choose", (), (1, 1, 1), (1, 1, 1))
+        self.program = Program(CudaKernel(text, (*case.kernel.launches, chooser)))
+
+    def choose(self, number: int) -> list[str]:
+        """Leave a wait out from now on; returns those that have been reached."""
+        reached = numpy.zeros(64, bool)
+        self.program.launch("choose", [numpy.array([number], "int32"), reached])
+        return [name for name, found in zip(self.waits, reached, strict=False) if found]
+
+    def survives(self) -> bool:
+        """Whether the kernel gives the right result in every order."""
+        return all(self.right(Order(seed)) for seed in SEEDS)
+
+    def right(self, order: Order) -> bool:
+        """Whether the last result is right in one order."""
+        case = self.case
         try:
-            (result,) = program.run(kernel, group, inputs, order=Order(seed))
+            result = self.program.run(case.kernel, case.group, case.inputs, order=order)[-1]
         except DeviceError:
             return False
-        if not numpy.linalg.norm(result - expected) < 5e-3 * numpy.linalg.norm(expected):
-            return False
-    return True
+        difference = numpy.linalg.norm(result - case.expected)
+        return bool(difference < 5e-3 * numpy.linalg.norm(case.expected))
+
+    def needed(self) -> dict[str, bool]:
+        """Of each wait that the kernel reaches, whether it fails without it."""
+        assert self.survives(), "the kernel itself is wrong"
+        needed: dict[str, bool] = {}
+        for name in self.choose(-1):
+            self.choose(self.waits.index(name))
+            needed[name] = not self.survives()
+        return needed
 
 
-def expectation(group: Group, inputs: list[numpy.ndarray]) -> list[numpy.ndarray]:
-    """What the operator gives in float64."""
-    x = inputs[0].astype("float64")
-    if group.operators[0].type == "MatMul":
-        return [x @ inputs[1]]
-    powers = numpy.exp(x - x.max(-1, keepdims=True))
-    return [powers / powers.sum(-1, keepdims=True)]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_wait_is_needed(name: str):
-    group, inputs, kernel = CASES[name]()
-    assert survives(group, inputs, dataclasses.replace(kernel, text=inlined(kernel.text)))
-    assert len(mutants(name)) >= 1
-    alive = [
-        wait
-        for wait, text in mutants(name)
-        if survives(group, inputs, dataclasses.replace(kernel, text=text))
-    ]
-    assert sorted(alive) == REDUNDANT[name]
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_wait_is_needed(family: str):
+    found: dict[str, bool] = {}
+    for case in FAMILIES[family]:
+        for name, needed in Mutant(case()).needed().items():
+            found[name] = found.get(name, False) or needed
+    assert found
+    assert {name for name in found if not found[name]} == {*REDUNDANT.get(family, {})}

@@ -9,7 +9,7 @@ from compiler.kernels import kernel as _lowerings
 from compiler.kernels.cuda.pointwise import pointwise_kernel
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
-from tests.kernels.cuda.emulator import COMPILER, run
+from tests.kernels.cuda.emulator import COMPILER, run_twice
 from tests.kernels.cuda.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -26,17 +26,19 @@ KINDS = {
 }
 
 
-def web(steps: list[tuple[str, int, int]], outputs: list[int]) -> Group:
+def web(
+    steps: list[tuple[str, int, int]], outputs: list[int], shape: tuple[int, int] = SHAPE
+) -> Group:
     """Operators on a matrix, a row, a column and earlier results."""
-    values = [TensorInfo("float32", shape) for shape in (SHAPE, SHAPE[1:], (SHAPE[0], 1), SHAPE)]
+    values = [TensorInfo("float32", s) for s in (shape, shape[1:], (shape[0], 1), shape)]
     operators: list[Operator] = []
     for type, left, right in steps:
         full = [i % len(values) for i in (left, right)]
-        if values[full[0]].shape != SHAPE:
+        if values[full[0]].shape != shape:
             full[0] = len(values) - 1
         inputs = tuple(full[:1] if type in ("Sigmoid", "Tanh") else full)
         operators.append(Operator(type, {}, inputs, (len(values),)))
-        values.append(TensorInfo("float32", SHAPE))
+        values.append(TensorInfo("float32", shape))
     results = tuple(dict.fromkeys(4 + i % len(operators) for i in outputs))
     return Group("web", tuple(values), 4, (False,) * 4, {}, tuple(operators), results)
 
@@ -47,7 +49,7 @@ def check(group: Group, offset: int = 0) -> None:
     kernel = pointwise_kernel(group, TARGET)
     assert kernel is not None
     assert len(kernel.launches) == 1
-    results = run(kernel, group, values, offset)
+    results = run_twice(kernel, group, values, offset)
     for op in group.operators:
         values.append(KINDS[op.type](*[values[i] for i in op.inputs]))
     for found, number in zip(results, group.outputs, strict=True):
@@ -59,9 +61,14 @@ steps = st.lists(st.tuples(st.sampled_from(list(KINDS)), numbers, numbers), min_
 
 
 @settings(max_examples=5, deadline=None)
-@given(steps, st.lists(numbers, min_size=2, max_size=4), st.booleans())
-def test_any_web(steps: list[tuple[str, int, int]], outputs: list[int], odd: bool):
-    group = web(steps, outputs)
+@given(
+    steps, st.lists(numbers, min_size=2, max_size=4), st.booleans(),
+    st.tuples(st.integers(1, 9), st.integers(1, 150)),
+)  # fmt: skip
+def test_any_web(
+    steps: list[tuple[str, int, int]], outputs: list[int], odd: bool, shape: tuple[int, int]
+):
+    group = web(steps, outputs, shape)
     if len(group.outputs) > 1:
         check(group, 4 * odd)
 

@@ -16,10 +16,11 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.tiles import SHAPES, Tile
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.hip.compile import compile_code_object
-from compiler.kernels.hip.target import parse_hip_target
+from compiler.kernels.hip.compile import compile_object
+from compiler.kernels.hip.target import HipTarget, parse_hip_target
 from compiler.kernels.hip.tiles import STAGES, WAVE, choose_wave_tile, wave_tiles
 from compiler.kernels.target import parse_target
+from tests.export.code_objects import code_objects
 from tests.kernels.cuda.emulator import COMPILER, Order, run
 from tests.kernels.cuda.test_blocked_contraction import CASES, DTYPES, group_of
 from tests.kernels.cuda.test_contraction import draw, exact
@@ -132,8 +133,17 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
         assert error(replace(kernel, text=text), group, Order(1, lanes)) < BOUNDS[precision]
 
 
-def disassembly(code: bytes, folder: Path, architecture: str) -> str:
-    """The instructions and notes of a code object."""
+def disassembly(kernel: CudaKernel, target: HipTarget, folder: Path) -> str:
+    """The instructions and notes of a kernel's code objects."""
+    symbols = [launch.symbol for launch in kernel.launches]
+    built = compile_object(complete_text(kernel.text), symbols, target)
+    found = dict(code_objects(built))
+    assert tuple(found) == target.architectures
+    return "\n".join(text_of(code, folder, each) for each, code in found.items())
+
+
+def text_of(code: bytes, folder: Path, architecture: str) -> str:
+    """The instructions and notes of one code object."""
     place = folder / "code"
     place.write_bytes(code)
     commands = [["llvm-objdump", "-d", f"--mcpu={architecture}"], ["llvm-readelf", "--notes"]]
@@ -158,7 +168,7 @@ def test_hipcc_compiles_matrix_instructions(tile: Tile | None, precision: str, t
     group = group_of("Conv", *CASES["window"], (0, 0))
     target = parse_hip_target(f"hip:gfx90a:{precision}")
     kernel = kernel_of(group, str(target), tile)
-    text = disassembly(compile_code_object(complete_text(kernel.text), target), tmp_path, "gfx90a")
+    text = disassembly(kernel, target, tmp_path)
     assert f"v_mfma_f32_{MFMA[precision]}" in text
     check_resources(text)
 
@@ -169,8 +179,7 @@ def test_hipcc_compiles_for_other_architectures(precision: str, tmp_path: Path):
     group = group_of("Conv", *CASES["window"], (0, 0))
     target = parse_hip_target(f"hip:gfx1030:{precision}")
     kernel = kernel_of(group, str(target), Tile(32, 32, 16, 16, 1))
-    code = compile_code_object(complete_text(kernel.text), target)
-    text = disassembly(code, tmp_path, "gfx1030")
+    text = disassembly(kernel, target, tmp_path)
     assert "v_mfma" not in text
     check_resources(text)
 
@@ -188,9 +197,18 @@ def test_the_tile_fits_and_gives_every_unit_work():
     assert blocks >= 64
 
 
-@pytest.mark.parametrize("text", ["hip:sm_90", "hip:gfx90a:tf32", "hip:gfx90a:int8"])
+@pytest.mark.parametrize("text", ["hip:sm_90", "hip:gfx90a,", "hip:gfx90a:tf32", "hip:gfx90a:int8"])
 def test_bad_targets_are_named(text: str):
     with pytest.raises(KernelError, match="'hip"):
         parse_target(text)
     assert str(parse_target("hip")) == "hip:gfx90a:fp32"
     assert str(parse_target("emu:gfx942:bf16").gpu) == "hip:gfx942:bf16"  # pyright: ignore
+
+
+def test_matrix_cores_are_used_where_all_architectures_have_them():
+    both, mixed = parse_hip_target("hip:gfx942,gfx90a"), parse_hip_target("hip:gfx90a,gfx1030:fp16")
+    assert (both.matrix_cores, mixed.matrix_cores) == (True, False)
+    assert mixed.architectures == ("gfx90a", "gfx1030")
+    group = product((64, 64), (64, 64))
+    assert "contract_waves<" in kernel_of(group, str(both), None).text
+    assert "contract<Problem>" in kernel_of(group, str(mixed), None).text

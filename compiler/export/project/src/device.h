@@ -1,6 +1,7 @@
 // Owners of what the GPU's runtime hands out, and its errors as exceptions.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -50,6 +51,8 @@ inline Event make_event(bool timing = false) {
   return Event(event);
 }
 
+constexpr size_t BLOCK_ALIGNMENT = 256;
+
 // Device memory, of the user's allocator if there is one.
 class Memory {
  public:
@@ -61,6 +64,7 @@ class Memory {
   size_t bytes() const { return bytes_; }
 
  private:
+  void release();
   flowloom_allocator allocator_{};
   void* data_ = nullptr;
   size_t bytes_;

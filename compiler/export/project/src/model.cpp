@@ -2,12 +2,28 @@
 
 #include <cstdint>
 
+#ifndef FLOWLOOM_BUILT_FOR
+#define FLOWLOOM_BUILT_FOR "other architectures"
+#endif
+
 using namespace flowloom;
 
 namespace {
 
 constexpr uintptr_t ALIGNMENT = 16;
-constexpr size_t BLOCK_ALIGNMENT = 256;
+
+// All kernels are built for the same architectures: one tells whether the device has code.
+void check_code(int device) {
+  for (const Task& task : plan.tasks) {
+    if (task.launches.size() == 0) continue;
+    const gpuError_t error = gpuFuncExists(task.launches.begin()->function());
+    if (error == gpuSuccess) return;
+    char name[256] = "the device";
+    static_cast<void>(gpuGetDeviceName(name, sizeof name, device));
+    throw std::runtime_error(std::string(name) + " cannot run kernels that are built for " FLOWLOOM_BUILT_FOR " (" +
+                             gpuGetErrorString(error) + "): build with -DFLOWLOOM_ARCHITECTURES of this device");
+  }
+}
 
 int select(int device) {
   int count = 0;
@@ -18,6 +34,7 @@ int select(int device) {
     throw std::runtime_error("there is no device " + std::to_string(device) + ": " + std::to_string(count) +
                              " are visible");
   check(gpuSetDevice(device), "selecting the device");
+  check_code(device);
   return device;
 }
 
@@ -35,6 +52,12 @@ void check_overlap(const std::vector<Range>& ranges, size_t inputs) {
                                  ": give it memory of its own");
 }
 
+void check_reachable(const Range& range) {
+  if (range.start != range.end && !gpuIsReachable(reinterpret_cast<const void*>(range.start)))
+    throw std::runtime_error(std::string(range.name) +
+                             " is not in device memory: copy it there, or call flowloom_run_host");
+}
+
 Range range_of(const flowloom_tensor& tensor, const void* data) {
   const uintptr_t start = reinterpret_cast<uintptr_t>(data);
   if (start % ALIGNMENT != 0 || (data == nullptr && tensor.bytes != 0))
@@ -42,7 +65,19 @@ Range range_of(const flowloom_tensor& tensor, const void* data) {
   return {start, start + tensor.bytes, tensor.name};
 }
 
+std::vector<size_t> boundary() {
+  std::vector<size_t> found;
+  for (Kind kind : {Kind::input, Kind::output})
+    for (size_t i = 0; i < plan.allocations.count; i++)
+      if (plan.allocations[i].kind == kind) found.push_back(i);
+  return found;
+}
+
 size_t padded(size_t bytes) { return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT; }
+
+void check_given(const flowloom_tensor& tensor, const void* data) {
+  if (data == nullptr && tensor.bytes != 0) throw std::runtime_error(std::string(tensor.name) + " is NULL");
+}
 
 size_t staging_bytes() {
   size_t total = 0;
@@ -66,6 +101,7 @@ flowloom_model::Staging::Staging(const flowloom_allocator* allocator)
 
 flowloom_model::flowloom_model(const flowloom_options& options)
     : device_(select(options.device)),
+      boundary_(boundary()),
       own_allocator_(options.allocator != nullptr),
       allocator_(own_allocator_ ? *options.allocator : flowloom_allocator{}),
       weights_(allocator(), plan.weight_bytes, "the weights"),
@@ -86,21 +122,25 @@ void flowloom_model::wait() const {
   if (ran_) check(gpuEventSynchronize(last_.get()), "waiting for the last run");
 }
 
-void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
+void flowloom_model::check_places(const void* const* inputs, void* const* outputs) const {
   std::vector<Range> ranges;
   for (size_t i = 0; i < tensors(Kind::input).size(); i++)
     ranges.push_back(range_of(tensors(Kind::input)[i], inputs[i]));
   for (size_t i = 0; i < tensors(Kind::output).size(); i++)
     ranges.push_back(range_of(tensors(Kind::output)[i], outputs[i]));
   check_overlap(ranges, tensors(Kind::input).size());
-  size_t next = 0;
+  for (size_t i = 0; i < ranges.size(); i++)
+    if (ranges[i].start != reinterpret_cast<uintptr_t>(state_.calls.address(boundary_[i]))) check_reachable(ranges[i]);
+}
+
+void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
+  const size_t count = tensors(Kind::input).size();
   std::vector<bool> stale(plan.tasks.count);
-  for (Kind kind : {Kind::input, Kind::output})
-    for (size_t i = 0; i < plan.allocations.count; i++) {
-      if (plan.allocations[i].kind != kind) continue;
-      if (state_.calls.move(i, reinterpret_cast<char*>(ranges[next++].start)))
-        for (size_t task : state_.calls.users(i)) stale[task] = true;
-    }
+  for (size_t i = 0; i < boundary_.size(); i++) {
+    const void* const place = i < count ? inputs[i] : outputs[i - count];
+    if (state_.calls.move(boundary_[i], static_cast<char*>(const_cast<void*>(place))))
+      for (size_t task : state_.calls.users(boundary_[i])) stale[task] = true;
+  }
   for (size_t task = 0; task < stale.size(); task++)
     if (stale[task]) runner_->update(task);
 }
@@ -115,6 +155,7 @@ void flowloom_model::queue(gpuStream_t stream) {
 void flowloom_model::run(const void* const* inputs, void* const* outputs, gpuStream_t stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   use_device();
+  check_places(inputs, outputs);
   bind(inputs, outputs);
   queue(stream);
 }
@@ -129,6 +170,8 @@ void flowloom_model::run_host(const void* const* inputs, void* const* outputs) {
   const std::vector<void*> results(places.begin() + static_cast<std::ptrdiff_t>(count), places.end());
   const gpuStream_t stream = own_stream_.get();
   wait();
+  for (size_t i = 0; i < count; i++) check_given(tensors(Kind::input)[i], inputs[i]);
+  for (size_t i = 0; i < results.size(); i++) check_given(tensors(Kind::output)[i], outputs[i]);
   for (size_t i = 0; i < count; i++)
     check(gpuMemcpyAsync(places[i], inputs[i], tensors(Kind::input)[i].bytes, stream), "copying an input");
   bind(sources.data(), results.data());

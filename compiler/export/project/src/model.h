@@ -34,12 +34,14 @@ struct flowloom_model {
   };
 
   void use_device() const;
+  void check_places(const void* const* inputs, void* const* outputs) const;
   void bind(const void* const* inputs, void* const* outputs);
   void queue(gpuStream_t stream);
   void wait() const;
   const flowloom_allocator* allocator() const { return own_allocator_ ? &allocator_ : nullptr; }
 
   int device_;
+  std::vector<size_t> boundary_;  // the allocations of inputs, then outputs
   bool own_allocator_;
   flowloom_allocator allocator_{};
   flowloom::Memory weights_;

@@ -11,6 +11,7 @@
 //   devices    gpuGetDeviceCount(int*) gpuSetDevice(int) gpuGetDevice(int*)
 //              gpuGetDeviceName(char*, size, device) gpuMemGetInfo(size_t* free, size_t* total)
 //   memory     gpuMalloc(void**, bytes) gpuFree(void*)
+//              gpuIsReachable(const void*): whether kernels can be given this address
 //              gpuMemcpyAsync(to, from, bytes, stream) gpuMemsetAsync(to, byte, bytes, stream)
 //   streams    gpuStreamCreate(gpuStream_t*) gpuStreamDestroy gpuStreamSynchronize
 //              gpuStreamWaitEvent(stream, event)
@@ -18,6 +19,7 @@
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
 //              gpuFuncAllowShared(function, bytes)
+//              gpuFuncExists(function): whether there is code of it for the device
 //              gpuFuncWaits(function): whether it was compiled to wait for its predecessors itself
 //              gpuLaunchKernel(function, grid, block, arguments, bytes, stream)
 //   graphs     gpuGraphCreate(gpuGraph_t*) gpuGraphDestroy
@@ -95,6 +97,23 @@ inline gpuError_t gpuMemGetInfo(size_t* free, size_t* total) { return FLOWLOOM_G
 
 inline gpuError_t gpuMalloc(void** memory, size_t bytes) { return FLOWLOOM_GPU(Malloc)(memory, bytes); }
 inline gpuError_t gpuFree(void* memory) { return FLOWLOOM_GPU(Free)(memory); }
+inline bool gpuIsReachable(const void* memory) {
+#if defined(FLOWLOOM_CUDA)
+  cudaPointerAttributes found{};
+  if (cudaPointerGetAttributes(&found, memory) == cudaSuccess && found.type != cudaMemoryTypeUnregistered) return true;
+  int device = 0, everything = 0;  // some devices read all memory of the host
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&everything, cudaDevAttrPageableMemoryAccess, device) == cudaSuccess && everything != 0;
+#else
+  hipPointerAttribute_t found{};
+  if (hipPointerGetAttributes(&found, memory) != hipSuccess) return static_cast<void>(hipGetLastError()), false;
+#if HIP_VERSION_MAJOR >= 6
+  return found.type != hipMemoryTypeUnregistered;
+#else
+  return true;
+#endif
+#endif
+}
 inline gpuError_t gpuMemcpyAsync(void* to, const void* from, size_t bytes, gpuStream_t stream) {
   return FLOWLOOM_GPU(MemcpyAsync)(to, from, bytes, FLOWLOOM_GPU(MemcpyDefault), stream);
 }
@@ -126,6 +145,10 @@ inline gpuError_t gpuEventElapsedTime(float* milliseconds, gpuEvent_t start, gpu
 inline gpuError_t gpuFuncAllowShared(void* function, size_t bytes) {
   return FLOWLOOM_GPU(FuncSetAttribute)(function, FLOWLOOM_GPU(FuncAttributeMaxDynamicSharedMemorySize),
                                         static_cast<int>(bytes));
+}
+inline gpuError_t gpuFuncExists(void* function) {
+  FLOWLOOM_GPU(FuncAttributes) attributes{};
+  return FLOWLOOM_GPU(FuncGetAttributes)(&attributes, function);
 }
 inline gpuError_t gpuLaunchKernel(void* function, dim3 grid, dim3 block, void** arguments, size_t bytes,
                                   gpuStream_t stream) {

@@ -42,6 +42,7 @@ inline gpuError_t gpuMemGetInfo(size_t* free, size_t* total) {
 
 inline gpuError_t gpuMalloc(void** memory, size_t bytes) { return emulator_allocate(memory, bytes); }
 inline gpuError_t gpuFree(void* memory) { return emulator_free(memory); }
+inline bool gpuIsReachable(const void* memory) { return emulator_holds(memory) != 0; }
 inline gpuError_t gpuMemcpyAsync(void* to, const void* from, size_t bytes, gpuStream_t stream) {
   return emulator_memory_copy(to, from, bytes, stream);
 }
@@ -69,10 +70,11 @@ inline gpuError_t gpuEventElapsedTime(float* milliseconds, gpuEvent_t start, gpu
 
 inline emulator_call gpuEmulatorCall(const gpuKernelNodeParams& kernel) {
   return {static_cast<const emulator::Kernel*>(kernel.func), kernel.gridDim, kernel.blockDim,
-          kernel.sharedMemBytes, kernel.kernelParams, nullptr};
+          kernel.sharedMemBytes, kernel.kernelParams, nullptr, 0};
 }
 inline gpuError_t gpuFuncAllowShared(void*, size_t) { return gpuSuccess; }
-inline bool gpuFuncWaits(void*) { return false; }
+inline gpuError_t gpuFuncExists(void*) { return gpuSuccess; }
+inline bool gpuFuncWaits(void*) { return true; }
 inline gpuError_t gpuLaunchKernel(void* function, dim3 grid, dim3 block, void** arguments, size_t bytes,
                                   gpuStream_t stream) {
   const emulator_call call = gpuEmulatorCall({function, grid, block, static_cast<unsigned>(bytes), arguments});
@@ -93,7 +95,7 @@ inline gpuError_t gpuGraphAddEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGrap
   return emulator_graph_add_edge(graph, from, to);
 }
 inline gpuError_t gpuGraphAddProgrammaticEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to) {
-  return emulator_graph_add_edge(graph, from, to);
+  return emulator_graph_add_early_edge(graph, from, to);
 }
 inline gpuError_t gpuGraphKernelNodeSetPriority(gpuGraphNode_t, int) { return gpuSuccess; }
 inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* exec, gpuGraph_t graph) {

@@ -1,10 +1,14 @@
 /* A compiled model behind a C interface. Functions that return int give 0, or 1 and a text by
- * flowloom_error(). A model runs once at a time: calls from several threads follow each other. */
+ * flowloom_error(). A model runs once at a time: calls from several threads follow each other, runs on
+ * several streams too. Several models run at once. A call makes its device the thread's current one. */
 #ifndef FLOWLOOM_MODEL_H
 #define FLOWLOOM_MODEL_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* The version of what is declared here: raised whenever programs must be compiled again. */
+#define FLOWLOOM_INTERFACE 1
 
 #if defined(__GNUC__)
 #define FLOWLOOM_API __attribute__((visibility("default")))
@@ -21,7 +25,8 @@ typedef struct flowloom_model flowloom_model;
 /* How a run is queued: one graph; a graph for each partition on its stream; or plain launches. */
 typedef enum { FLOWLOOM_GRAPH, FLOWLOOM_SUBGRAPHS, FLOWLOOM_STREAMS } flowloom_mode;
 
-/* Device memory, aligned to 256 bytes: allocate returns NULL when there is none. */
+/* Device memory, aligned to 256 bytes: allocate returns NULL when there is none. What is pointed to by
+ * options is needed during flowloom_create only; the context, until flowloom_destroy. */
 typedef struct {
   void* (*allocate)(void* context, size_t bytes);
   void (*release)(void* context, void* memory);
@@ -44,6 +49,9 @@ typedef struct {
   size_t bytes;
 } flowloom_tensor;
 
+/* Call this first, with FLOWLOOM_INTERFACE: an error if the library has another interface. */
+FLOWLOOM_API int flowloom_check_interface(int interface);
+
 /* The mode that was chosen when the model was compiled, on device 0. */
 FLOWLOOM_API flowloom_options flowloom_default_options(const char* weights);
 
@@ -55,6 +63,8 @@ FLOWLOOM_API size_t flowloom_input_count(void);
 FLOWLOOM_API size_t flowloom_output_count(void);
 FLOWLOOM_API const flowloom_tensor* flowloom_input(size_t index);
 FLOWLOOM_API const flowloom_tensor* flowloom_output(size_t index);
+FLOWLOOM_API int flowloom_find_input(const char* name, size_t* index);
+FLOWLOOM_API int flowloom_find_output(const char* name, size_t* index);
 
 /* Bytes of device memory of the weights and of everything between the layers. */
 FLOWLOOM_API size_t flowloom_weight_bytes(void);

@@ -1,0 +1,105 @@
+"""The HIP backend: modules as shared libraries behind the C interface of exported projects."""
+
+import platform
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.analysis.schedule_structure import check_structure
+from compiler.backends.base import Array, Backend
+from compiler.backends.hip.driver import HipRuntime
+from compiler.backends.hip.executable import HipExecutable, Program
+from compiler.backends.hip.interface import Library
+from compiler.backends.hip.target import architectures
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec, Schedule
+
+BUILT_FOR = re.compile(rb" hip:(gfx[0-9a-fgx,]+):[a-z0-9]+\0")
+"""The target in a library's version; its code objects may be compressed."""
+
+RUNTIME = re.compile(rb"libamdhip64\.so(?:\.\d+)?")
+"""The name of the runtime that a library needs."""
+
+
+class HipBackend:
+    """Implements `compiler.backends.base.Backend`."""
+
+    name = "hip"
+
+    def requirements(self, target: str) -> dict[str, Any]:
+        """The architectures that the kernels are compiled for, and the kind of host."""
+        return {"architectures": list(architectures(target)), "machine": platform.machine()}
+
+    def check(self, requirements: Mapping[str, Any]) -> None:
+        """Raise DeviceError, naming what lacks, unless a device here runs these code objects."""
+        if requirements["machine"] != platform.machine():
+            raise DeviceError(
+                f"the module's library is for {requirements['machine']}, this host is"
+                f" {platform.machine()}: compile the model here"
+            )
+        check_device(requirements.get("runtime"), requirements["architectures"], 0)
+
+    def load(
+        self,
+        schedule: Schedule,
+        kernels: Mapping[str, KernelSpec],
+        weights: Mapping[str, Array],
+        *,
+        library: bytes = b"",
+        ordinal: int = 0,
+        mode: str = "graph",
+    ) -> HipExecutable:
+        """Load on the device `ordinal`; `mode` is graph, subgraphs or streams."""
+        if not library:
+            raise DeviceError("the module has no library: compile the model again")
+        check_structure(schedule)
+        check_device(needed_runtime(library), compiled_architectures(library), ordinal)
+        return load_library(library, schedule, weights, mode, ordinal)
+
+
+def load_library(
+    library: bytes, schedule: Schedule, weights: Mapping[str, Array], mode: str, ordinal: int
+) -> HipExecutable:
+    """Open a library, on whatever its platform is, and take the memory of one executor."""
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+        path = Path(folder) / "library.so"
+        path.write_bytes(library)
+        opened = Library(path)
+    return HipExecutable(Program(opened, schedule, weights, len(library), mode, ordinal))
+
+
+def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> None:
+    """Raise DeviceError unless the runtime is installed and the device runs what was compiled.
+
+    It is asked before the library is opened: some runtimes end a process whose library holds no
+    code for the device.
+    """
+    device = HipRuntime.open(runtime).device(ordinal)
+    if device.architecture not in compiled:
+        raise DeviceError(
+            f"the module is compiled for {', '.join(compiled)}, {device.name} (device {ordinal}) is"
+            f" {device.architecture}: compile the model with --arch {device.architecture}"
+        )
+
+
+def compiled_architectures(library: bytes) -> tuple[str, ...]:
+    """The architectures that a library was built for."""
+    found = BUILT_FOR.search(library)
+    return tuple(found[1].decode().split(",")) if found else ()
+
+
+def needed_runtime(library: bytes) -> str | None:
+    """The runtime that a library is linked to, such as `libamdhip64.so.5`."""
+    found = RUNTIME.search(library)
+    return found and found[0].decode()
+
+
+def requirements_of(target: str, library: bytes, compiler: str) -> dict[str, Any]:
+    """What a host needs for a library, and the compiler that made it."""
+    needed = {"runtime": needed_runtime(library), "compiler": compiler}
+    return {**BACKEND.requirements(target), **needed}
+
+
+BACKEND: Backend = HipBackend()

@@ -1,0 +1,123 @@
+"""A model on an AMD GPU: runs go through the C interface of its library."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from compiler.backends.base import Array, MemoryReport
+from compiler.backends.cpu.inputs import prepare
+from compiler.backends.gpu.image import write_weights_image
+from compiler.backends.gpu.timeline import Span
+from compiler.backends.hip.interface import Library, Model
+from compiler.backends.memory import aligned_array, numpy_dtype
+from compiler.schedule import Schedule
+
+PROFILE_RUNS = 15
+"""Runs of a timeline, of which the one of median length is taken."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every executor of a module is made from; `weights` are packed, by allocation name."""
+
+    library: Library
+    schedule: Schedule
+    weights: Mapping[str, Array]
+    code_bytes: int
+    mode: str
+    ordinal: int
+
+    def model(self, mode: str | None = None) -> Model:
+        """A model with weights and an arena of its own; DeviceError if there is no room."""
+        with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+            path = Path(folder) / "weights.bin"
+            write_weights_image(path, self.schedule, self.weights)
+            return self.library.create(path, mode or self.mode, self.ordinal)
+
+
+class HipExecutor:
+    """One arena, and weights of its own, as the C interface shares none."""
+
+    def __init__(self, program: Program, mode: str | None = None) -> None:
+        self._program = program
+        self._model = program.model(mode)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run once on arrays of the host and wait; outputs by name, in the model's order."""
+        schedule = self._program.schedule
+        given = prepare(schedule.allocations, inputs)
+        outputs = {
+            each.name: aligned_array(each.shape, numpy_dtype(each.dtype))
+            for each in schedule.of_kind("output")
+        }
+        self._model.run(given, list(outputs.values()))
+        return outputs
+
+    def timeline(self) -> list[Span]:
+        """When each task starts and ends: plain launches with timing events around each."""
+        tasks = json.loads(self._model.profile(PROFILE_RUNS))["tasks"]
+        return [Span(1e3 * task["start"], 1e3 * task["end"]) for task in tasks]
+
+    def close(self) -> None:
+        """Give its memory back; it cannot run any more."""
+        self._model.close()
+
+
+class HipExecutable:
+    """Implements `compiler.backends.base.Executable` over the library of a model."""
+
+    def __init__(self, program: Program) -> None:
+        """Take the memory of one executor; raises DeviceError if there is no room."""
+        program.library.check(program.schedule)
+        self._program = program
+        self._lock = Lock()
+        self._own: HipExecutor | None = HipExecutor(program)
+
+    @property
+    def streams(self) -> int:
+        """The number of streams of the schedule."""
+        return self._program.schedule.streams
+
+    @property
+    def threads(self) -> int:
+        """The host's threads at work on a run: the caller's."""
+        return 1
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What it takes on the device; an executor's inputs and outputs count as arena."""
+        program = self._program
+        kinds = ("input", "output")
+        buffers = sum(a.nbytes for kind in kinds for a in program.schedule.of_kind(kind))
+        library = program.library
+        return MemoryReport(library.weight_bytes, library.arena_bytes + buffers, program.code_bytes)
+
+    def executor(self, *, mode: str | None = None) -> HipExecutor:
+        """A further executor, in a mode of its own: graph, subgraphs or streams."""
+        return HipExecutor(self._program, mode)
+
+    @property
+    def _default(self) -> HipExecutor:
+        with self._lock:
+            if self._own is None:
+                self._own = HipExecutor(self._program)
+            return self._own
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run once and wait; runs of several threads follow each other."""
+        return self._default.run(inputs)
+
+    def timeline(self) -> list[Span]:
+        """See `HipExecutor.timeline`."""
+        return self._default.timeline()
+
+    def close(self) -> None:
+        """Give the memory of its own executor back; the next run takes it again."""
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+                self._own = None

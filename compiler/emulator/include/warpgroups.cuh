@@ -1,0 +1,70 @@
+// Stands in for warpgroups.cuh: products of four warps, whose operands lie in shared memory.
+//
+// Each lane computes its own elements of the result, at once or when they are waited for, by chance.
+// Sums are as those of instructions.cuh.
+#pragma once
+#include "instructions.cuh"
+
+namespace emulator {
+struct Descriptors { uint64_t a, b; };
+inline const char* same(void* const* operands, unsigned lanes) {
+  for (unsigned i = 0; i < lanes; i++) {
+    if (!operands[i]) return "an instruction of warpgroups is executed without all lanes of the warp";
+    if (memcmp(operands[i], operands[0], sizeof(Descriptors))) return "lanes of a warp multiply different matrices";
+  }
+  return nullptr;
+}
+inline void meet(uint64_t a = 0, uint64_t b = 0) {
+  Descriptors own{a, b};
+  emulator_collect(same, &own, 32, 0xffffffffu);
+}
+
+// The 32 bytes of a row from where a descriptor begins; bits 7 to 9 of an address swizzle bits 4 to 6.
+template <int PRECISION>
+inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, unsigned row) {
+  const uint32_t start = (uint32_t)(matrix & 0x3fff) << 4, stride = (uint32_t)(matrix >> 32 & 0x3fff) << 4;
+  const uint32_t place = start + row / 8 * stride + row % 8 * 128;
+  uint32_t registers[8];
+  if (matrix >> 62 != 1) emulator_fail("multiplies a matrix that is not swizzled by 128 bytes");
+  for (unsigned chunk = 0; chunk < 2; chunk++) {
+    const uint32_t from = place + chunk * 16;
+    emulator_read_matrix(registers + chunk * 4, from ^ (from >> 7 & 7) << 4, 16);
+  }
+  for (int k = 0; k < (PRECISION == TF32 ? 8 : 16); k++) to[k] = element<PRECISION>(registers, k);
+}
+template <int PRECISION>
+void multiply_warpgroup(float* sums, unsigned count, uint64_t a, uint64_t b) {
+  constexpr int K = PRECISION == TF32 ? 8 : 16;
+  const unsigned lane = emulator_current->number % 32, warp = emulator_current->number / 32 % 4;
+  float left[2][K], right[K];
+  for (unsigned i = 0; i < 2; i++) read_row<PRECISION>(left[i], a, warp * 16 + lane / 4 + i * 8);
+  for (unsigned j = 0; j < count / 4; j++)
+    for (unsigned q = 0; q < 2; q++) {
+      read_row<PRECISION>(right, b, j * 8 + lane % 4 * 2 + q);
+      for (unsigned i = 0; i < 2; i++)
+        for (int k = 0; k < K; k++) sums[j * 4 + i * 2 + q] += left[i][k] * right[k];
+    }
+}
+}  // namespace emulator
+
+static inline uint64_t swizzled_tile(const void* tile) {
+  return ((uint64_t)tile & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+static inline float* swizzled_shared() {
+  const uintptr_t start = (uintptr_t)emulator_shared();
+  return (float*)(start + (-start & 1023));
+}
+
+template <int PRECISION>
+struct Kind {};
+template <int PRECISION, int PIECES>
+static inline void multiply_wide(float (&c)[PIECES][4], uint64_t a, uint64_t b, Kind<PRECISION>) {
+  static_assert(PIECES % 4 == 0 && PIECES <= 16 && PRECISION != FP32, "as warpgroups.cuh");
+  emulator::meet(a, b);
+  emulator_product(emulator::multiply_warpgroup<PRECISION>, c[0], PIECES * 4, a, b);
+}
+static inline void wide_fence() { emulator::meet(), emulator_product_fence(); }
+static inline void wide_commit() { emulator::meet(), emulator_product_commit(); }
+template <int PENDING>
+static inline void wide_wait() { emulator::meet(), emulator_product_wait(PENDING); }
+static inline void copies_to_tensor_cores() { emulator_show_written(); }

@@ -1,0 +1,100 @@
+"""The shared library of a compiled model: an exported project's code and the kernels' objects.
+
+For targets whose kernels are compiled to objects of the host (`hip`). Programs use it through the
+C interface of `project/include/flowloom/model.h`.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from subprocess import CompletedProcess
+
+from compiler.errors import KernelError
+from compiler.export.artifact import Artifact
+from compiler.export.generate import plan_source, planned_for
+
+FLAGS = (
+    *("-x", "c++", "-c", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
+    *("-DFLOWLOOM_HIP", "-D__HIP_PLATFORM_AMD__", "-Wno-unused-command-line-argument"),
+)
+LINK = ("--hip-link", "-shared", "-Wl,-Bsymbolic", "-Wno-unused-command-line-argument")
+"""Its own kernels come first, also where a program has opened several models."""
+
+LIBRARIES = ("-lamdhip64", "-lstdc++")
+PROJECT = Path(str(resources.files("compiler.export"))) / "project"
+PROGRAM = "main.cpp"
+"""The one source of a project that is no part of its library."""
+
+Compiler = Callable[..., CompletedProcess[str]]
+"""Runs a C++ compiler that knows the GPU's runtime, with the arguments that it is given."""
+
+
+def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path) -> bytes:
+    """Compile the schedule, and link it with the kernels and with what all models share.
+
+    `mark` stands for the compiler; what all models share is kept in the directory `kept`.
+    Raises KernelError with the compiler's messages.
+    """
+    label = f"{artifact.schedule.name} {artifact.target}"
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+        place = Path(folder)
+        plan = place / "plan.cpp"
+        plan.write_text(plan_source(artifact, planned_for(artifact), label, 0.0), "utf-8")
+        compiled = [_compiled(compiler, plan), *_host_objects(compiler, mark, kept)]
+        compiled += [kernel.code for kernel in artifact.kernels.values()]
+        objects = [place / f"{number}.o" for number in range(len(compiled))]
+        for path, content in zip(objects, compiled, strict=True):
+            path.write_bytes(content)
+        library = place / "library.so"
+        _run(compiler, *LINK, "-o", library, *objects, *LIBRARIES)
+        return library.read_bytes()
+
+
+def _host_objects(compiler: Compiler, mark: str, kept: Path) -> list[bytes]:
+    """What all models share, kept once it is compiled."""
+    digest = hashlib.sha256(" ".join([mark, *FLAGS]).encode())
+    for path in sorted([*(PROJECT / "src").iterdir(), *PROJECT.glob("include/**/*.h")]):
+        digest.update(path.read_bytes())
+    folder = kept / digest.hexdigest()[:16]
+    sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != PROGRAM)
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(partial(_kept, compiler, folder), sources))
+
+
+def _kept(compiler: Compiler, folder: Path, source: Path) -> bytes:
+    path = folder / f"{source.stem}.o"
+    if path.exists():
+        return path.read_bytes()
+    content = _compiled(compiler, source)
+    _keep(path, content)
+    return content
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Store a file in one step; where that cannot be, the next process builds it again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+def _compiled(compiler: Compiler, source: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+        built = Path(folder) / "object.o"
+        include = (f"-I{PROJECT / 'include'}", f"-I{PROJECT / 'src'}")
+        _run(compiler, *FLAGS, *include, "-o", built, source)
+        return built.read_bytes()
+
+
+def _run(compiler: Compiler, *arguments: str | Path) -> None:
+    ran = compiler(*arguments)
+    if ran.returncode != 0:
+        raise KernelError(f"the module's library cannot be built:\n{ran.stderr[-4000:]}")

@@ -1,0 +1,21 @@
+# What programs need, in a prefix of its own: find_package(flowloom) brings the target flowloom::flowloom
+# and FLOWLOOM_WEIGHTS, the path of the weights.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/flowloom")
+set(targets flowloom)
+if(FLOWLOOM_GPU STREQUAL "EMU")
+  list(APPEND targets flowloom_emulator)
+endif()
+set_target_properties(flowloom PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS ${targets} EXPORT flowloom LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT flowloom NAMESPACE flowloom:: FILE flowloom-targets.cmake DESTINATION ${package})
+install(FILES include/flowloom/model.h include/flowloom/model.hpp DESTINATION include/flowloom)
+install(FILES weights.bin DESTINATION share/flowloom)
+set(weights share/flowloom/weights.bin)
+configure_package_config_file(cmake/config.cmake.in
+  "${CMAKE_CURRENT_BINARY_DIR}/flowloom-config.cmake" INSTALL_DESTINATION ${package} PATH_VARS weights)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/flowloom-config-version.cmake"
+  COMPATIBILITY SameMajorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/flowloom-config.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/flowloom-config-version.cmake" DESTINATION ${package})

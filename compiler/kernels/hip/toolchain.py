@@ -1,0 +1,53 @@
+"""The HIP compiler: which one it is, its version, and how it is run."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from compiler.errors import KernelError
+
+FILES = Path(str(resources.files("compiler"))) / "export" / "project"
+"""Where the headers of kernels for HIP lie: those of exported projects."""
+
+
+@cache
+def hip_compiler() -> tuple[str, ...]:
+    """The command of the HIP compiler: FLOWLOOM_HIPCC, or hipcc; KernelError without one."""
+    chosen = os.environ.get("FLOWLOOM_HIPCC", "hipcc").split()
+    if not chosen or shutil.which(chosen[0]) is None:
+        raise KernelError(
+            f"the target 'hip' needs a HIP compiler and there is no {' '.join(chosen[:1])} on the"
+            " PATH: install hipcc (Debian: apt-get install hipcc), or name one in FLOWLOOM_HIPCC"
+        )
+    return tuple(chosen)
+
+
+def run_hip_compiler(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the HIP compiler, for AMD also where CUDA is installed too."""
+    return subprocess.run(
+        [*hip_compiler(), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HIP_PLATFORM": "amd"},
+        check=False,
+    )
+
+
+@cache
+def hip_version() -> str:
+    """The compiler's versions, such as `HIP version: 5.2.21153-0, Debian clang version 15.0.6`."""
+    lines = run_hip_compiler("--version").stdout.splitlines()
+    return ", ".join(line for line in lines if "version" in line) or "unknown"
+
+
+@cache
+def hip_generator() -> str:
+    """A mark of what decides an object besides the kernel's text: the compiler and headers."""
+    digest = hashlib.sha256(" ".join([*hip_compiler(), hip_version()]).encode())
+    for path in sorted([*FILES.glob("include/**/*.h"), *FILES.glob("kernels/hip/*")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,42 @@
+"""The programs that tests call, and the Debian packages that bring them.
+
+`FLOWLOOM_REQUIRED_TOOLS`, a list of programs, makes the tests fail at once where one is missing,
+so that a machine meant to run all of them skips none in silence.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+PACKAGES = {
+    "clang++": "clang",
+    "cmake": "cmake",
+    "g++": "g++",
+    "hipcc": "hipcc",
+    "llvm-objdump": "llvm",
+    "nvcc": "nvidia-cuda-toolkit (12.3 or newer)",
+}
+
+
+def find(program: str) -> str | None:
+    """The path of a program; the newest of Debian's versions of clang++ where there is no other."""
+    versions = sorted(Path("/usr/bin").glob(f"{program}-[0-9]*"), key=lambda path: path.name)
+    return shutil.which(program) or (str(versions[-1]) if versions else None)
+
+
+def missing(programs: list[str]) -> list[str]:
+    """A line for each program that cannot be found."""
+    return [f"{p}: install the package {PACKAGES.get(p, p)}" for p in programs if find(p) is None]
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    """Skips a test where one of the programs is missing, and says which package has it."""
+    lacking = missing(list(programs))
+    return pytest.mark.skipif(bool(lacking), reason="; ".join(lacking))
+
+
+def required() -> list[str]:
+    """The programs that this machine must have."""
+    return os.environ.get("FLOWLOOM_REQUIRED_TOOLS", "").split()
