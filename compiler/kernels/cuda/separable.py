@@ -136,7 +136,8 @@ def candidates(found: Separable, target: CudaTarget) -> Iterator[Choice]:
     for tile in tiles(found.problem, target):
         tile = replace(tile, stages=STAGES)
         fits = shared_bytes(found.problem, tile, target) <= shared_room(found.problem, target)
-        if not tile.wide and tile.launches(target) == 1 and fits:
+        plain = not tile.wide and not tile.overlaps
+        if plain and tile.launches(target) == 1 and fits:
             yield from (Choice(tile, pixels) for pixels in strips)
 
 

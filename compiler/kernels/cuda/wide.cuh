@@ -92,7 +92,6 @@ struct WideRight<P, ALIGNED, BLOCKS> {
 template <class P, bool ALIGNED, class Fetch>
 __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                 const typename P::Element* b, int first, int steps, const Fetch& fetch) {
-  using T = Tiles<P>;
   constexpr int A_SIZE = P::BM * 8, STAGE = A_SIZE + P::BN * 8, AHEAD = P::STAGES - 2;
   WideCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left(a, blockIdx.y * P::BM, first * P::BK);
   typename WideRight<P, ALIGNED, P::FORM>::Type right(b, blockIdx.x * P::BN, first * P::BK);
