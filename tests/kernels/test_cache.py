@@ -11,7 +11,7 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
-from compiler.kernels.database import Entry, Measured, save, user_file
+from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import KernelSpec, Launch
 from tests.kernels.harness import single
@@ -150,7 +150,7 @@ def test_new_tiles_make_old_kernels_of_a_gpu_unknown(
         for target in ("cpu:a", "cuda:sm_90:tf32", "cuda:sm_80:tf32"):
             cache.store(group_of(), target, SPEC)
     entry = Entry("[]", "some", "1", (Measured((16, 64, 16, 16, 1), 5.0),))
-    save(user_file("sm_90"), [entry])
+    save(user_file("sm_90"), Database([entry], "some"))
     assert tuned.load(group_of(), "cuda:sm_90:tf32") is None
     assert tuned.load(group_of(), "cuda:sm_80:tf32") == SPEC
     assert tuned.load(group_of(), "cpu:a") == SPEC

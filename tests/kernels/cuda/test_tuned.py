@@ -7,7 +7,7 @@ import pytest
 
 from compiler.backends.gpu.timing import Timing
 from compiler.kernels import database
-from compiler.kernels.cache import KernelCache, _tuning
+from compiler.kernels.cache import _tuning
 from compiler.kernels.cuda.choices import choices_of
 from compiler.kernels.cuda.headers import current_versions, full_version, template_hash
 from compiler.kernels.cuda.problem import Form, Gather, Problem
@@ -23,9 +23,8 @@ from compiler.kernels.cuda.tiles import (
 )
 from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
 from compiler.kernels.database import Database, Entry, InContext, Measured
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import TensorInfo
 from compiler.nvrtc import nvrtc_version
-from compiler.schedule import KernelSpec
 from compiler.tuning import in_context
 from compiler.tuning.context import Descent, Step
 from tests.kernels.cuda.test_build import zeros
@@ -152,16 +151,6 @@ def test_a_new_database_gives_new_cache_keys():
     record(product(128, 768, 768), 0)
     assert _tuning("cuda:sm_90:tf32") != before
     assert _tuning("cpu:x86-64-v3") == ""
-
-
-def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
-    info = TensorInfo("float32", (4,))
-    group = Group("one", (info, info), 1, (False,), {}, (Operator("Relu", {}, (0,), (1,)),), (1,))
-    cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
-    cache.store(group, target, KernelSpec("one", "cuda", b"code", (), ("",)))
-    assert cache.load(group, target) is not None
-    record(product(128, 768, 768), 0)
-    assert cache.load(group, target) is None
 
 
 def early(tile: Tile) -> Tile:
