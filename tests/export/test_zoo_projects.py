@@ -48,7 +48,7 @@ def test_emulator_runs_it(name: str, projects: Projects):
     program = build(projects(name, TARGET), "EMU") / "flowloom_check"
     for seed, warp in ORDERS:
         order = {"FLOWLOOM_EMU_SEED": str(seed), "FLOWLOOM_EMU_WARP": str(warp)}
-        assert "ok  streams" in run(program, "--check", "once", "--runs", "0", **order)
+        assert "ok   streams" in run(program, "--check", "once", "--runs", "0", **order)
 
 
 @needs_nvcc
@@ -66,3 +66,18 @@ def test_hipcc_builds_it(name: str, architecture: str, projects: Projects):
     folder = build(projects(name, f"emu:{architecture}:fp32"), "HIP")
     assert attempt(folder / "flowloom_check", "--runs", "1").returncode in (0, 77)
     assert hip_spills(folder, architecture) == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_emulator_runs_what_was_compiled_for_cuda(seed: int, early: Path):
+    order = {"FLOWLOOM_EMU_SEED": str(seed), "FLOWLOOM_EMU_WARP": "32"}
+    assert "ok  " in run(early / "flowloom_check", "--runs", "2", **order)
+
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """BERT for sm_90, whose kernels begin early, built for the emulator."""
+    place = tmp_path_factory.mktemp("early") / "project"
+    export(reduced.load("bert128"), place, "cuda:sm_90:tf32")
+    assert "                   true," in (place / "src" / "plan.cpp").read_text()
+    return build(place, "EMU")

@@ -10,7 +10,7 @@ struct Descriptors { uint64_t a, b; };
 inline const char* same(void* const* operands, unsigned lanes) {
   for (unsigned i = 0; i < lanes; i++) {
     if (!operands[i]) return "an instruction of warpgroups is executed without all lanes of the warp";
-    if (memcmp(operands[i], operands[0], sizeof(Descriptors))) return "lanes of a warp multiply different matrices";
+    if (memcmp(operands[i], operands[0], sizeof(Descriptors))) return "lanes of a warp multiply different matrices, or do not all multiply";
   }
   return nullptr;
 }

@@ -1,0 +1,130 @@
+"""Products of warpgroups: their layouts and sums, and what kernels may do wrong around them."""
+
+import numpy as np
+import pytest
+
+from compiler.errors import DeviceError
+from tests.emulator.launching import Array, functions, launch, zeros
+
+TEXT = r"""
+#include "warpgroups.cuh"
+#define KERNEL extern "C" __global__ void
+// Rows of 32 words to shared memory, swizzled; the first 64 are those of the left matrix.
+__device__ char* tiles(const unsigned* from, int rows) {
+  char* to = (char*)swizzled_shared();
+  for (int i = threadIdx.x; i < rows * 8; i += blockDim.x)
+    copy_chunk<false>(to + i / 8 * 128 + (i % 8 ^ i / 8 % 8) * 16, from + i * 4, true);
+  copies_commit();
+  copies_wait<0>();
+  return to;
+}
+template <int PIECES>
+__device__ float* place(float* c, int j, int i) {
+  const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 * 8;
+  return c + row * PIECES * 8 + j * 8 + threadIdx.x % 4 * 2 + i % 2;
+}
+template <int PRECISION, int PIECES>
+__device__ void product(float* c, const unsigned* from) {
+  const char* tile = tiles(from, 64 + PIECES * 8);
+  copies_to_tensor_cores();
+  __syncthreads();
+  const uint64_t a = swizzled_tile(tile), b = swizzled_tile(tile + 64 * 128);
+  float sums[PIECES][4];
+  for (int j = 0; j < PIECES; j++)
+    for (int i = 0; i < 4; i++) sums[j][i] = *place<PIECES>(c, j, i);
+  wide_fence();
+  for (int k = 0; k < 4; k++) multiply_wide(sums, a + k * 2, b + k * 2, Kind<PRECISION>());
+  wide_commit();
+  wide_wait<0>();
+  for (int j = 0; j < PIECES; j++)
+    for (int i = 0; i < 4; i++) *place<PIECES>(c, j, i) = sums[j][i];
+}
+KERNEL product_tf32_4(float* c, const unsigned* from) { product<TF32, 4>(c, from); }
+KERNEL product_tf32_16(float* c, const unsigned* from) { product<TF32, 16>(c, from); }
+KERNEL product_fp16_8(float* c, const unsigned* from) { product<FP16, 8>(c, from); }
+KERNEL product_fp16_12(float* c, const unsigned* from) { product<FP16, 12>(c, from); }
+
+enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY };
+template <int WRONG>
+__device__ void mistake(float* to, const unsigned* from) {
+  const char* tile = tiles(from, 96);
+  if (WRONG != SHOWN) copies_to_tensor_cores();
+  __syncthreads();
+  const uint64_t a = swizzled_tile(tile + (WRONG == MATRICES ? threadIdx.x / 64 * 1024 : 0));
+  const uint64_t b = swizzled_tile(tile + 64 * 128);
+  float sums[4][4] = {};
+  if (WRONG != FENCE) wide_fence();
+  if (WRONG != LANES || threadIdx.x % 32 < 31) multiply_wide(sums, a, b, Kind<TF32>());
+  wide_commit();
+  if (WRONG == SUMS && threadIdx.x == 70) sums[1][2] = 1;
+  if (WRONG == EARLY) to[threadIdx.x] = sums[0][0];
+  wide_wait<0>();
+  if (WRONG != EARLY) to[threadIdx.x] = sums[0][0];
+}
+KERNEL right(float* to, const unsigned* from) { mistake<NOTHING>(to, from); }
+KERNEL no_fence(float* to, const unsigned* from) { mistake<FENCE>(to, from); }
+KERNEL not_shown(float* to, const unsigned* from) { mistake<SHOWN>(to, from); }
+KERNEL used_sums(float* to, const unsigned* from) { mistake<SUMS>(to, from); }
+KERNEL two_matrices(float* to, const unsigned* from) { mistake<MATRICES>(to, from); }
+KERNEL few_lanes(float* to, const unsigned* from) { mistake<LANES>(to, from); }
+KERNEL early_sums(float* to, const unsigned* from) { mistake<EARLY>(to, from); }
+"""
+PRODUCTS = {
+    "product_tf32_4": ("tf32", 4), "product_tf32_16": ("tf32", 16),
+    "product_fp16_8": ("fp16", 8), "product_fp16_12": ("fp16", 12),
+}  # fmt: skip
+WRONG = {
+    "no_fence": "without a fence",
+    "not_shown": "written, but not shown",
+    "used_sums": r"thread \(70, 0, 0\): a thread writes to sums that tensor cores still add to",
+    "two_matrices": "warps of this warpgroup take part in different products",
+    "few_lanes": "or do not all multiply",
+}
+NAMES = (*PRODUCTS, "right", *WRONG, "early_sums")
+
+
+def run(name: str, to: Array, rows: Array, seed: int = 0, warp: int = 32, shared: int = 0) -> None:
+    """Run one warpgroup, with enough shared memory where no size is given."""
+    kernel, block = functions(TEXT, NAMES)[name], (128, 1, 1)
+    room = shared or 1024 + rows.nbytes
+    launch(kernel, [to, rows], block=block, shared=room, seed=seed, warp=warp)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_sums_are_in_the_order_of_k(name: str):
+    precision, pieces = PRODUCTS[name]
+    chance, depth = np.random.default_rng(2), 32 if precision == "tf32" else 64
+    rows = chance.standard_normal((64 + pieces * 8, depth), np.float32)
+    given = rows if precision == "tf32" else rows.astype(np.float16)
+    read = given.astype(np.float32)
+    if precision == "tf32":
+        read = (rows.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    c = chance.standard_normal((64, pieces * 8), np.float32)
+    expected = c.copy()
+    for k in range(depth):
+        expected += read[:64, k : k + 1] * read[64:, k]
+    for seed, warp in ((0, 32), (1, 32), (2, 64)):
+        found = c.copy()
+        run(name, found, given, seed, warp)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_sums_are_unknown_before_the_wait():
+    rows = np.ones((96, 32), np.float32)
+    for seed in range(4):
+        early, late = zeros(128), zeros(128)
+        run("early_sums", early, rows, seed)
+        run("right", late, rows, seed)
+        assert np.isnan(early).all()
+        np.testing.assert_array_equal(late, 8)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_goes_wrong_is_named(name: str):
+    with pytest.raises(DeviceError, match=f"kernel {name}.*({WRONG[name]})"):
+        run(name, zeros(128), np.ones((96, 32), np.float32))
+
+
+def test_matrices_lie_in_the_shared_memory():
+    with pytest.raises(DeviceError, match=r"outside of the|outside of its \d+ bytes of dynamic"):
+        run("right", zeros(128), np.ones((96, 32), np.float32), shared=8 << 10)
