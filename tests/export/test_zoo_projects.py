@@ -48,7 +48,7 @@ def test_emulator_runs_it(name: str, projects: Projects):
     program = build(projects(name, TARGET), "EMU") / "flowloom_check"
     for seed, warp in ORDERS:
         order = {"FLOWLOOM_EMU_SEED": str(seed), "FLOWLOOM_EMU_WARP": str(warp)}
-        assert "ok  streams" in run(program, "--check", "once", "--runs", "0", **order)
+        assert "ok   streams" in run(program, "--check", "once", "--runs", "0", **order)
 
 
 @needs_nvcc
