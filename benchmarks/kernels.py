@@ -4,7 +4,7 @@
     python benchmarks/kernels.py measure build/kernels [--programmatic] [--json FILE]
 
     python benchmarks/kernels.py prepare build/wide --models resnet50 unet inception_v3 hrnet_w18 \
-        --only Conv --kinds mma wide early --tiles 4
+        --only Conv --kinds mma wide early release --tiles 4
 
 `prepare` writes the kernels' CUDA text and needs no GPU; `measure` needs PyTorch, NVRTC and a CUDA
 device, but neither TVM nor ONNX. Each kernel is checked against float64 on random inputs and timed
@@ -12,9 +12,9 @@ in a CUDA graph of 20 launches, warm, median of 15 replays. Images lie in channe
 library's time is its best: cuDNN with the bias, the residual and the Relu fused where there is such
 a call (else the convolution with bias alone, which does less than ours), cuBLAS with the bias.
 With `--tiles` the most promising other tiles are timed too, to judge the choice; with `--kinds` so
-many of each kind: tiles of warps (`mma`), of warpgroups (`wide`), and the best of both with early
-copies of weights (`early`), which need `--programmatic`: launches that begin before the one before
-has ended, as in graphs of models.
+many of each kind: tiles of warps (`mma`), of warpgroups (`wide`), and both with early copies of
+weights (`early`), or also releasing the next launch after the last step (`release`); these need
+`--programmatic`: launches that begin before the one before has ended, as in graphs of models.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))
 LAUNCHES, REPLAYS = 20, 15
 BOUND = {"fp32": 2e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-KINDS = ("mma", "wide", "early")
+KINDS = ("mma", "wide", "early", "release")
 MODELS = ("resnet50", "inception_v3", "bert128", "vit_base", "unet", "googlenet", "resnext50")
 
 
@@ -88,7 +88,8 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
         kernel = contraction_kernel(group, target, None if tile == chosen else tile)
         if kernel is not None:
             key = f"{library} {tile if tile != chosen else 'chosen'}"
-            kind = "early" if tile.early else "wide" if tile.wide else "mma"
+            kinds = ((tile.release, "release"), (tile.early, "early"), (tile.wide, "wide"))
+            kind = next((name for is_kind, name in kinds if is_kind), "mma")
             found.append(kernel_case(group, kernel, target) | {"key": key, "tile": repr(tile),
                          "chosen": tile == chosen, "library": library, "kind": kind,
                          "precision": target.precision})  # fmt: skip
@@ -97,16 +98,16 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
 
 def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     """The most promising tiles, of each kind where kinds are wanted."""
-    from compiler.kernels.cuda.tiles import can_be_early, candidates, estimate
+    from compiler.kernels.cuda.tiles import candidates, estimate, overlapping
 
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:
         return ranked[: wanted.count]
     found = [t for wide in (False, True) if KINDS[wide] in wanted.kinds
              for t in [t for t in ranked if t.wide == wide][: wanted.count]]  # fmt: skip
-    if "early" in wanted.kinds:
-        found += [replace(t, early=True) for t in found if can_be_early(problem, t, target)]
-    return found
+    overlaps = [(True, name == "release") for name in KINDS[2:] if name in wanted.kinds]
+    further = [t for tile in found for t in overlapping(problem, tile, target)]
+    return found + [t for t in further if (t.early, t.release) in overlaps]
 
 
 def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:

@@ -1,31 +1,40 @@
 """How well the simulator predicts measured runs: whole schedules, and kernels side by side.
 
     python benchmarks/simulator.py                                the figures that are checked in
+    python benchmarks/simulator.py --policies                     every policy, measured in turns
+    python benchmarks/simulator.py --set interference=0.3 gap=250 other constants of the device
     python benchmarks/simulator.py --data FILE                    other figures
     python benchmarks/simulator.py --prepare CASES [--models ...] kernels and schedules; needs TVM
     python benchmarks/simulator.py --measure CASES --data FILE    measures them; needs a GPU
 
 The kernels' times are measured alone; what is judged is how they add up to a run. Errors are
-predicted / measured - 1, measured on the device. A rank is that of a model's schedules as graphs
-(Spearman); schedules within 2 % of each other count as equally fast, and a model all of whose
-schedules are within 6 % has none.
+predicted / measured - 1, measured on the device. Orders are those of a model's schedules as graphs:
+`raw` is Spearman's correlation; in `rank` and `tau` (Kendall's tau-b) schedules within 2 % of each
+other count as equally fast, as one differs by so much from process to process. A model all of
+whose schedules are within 6 % has none. `loss` is how much slower than the best measured schedule
+that of the least prediction was measured to be.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.calibration.data import CHECKED_IN, Measured, Replayed, read
+from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
 from compiler.analysis.devices import Device, device_of
 from compiler.analysis.kernel_time import work_of
 from compiler.analysis.simulator import Mode, predict
 
 NEAR, SPREAD = 0.02, 0.06
 """Times that differ by less than the first share a rank; a model needs the second to have ranks."""
+
+HOST = 5_500.0
+"""Nanoseconds by which the wall clock exceeds the device's for a graph, in the calibration."""
 
 
 def predicted(
@@ -40,10 +49,16 @@ def predicted(
     return predict(run.schedule, tasks, mode, device).makespan
 
 
+def measured(run: Replayed, mode: Mode) -> float:
+    """Measured nanoseconds on the device, or by the wall clock less what the host takes."""
+    times = run.times[mode]
+    return times["device"] if "device" in times else times["wall"] - HOST
+
+
 def errors(model: Measured, mode: Mode, device: Device) -> dict[str, float]:
     """The relative error of each schedule that was run in a mode."""
     return {
-        name: predicted(model, run, mode, device) / run.times[mode]["device"] - 1
+        name: predicted(model, run, mode, device) / measured(run, mode) - 1
         for name, run in model.replays.items()
         if mode in run.times
     }
@@ -52,26 +67,61 @@ def errors(model: Measured, mode: Mode, device: Device) -> dict[str, float]:
 def side_by_side(model: Measured, device: Device) -> list[float]:
     """The relative error of each set of kernels that ran at once."""
     return [
-        predicted(model, run, "graph", device, warm=True) / run.times["graph"]["device"] - 1
+        predicted(model, run, "graph", device, warm=True) / measured(run, "graph") - 1
         for run in model.side_by_side
     ]
 
 
-def rank(model: Measured, device: Device) -> float | None:
-    """The rank correlation of predicted and measured times; None where all are nearly as fast."""
-    times = [run.times["graph"]["device"] for run in model.replays.values()]
+@dataclass(frozen=True)
+class Order:
+    """How well predictions order a model's schedules as the measured times do; 1 is perfectly.
+
+    `raw` and `rank` are Spearman's correlations, `tau` is Kendall's tau-b; the last two with ties
+    within `NEAR`. `loss` is the part by which the schedule chosen is slower than the best.
+    """
+
+    raw: float
+    rank: float
+    tau: float
+    loss: float
+
+
+def order(model: Measured, device: Device) -> Order | None:
+    """How a model's schedules are ordered; None where all are nearly as fast."""
+    times = [measured(run, "graph") for run in model.replays.values()]
     if max(times) < (1 + SPREAD) * min(times):
         return None
     found = [predicted(model, run, "graph", device) for run in model.replays.values()]
-    return correlation(ranks(found), ranks(times))
+    chosen = min(range(len(found)), key=lambda i: found[i])
+    return Order(
+        correlation(ranks(found, 0.0), ranks(times, 0.0)),
+        correlation(ranks(found), ranks(times)),
+        tau(found, times),
+        times[chosen] / min(times) - 1,
+    )
 
 
-def ranks(times: Sequence[float]) -> list[float]:
-    """The place of each time; those within `NEAR` of the next smaller one share a mean place."""
+def tau(found: Sequence[float], times: Sequence[float], near: float = NEAR) -> float:
+    """Kendall's tau-b (Kendall, 1945) where times within `near` of each other tie.
+
+    0 where one side has nothing but ties.
+    """
+
+    def sign(a: float, b: float) -> int:
+        return 0 if max(a, b) <= (1 + near) * min(a, b) else 1 if a > b else -1
+
+    pairs = list(combinations(range(len(times)), 2))
+    signs = [(sign(found[i], found[j]), sign(times[i], times[j])) for i, j in pairs]
+    norm = (sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs)) ** 0.5
+    return sum(a * b for a, b in signs) / norm if norm else 0.0
+
+
+def ranks(times: Sequence[float], near: float = NEAR) -> list[float]:
+    """The place of each time; those within `near` of the first of a group share a mean place."""
     order = sorted(range(len(times)), key=lambda i: times[i])
     places, group = [0.0] * len(times), list[int]()
     for place, i in enumerate(order):
-        if group and times[i] > (1 + NEAR) * times[group[0]]:
+        if group and times[i] > (1 + near) * times[group[0]]:
             group = []
         group.append(i)
         for each in group:
@@ -95,24 +145,44 @@ def summary(found: Sequence[float]) -> str:
 def report(models: Sequence[Measured], device: Device) -> Iterator[str]:
     """The table: a line a model, then what all of them come to."""
     zoo = [model for model in models if model.name != "synthetic"]
-    ranked = {model.name: rank(model, device) for model in zoo}
+    ordered = {model.name: order(model, device) for model in zoo}
+    yield f"{'':14}  raw rank  tau loss  errors as graphs"
     for model in zoo:
         line = " ".join(f"{n} {e:+.0%}" for n, e in errors(model, "graph", device).items())
-        place = ranked[model.name]
-        yield f"{model.name:14} rank {'  - ' if place is None else f'{place:.2f}'}  {line}"
+        at = ordered[model.name]
+        shown = f"{at.raw:4.2f} {at.rank:4.2f} {at.tau:4.2f} {at.loss:4.0%}" if at else "all alike"
+        yield f"{model.name:14} {shown:19}  {line}"
     for mode in ("graph", "subgraphs", "streams"):
-        every = [error for model in zoo for error in errors(model, mode, device).values()]
-        yield f"{mode:10} {summary(every)}"
-    together = [error for model in zoo for error in side_by_side(model, device)]
-    yield f"{'together':10} {summary(together)}: kernels side by side"
-    places = [place for place in ranked.values() if place is not None]
-    yield f"rank       median {median(places):.2f}, worst {min(places):.2f} of {len(places)} models"
+        if every := [error for model in zoo for error in errors(model, mode, device).values()]:
+            yield f"{mode:10} {summary(every)}"
+    if together := [error for model in zoo for error in side_by_side(model, device)]:
+        yield f"{'together':10} {summary(together)}: kernels side by side"
+    known = [each for each in ordered.values() if each is not None]
+    for name in ("raw", "rank", "tau"):
+        places = [getattr(each, name) for each in known]
+        worst = f"worst {min(places):.2f} of {len(places)} models"
+        yield f"{name:10} median {median(places):.2f}, {worst}"
+    losses = [each.loss for each in known]
+    yield f"{'loss':10} median {median(losses):.1%}, worst {max(losses):.1%}"
+
+
+def changed(device: Device, settings: Sequence[str]) -> Device:
+    """The device with other constants, its own or its latencies', given as NAME=VALUE."""
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if hasattr(device.latencies, name):
+            device = replace(device, latencies=replace(device.latencies, **{name: float(value)}))
+        else:
+            device = replace(device, **{name: float(value)})
+    return device
 
 
 def main() -> None:
     """Prepare, measure or report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=CHECKED_IN)
+    parser.add_argument("--policies", dest="data", action="store_const", const=POLICIES)
+    parser.add_argument("--set", nargs="+", default=(), metavar="NAME=VALUE", dest="settings")
     parser.add_argument("--prepare", type=Path, metavar="CASES")
     parser.add_argument("--measure", type=Path, metavar="CASES")
     parser.add_argument("--models", nargs="*")
@@ -130,7 +200,7 @@ def main() -> None:
     head, models = read(options.data)
     known = head["device"]
     print(f"{known['name']}, driver {known['driver_version']}, {head['date']}")
-    print("\n".join(report(models, device_of(known["architecture"]))))
+    print("\n".join(report(models, changed(device_of(known["architecture"]), options.settings))))
 
 
 if __name__ == "__main__":

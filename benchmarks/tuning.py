@@ -1,8 +1,8 @@
 """Tunes the zoo's contractions; says how much slower than tuned transferred and ranked tiles are.
 
-`prepare BUNDLE --models FILE...` needs no GPU (light models are refilled), `flowloom tune measure`
-no TVM; `quality RESULTS` (by default what was measured for the database that the package ships)
-leaves each kernel out of the database of all others in turn.
+`prepare BUNDLE --models FILE...` and `status --models FILE...` need no GPU (light models are
+refilled), `flowloom tune measure` no TVM; `quality RESULTS` (by default what was measured for the
+database that the package ships) leaves each kernel out of the database of all others in turn.
 """
 
 import argparse
@@ -17,8 +17,9 @@ from typing import Any
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import Tile, candidates, estimate
 from compiler.kernels.cuda.tuned import problem_of, transferred
-from compiler.kernels.database import Entry
+from compiler.kernels.database import Entry, device_of
 from compiler.tools.tuning import write_bundle
+from compiler.tuning.coverage import coverage
 from compiler.tuning.merge import entries_of, in_a_run
 from compiler.tuning.prepare import CANDIDATES, prepare
 from compiler.tuning.results import Result, load
@@ -115,6 +116,14 @@ def summary(ratios: list[float]) -> str:
     return f"{median(ordered):.3f} {decile:.3f} {ordered[-1]:.3f} {len(ordered)}"
 
 
+def status(paths: list[Path], precisions: list[str], arch: str) -> None:
+    """Print how much of each model the databases cover, as `flowloom tune status` does."""
+    for name, model in models(paths):
+        for precision in precisions:
+            found = coverage(model, f"cuda:{arch}:{precision}", device_of(arch))
+            print(f"{name} {precision}: {found}", flush=True)
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -126,10 +135,17 @@ def main() -> int:
     each.add_argument("--arch", default="sm_90")
     each.add_argument("--candidates", type=int, default=CANDIDATES)
     each.add_argument("--limit", type=float, default=60, help="megabytes (default: 60)")
+    each = add("status")
+    each.add_argument("--models", nargs="+", type=Path, required=True)
+    each.add_argument("--precisions", nargs="+", default=["tf32", "fp16"])
+    each.add_argument("--arch", default="sm_90")
     add("quality").add_argument("results", type=Path, nargs="?", default=MEASURED)
     given = parser.parse_args()
     if given.command == "quality":
         report(given.results)
+        return 0
+    if given.command == "status":
+        status(given.models, given.precisions, given.arch)
         return 0
     count, found = given.candidates, models(given.models)
     found = prepare(found, given.precisions, given.arch, count, partial(print, flush=True))

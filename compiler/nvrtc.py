@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.errors import KernelError
 
+NO_NVRTC = "there is no NVRTC: install it with `pip install flowloom[cuda]`"
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -37,7 +38,7 @@ def compile_text(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) 
     """
     nvrtc = load_nvrtc()
     if nvrtc is None:
-        raise KernelError("there is no NVRTC: install it with `pip install flowloom[cuda]`")
+        raise KernelError(NO_NVRTC)
     bodies, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
     create = nvrtc.nvrtcCreateProgram
     program = _checked(create(text.encode(), b"kernel.cu", len(names), bodies, names))

@@ -1,6 +1,7 @@
 """`flowloom compile --schedule`: the round trip of a user who edits a schedule."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 import compiler
+from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.errors import ScheduleError
 from compiler.pipeline import with_schedule
 from compiler.tools.cli import main
+from examples import custom_policy
 from tests.test_cli import model
 
 __all__ = ["model"]
@@ -70,6 +73,24 @@ def test_a_schedule_json_is_taken_or_its_race_named(model: Path, tmp_path: Path)
     assert moved.schedule.tasks[-1].stream == 5
     x = {"x": np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)}
     np.testing.assert_array_equal(moved.run(x)["y"], module.run(x)["y"])
+
+
+def test_the_example_of_a_policy_works_as_its_text_says(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The command is taken from the file; the short name gives the same schedule."""
+    monkeypatch.chdir(Path(__file__).parent.parent)
+    words = shlex.split((custom_policy.__doc__ or "").split("\n\n")[1])
+    assert words[:3] == ["flowloom", "compile", "model.onnx"]
+    words = [{"model.onnx": str(model), "built": str(tmp_path / "built")}.get(w, w) for w in words]
+    assert main([*words[1:], "--input-shape", "x=3,8"]) == 0
+    built = compiler.load(tmp_path / "built")
+    monkeypatch.setattr(STREAM_ASSIGNMENTS, "_policies", dict(STREAM_ASSIGNMENTS))
+    STREAM_ASSIGNMENTS.register("longest-first")(custom_policy.longest_first)
+    pipeline = words[-1].replace('"examples/custom_policy.py:longest_first"', "longest-first")
+    again = compiler.compile(model, input_shapes={"x": [3, 8]}, pipeline=pipeline)
+    assert "longest-first" in pipeline
+    assert again.schedule == built.schedule
 
 
 def test_files_that_are_no_schedule(tmp_path: Path):

@@ -10,6 +10,10 @@ from compiler.profile.database import Record, time_in_a_run
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 
 CHECKED_IN = Path(__file__).parent / "h200.json.gz"
+"""What `measure` measured of six schedules a model, one after another."""
+
+POLICIES = Path(__file__).parent / "h200-policies.json.gz"
+"""What `benchmarks/schedulers.py` measured of all policies in turns, by the wall clock."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,12 @@ def _model(name: str, figures: dict[str, Any]) -> Measured:
         {kernel.name: kernel for kernel in kernels},
         {row["name"]: row["warm"] for row in figures["kernels"]},
         {row["name"]: row["cold"] for row in figures["kernels"]},
-        {row["name"]: [x["fit"] for x in row["launches"]] for row in figures["kernels"]},
+        {row["name"]: [x.get("fit", 0) for x in row["launches"]] for row in figures["kernels"]},
         {
             key: Replayed(_schedule(key, each["tasks"], names), each["replays"])
             for key, each in figures["schedules"].items()
         },
-        [_chains(row, names) for row in figures["side by side"]],
+        [_chains(row, names) for row in figures.get("side by side", ())],
     )
 
 

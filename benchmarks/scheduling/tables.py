@@ -15,14 +15,21 @@ ROWS = (*POLICIES, AUTO)
 
 def mode_of(row: Row) -> str:
     """The mode that policies are compared in: one graph, or the CPU's streams."""
-    return next(iter(next(iter(row["policies"].values()))["measured us"]))
+    return next(iter(next(iter(row["policies"].values()))["simulated us"]))
+
+
+def times_of(figures: Row) -> Row:
+    """Microseconds by mode: measured where anything was, else simulated."""
+    return figures.get("measured us") or figures["simulated us"]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table a model, the speed-ups of all models, and the ablations."""
+    """A table a model, the speed-ups of all models, what `auto` did, and the ablations."""
     parts = [_model(row) for row in rows]
     if len(rows) > 1:
         parts.append(_speedups(rows))
+    if searched := [row for row in rows if AUTO in row["policies"]]:
+        parts.append(_searches(searched))
     parts += [_ablations(row) for row in rows if set(TABLE_4) <= set(row["policies"])]
     return "\n\n".join(parts)
 
@@ -39,7 +46,7 @@ def _model(row: Row) -> str:
         [
             name,
             f"{p['simulated us'][mode]:.0f}",
-            f"{p['measured us'][mode]:.0f}" + ("" if p["same bits"] else " WRONG"),
+            _measured(p, mode),
             p["streams"],
             p["waits before elision"],
             p["waits"],
@@ -52,6 +59,12 @@ def _model(row: Row) -> str:
     refused = "".join(f"\n{name}: {why}" for name, why in row["refused"].items())
     title = f"{row['model']}, {row['target']}, {mode}"
     return f"**{title}**\n\n{_table([*head, 'search ms'], lines)}\n{refused}"
+
+
+def _measured(figures: Row, mode: str) -> str:
+    if "measured us" not in figures:
+        return "-"
+    return f"{figures['measured us'][mode]:.0f}" + ("" if figures["same bits"] else " WRONG")
 
 
 def _speedups(rows: Sequence[Row]) -> str:
@@ -69,16 +82,37 @@ def _ratio(row: Row, name: str) -> float:
     mode = mode_of(row)
     if name not in row["policies"]:
         return 0.0
-    return (
-        row["policies"]["sequential"]["measured us"][mode]
-        / row["policies"][name]["measured us"][mode]
-    )
+    found = row["policies"]
+    return times_of(found["sequential"])[mode] / times_of(found[name])[mode]
+
+
+def _searches(rows: Sequence[Row]) -> str:
+    """What the search found by the simulator: microseconds, and seconds of one core."""
+    head = ["model", "groups", "one stream", "best policy", "its name", "moved", "bound", "gap"]
+    lines: list[list[object]] = []
+    for row in rows:
+        figures = row["policies"][AUTO]
+        found, placing = figures["search"], figures["policies' seconds"]
+        moving = figures["search seconds"] - placing
+        first, best, bound = found["started_at"], found["makespan"], max(found["bound"].values())
+        one = found["policies"]["sequential-1/none/source"]
+        line = [row["model"], row["policies"]["sequential"]["tasks"]]
+        line += [f"{time / 1e3:.1f}" for time in (one, first)]
+        line += [
+            found["start"],
+            f"{best / 1e3:.1f}",
+            f"{bound / 1e3:.1f}",
+            f"{best / bound - 1:.0%}",
+        ]
+        line += [f"{found['steps']} / {found['kept']}", f"{placing:.2f}"]
+        lines.append([*line, f"{found['steps'] / max(moving, 1e-9):,.0f}"])
+    return _table([*head, "tried / kept", "policies, s", "moves/s"], lines)
 
 
 def _ablations(row: Row) -> str:
-    modes = list(row["policies"]["sequential"]["measured us"])
+    modes = list(times_of(row["policies"]["sequential"]))
     lines = [
-        [name, *(f"{row['policies'][name]['measured us'][mode]:.0f}" for mode in modes)]
+        [name, *(f"{times_of(row['policies'][name])[mode]:.0f}" for mode in modes)]
         for name in (*TABLE_4, *PART_SIZES)
         if name in row["policies"]
     ]

@@ -221,8 +221,13 @@ def _readme(artifact: Artifact, planned: Plan, label: str) -> str:
         if a.kind in ("input", "output")
     )
     template = (resources.files("compiler.export") / "project" / "README.md").read_text()
+    values = _architectures(artifact)
+    alone, oldest = values["CUDA_ONLY"], values["CUDA_OLDEST"]
+    several = f"{oldest};90a" if int(oldest) < 90 else oldest
     return Template(template).substitute(
         label=label,
+        cuda=alone or several,
+        runs_on=f"sm_{alone} alone" if alone else f"sm_{oldest} and newer",
         tensors=tensors,
         tasks=len(planned.schedule.tasks),
         streams=planned.schedule.streams,

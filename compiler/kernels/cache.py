@@ -48,7 +48,8 @@ def source_version() -> str:
     """A hash of the source that decides kernels."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
     sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
-    for path in sorted([*sources, *package.glob("analysis/*.py"), package / "schedule.py"]):
+    others = [package / "nvrtc.py", package / "schedule.py"]
+    for path in sorted([*sources, *package.glob("analysis/*.py"), *others]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

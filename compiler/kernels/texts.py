@@ -18,6 +18,7 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     machine = parse_target(target)
     if not isinstance(machine, CudaTarget):
         return
+    import compiler.kernels.kernel  # noqa: F401  registers the operators' lowerings
     from compiler.kernels.cuda.kernel import generate, generate_entries
     from compiler.kernels.cuda.source import complete_text
 

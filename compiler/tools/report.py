@@ -6,6 +6,8 @@ from html import escape
 from statistics import median
 from typing import Any
 
+from compiler.analysis.bounds import needs
+from compiler.analysis.critical_path import path_steps, table
 from compiler.module import Module
 from compiler.tools.inspection import Prediction, gap, prediction
 
@@ -19,8 +21,15 @@ MOST_POLICIES = 8
 def report(module: Module) -> str:
     """The report as text."""
     found = prediction(module)
-    sections = [_head(module), _kernels(module, found), _streams(module, found), _memory(module)]
-    return "\n\n".join("\n".join(lines) for lines in [*sections, _choice(module)]) + "\n"
+    sections = [
+        _head(module),
+        _kernels(module, found),
+        _path(module, found),
+        _streams(module, found),
+        _memory(module),
+        _choice(module),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
 
 
 def as_html(text: str, title: str) -> str:
@@ -51,6 +60,14 @@ def _kernels(module: Module, found: Prediction) -> list[str]:
         each = cost / tasks[name]
         lines.append(f"         {cost / 1e3:9.1f} {tasks[name]:5} {each / 1e3:9.2f}  {name}{how}")
     return lines
+
+
+def _path(module: Module, found: Prediction) -> list[str]:
+    tasks = module.schedule.tasks
+    names, times = [task.kernel for task in tasks], [work.time for work in found.works]
+    steps = path_steps(names, times, needs(module.schedule), module.kernels, found.device)
+    first, *rest = table(steps, MOST_COSTLY)
+    return [f"path     {first}", *(f"         {line}" for line in rest)]
 
 
 def _streams(module: Module, found: Prediction) -> list[str]:

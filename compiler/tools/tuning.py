@@ -115,8 +115,8 @@ def measure_command(options: Namespace) -> int:
 
 def merge_command(options: Namespace) -> int:
     """`flowloom tune merge RESULTS...`: into the database of their architecture."""
-    from compiler.kernels.database import Database, load, save, user_file
-    from compiler.tuning.merge import entries_of, merged
+    from compiler.kernels.database import user_file
+    from compiler.tuning.merge import entries_of, merge_into
     from compiler.tuning.results import load as load_results
 
     loaded = [(*load_results(path), path) for path in options.results]
@@ -128,10 +128,8 @@ def merge_command(options: Namespace) -> int:
     if len(devices) > 1 and options.device not in devices:
         raise ArtifactError(f"results of {devices}: name the one that counts more with --device")
     path = options.output or user_file(archs.pop())
-    database = load(path) if path.exists() else Database()
-    for header, results in found:
-        database = merged(database, entries_of(header, results), options.device or devices[0])
-    save(path, database)
+    entries = [entry for header, results in found for entry in entries_of(header, results)]
+    database = merge_into(path, entries, options.device or devices[0])
     print(f"{path}: {len(database.entries)} kernels, for {database.device}")
     return 0
 

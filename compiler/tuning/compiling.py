@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from compiler.errors import KernelError
-from compiler.nvrtc import compile_text
+from compiler.nvrtc import NO_NVRTC, compile_text, load_nvrtc
 
 AHEAD = 4
 """Texts that wait for each process: few enough for memory, many enough to keep it busy."""
@@ -17,7 +17,12 @@ _headers: dict[str, str] = {}
 def compile_all(
     texts: Sequence[str], arch: str, headers: dict[str, str], jobs: int = 0
 ) -> Iterator[tuple[int, bytes | str]]:
-    """Each text's number with its cubin, or with what the compiler said, as they are ready."""
+    """Each text's number with its cubin, or with what the compiler said, as they are ready.
+
+    Raises KernelError where there is no NVRTC.
+    """
+    if load_nvrtc() is None:
+        raise KernelError(NO_NVRTC)
     jobs = jobs or os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _keep_headers, (headers,))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 
 from compiler.backends.base import chosen_options
@@ -18,12 +17,12 @@ from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.recorded import Standing, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.database import KEPT, Database, Entry, InContext, load, save, user_file
+from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
 from compiler.tuning.context import Choice, Descent, Step, Subject, Values, descend
 from compiler.tuning.measure import device_name
-from compiler.tuning.merge import in_a_run, merged
+from compiler.tuning.merge import in_a_run, merge_into
 from compiler.tuning.prepare import CANDIDATES
 
 BEST, HEAVIEST = 3, 24
@@ -132,18 +131,14 @@ def _options(users: Sequence[_User], built: Build, target: CudaTarget) -> Altern
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
     near += [values for best in near[:1] for values in users[0].choices.variants(best)]
-    ours = [user for user in users if _built_by(user, near, built, target)]
-    for values in near if ours else ():
-        specs = {user.group.name: _spec(user, values, target) for user in ours}
-        if all(spec and _like(spec, built.kernels[name]) for name, spec in specs.items()):
-            found[values] = {name: spec for name, spec in specs.items() if spec}
-    return Alternatives(entry, sum(user.time for user in ours), found)
-
-
-def _built_by(user: _User, near: Sequence[Values], built: Build, target: CudaTarget) -> bool:
-    """Whether a group's kernel is the best option of this template."""
-    spec = _spec(user, near[0], target) if near else None
-    return spec is not None and spec.source == built.kernels[user.group.name].source
+    specs = [{user.group.name: _spec(user, values, target) for user in users} for values in near]
+    first = specs[0] if specs else {}
+    ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
+    for values, own in zip(near, specs, strict=True):
+        usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
+        if usable and len(usable) == len(ours):
+            found[values] = usable
+    return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
 
 
 def _spec(user: _User, values: Values, target: CudaTarget) -> KernelSpec | None:
@@ -164,13 +159,11 @@ def _like(spec: KernelSpec, other: KernelSpec) -> bool:
 
 def record(
     descent: Descent, entries: Sequence[Entry], model: str, target: CudaTarget, device: str
-) -> Path:
+) -> None:
     """Put what a model was fastest with into the user's database."""
-    path, by_key = user_file(target.arch), {entry.key: entry for entry in entries}
+    by_key = {entry.key: entry for entry in entries}
     chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
-    old = load(path) if path.exists() else Database()
-    save(path, merged(old, chosen, device))
-    return path
+    merge_into(user_file(target.arch), chosen, device)
 
 
 def _chosen(entry: Entry, step: Step, model: str) -> Entry:

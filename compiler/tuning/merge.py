@@ -1,10 +1,12 @@
 """Results to database entries, and the entries of several databases to one."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from compiler.kernels.cuda.headers import full_version
-from compiler.kernels.database import KEPT, Database, Entry, Measured
+from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
 from compiler.profile.database import COLD_SHARE
+from compiler.tuning.lock import locked
 from compiler.tuning.results import Header, Result
 
 
@@ -47,6 +49,14 @@ def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
         before = entries.get(entry.identity)
         entries[entry.identity] = _joined(before, entry) if before else entry
     return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
+
+
+def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
+    """Put entries into a database's file, which one process changes at a time."""
+    with locked(path):
+        found = merged(load(path) if path.exists() else Database(), new, device)
+        save(path, found)
+    return found
 
 
 def _joined(old: Entry, new: Entry) -> Entry:

@@ -17,15 +17,16 @@ from compiler.kernels import KernelCache
 from compiler.kernels.build import at_boundary
 from compiler.kernels.cache import generator_version
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.database import Database, load, save, user_file
+from compiler.kernels.database import user_file
 from compiler.tuning import bundle as bundles
 from compiler.tuning.bundle import Bundle
 from compiler.tuning.compiling import compile_all
 from compiler.tuning.coverage import coverage
 from compiler.tuning.expected import expected
 from compiler.tuning.in_context import choose_in_context, record
+from compiler.tuning.lock import locked
 from compiler.tuning.measure import Compiler, device_name, header_of, measure
-from compiler.tuning.merge import entries_of, merged
+from compiler.tuning.merge import entries_of, merge_into
 from compiler.tuning.prepare import fused_groups, prepare
 from compiler.tuning.results import Header, ResultFile
 
@@ -54,8 +55,13 @@ def tune(driver: Driver, wanted: Wanted, told: Callable[[str], None]) -> None:
 
     What was measured is kept when a run is killed: the next one goes on behind it.
     """
+    folder = user_file(driver.device.architecture).parent / LEFT_OVER
+    with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
+        _tune(driver, folder, wanted, told)
+
+
+def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], None]) -> None:
     arch = driver.device.architecture
-    folder = user_file(arch).parent / LEFT_OVER
     bundle = _prepared(folder, wanted, arch, told)
     header = header_of(driver, bundle)
     jobs = wanted.jobs or os.cpu_count() or 1
@@ -106,9 +112,7 @@ def _measure(
     finally:
         results.close()
         path = user_file(header.arch)
-        old = load(path) if path.exists() else Database()
-        found = merged(old, entries_of(header, results.found), header.device)
-        save(path, found)
+        found = merge_into(path, entries_of(header, results.found), header.device)
         told(f"{path}: {len(found.entries)} kernels, for {found.device}")
 
 

@@ -1,6 +1,8 @@
 """Stream policies: hand-worked graphs, and properties of any graph."""
 
 from itertools import combinations, pairwise, product
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -236,6 +238,60 @@ def test_optimal_forgets_nothing_that_matters(dag: DAG, streams: int):
         patch.setattr(optimal, "_Search", Exhaustive)
         every, _ = search(dag, streams)
     assert makespan(dag, found) == makespan(dag, every)
+
+
+class BlindToEnds(optimal._Search):  # pyright: ignore[reportPrivateUsage]
+    """Takes states for equal whose streams are free at different times."""
+
+    def state(self) -> tuple[object, ...]:
+        state: Any = super().state()
+        return state[0], tuple(sorted(kept for _, kept in state[2]))
+
+
+class BlindToStreams(optimal._Search):  # pyright: ignore[reportPrivateUsage]
+    """Takes states for equal whose nodes that others wait for are on different streams."""
+
+    def state(self) -> tuple[object, ...]:
+        state: Any = super().state()
+        return state[0], state[1], tuple(end for end, _ in state[2])
+
+
+def searched(kind: type[optimal._Search], dag: DAG) -> tuple[int, int]:  # pyright: ignore[reportPrivateUsage]
+    """The best on two streams, begun with all nodes on one, and the steps it took."""
+    first, steps = Assignment([0] * len(dag)), 10**6
+    work = kind(dag, 2, makespan(dag, first), first, steps=steps)
+    work.run([v for v, before in enumerate(dag.predecessors) if not before])
+    return work.best, steps - work.steps
+
+
+def random_dag(seed: int, count: int, least: int, most: int) -> DAG:
+    chance = Random(seed)
+    costs = [chance.randint(least, most) for _ in range(count)]
+    edges = [(u, v) for v in range(count) for u in range(v) if chance.random() < 0.3]
+    return DAG.from_edges(costs, edges)
+
+
+@pytest.mark.parametrize(
+    ("blind", "dag"),
+    [(BlindToEnds, random_dag(1, 6, 1, 400)), (BlindToStreams, random_dag(70, 7, 50, 60))],
+)
+def test_optimal_needs_all_that_it_compares_of_states(
+    blind: type[optimal._Search],  # pyright: ignore[reportPrivateUsage]
+    dag: DAG,
+):
+    """With less, these graphs lose their best schedule; with all of it, they do not."""
+    best, _ = searched(Exhaustive, dag)
+    assert searched(optimal._Search, dag)[0] == best  # pyright: ignore[reportPrivateUsage]
+    assert searched(blind, dag)[0] > best
+
+
+def test_optimal_looks_at_equal_states_once():
+    steps = [0, 0]
+    for seed in range(20):
+        dag = random_dag(seed, 6, 1, 400)
+        steps[0] += searched(optimal._Search, dag)[1]  # pyright: ignore[reportPrivateUsage]
+        steps[1] += searched(Exhaustive, dag)[1]
+    assert 2 * steps[0] < steps[1]
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,26 +1,33 @@
 """The comparison of schedulers: its plans are verified, and its tables say what was measured."""
 
+import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from benchmarks.pass_scaling import synthetic
 from benchmarks.scaling import SHAPES, decisions, module_of, passes
+from benchmarks.schedulers import costs_of, row_of
 from benchmarks.scheduling.cases import Case, Planned, plan
 from benchmarks.scheduling.policies import PART_SIZES, POLICIES, TABLE_4, Policy, policies
 from benchmarks.scheduling.tables import markdown
 from compiler.analysis.units import graphs_of, group_graph
 from compiler.ir.dataflow import GroupOp
 from compiler.pipeline import Runner, parse
+from compiler.schedule import KernelSpec
+from tests.choice.fakes import kernels
 
 
 def planned(count: int, competing: Mapping[str, Policy]) -> dict[str, Planned | str]:
     """Each policy's plan of a graph eight wide."""
     module = synthetic(count, 8)
     Runner().run(module, parse("fuse{max-ops=1}"))
-    kernels = {op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel}
+    names = {op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel}
     case = Case("synthetic", "cpu", str(module), {})
-    return plan(case, dict.fromkeys(kernels, 5000.0), competing)
+    return plan(case, dict.fromkeys(names, 5000.0), competing)
 
 
 def test_every_policy_plans():
@@ -54,6 +61,39 @@ def test_refusals_and_errors_are_shown():
     assert "| nimble | 2.00 | 2.00 | 2.00 |" in text
     assert "| optimal, 4 | - | - | 0.00 |" in text
     assert "**m, ablations**" in text
+    for figures in row["policies"].values():
+        del figures["measured us"], figures["same bits"]
+    assert "| nimble | 50 | - |" in markdown([row])
+    assert "| nimble | 2.00 | 2.00 | 2.00 |" in markdown([row, row])
+
+
+def test_the_search_is_simulated_and_shown_without_a_device():
+    module = synthetic(40, 8)
+    Runner().run(module, parse("fuse{max-ops=1}"))
+    built = kernels(module)
+    case = Case("synthetic", "cuda:sm_90:tf32", str(module), built)
+    costs = {name: 1000.0 * (3 + i) for i, name in enumerate(sorted(built))}
+    found = plan(case, costs, {name: POLICIES[name] for name in ("sequential", "opara, 4")})
+    row = row_of(case, costs, found, simulate=True)
+    auto, one = row["policies"]["auto"], row["policies"]["sequential"]
+    record = auto["search"]
+    assert auto["simulated us"]["graph"] == pytest.approx(record["makespan"] / 1e3)
+    assert max(record["bound"].values()) <= record["makespan"] <= record["started_at"]
+    assert record["started_at"] <= 1e3 * one["simulated us"]["graph"]
+    assert 0 <= auto["policies' seconds"] <= auto["search seconds"]
+    cells = [cell.strip() for cell in markdown([row]).splitlines()[-1].split("|")]
+    assert cells[1:4] == ["synthetic", "40", f"{one['simulated us']['graph']:.1f}"]
+    assert cells[6] == f"{record['makespan'] / 1e3:.1f}"
+
+
+def test_costs_of_other_kernels_are_refused(tmp_path: Path):
+    path = tmp_path / "rows.json"
+    path.write_text('[{"model": "m", "costs": {"a": 5.0}}]')
+    options = argparse.Namespace(costs=path, simulate=True)
+    kernel = KernelSpec("a", "cuda", b"", (), ())
+    assert costs_of(Case("m", "cuda:sm_90", "", {"a": kernel}), options) == {"a": 5.0}
+    with pytest.raises(SystemExit, match="no time of m's kernel b"):
+        costs_of(Case("m", "cuda:sm_90", "", {"a": kernel, "b": kernel}), options)
 
 
 def test_a_module_of_a_graph_has_its_dependencies():

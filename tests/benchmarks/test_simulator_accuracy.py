@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 from benchmarks import cost_model, simulator
-from benchmarks.calibration.data import CHECKED_IN, Measured, read
+from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, read
 from compiler.analysis.devices import H200
 from compiler.analysis.kernel_time import fitting
 
@@ -24,8 +24,19 @@ def test_predicted_runs_are_near_the_measured_ones(zoo: list[Measured], mode: si
 
 
 def test_schedules_are_ranked_as_they_were_measured(zoo: list[Measured]):
-    found = [simulator.rank(model, H200) for model in zoo]
-    assert median(rank for rank in found if rank is not None) >= 0.8
+    found = [each for model in zoo if (each := simulator.order(model, H200)) is not None]
+    assert median(each.rank for each in found) >= 0.8
+    assert median(each.tau for each in found) >= 0.8
+    assert max(each.loss for each in found) <= 0.07
+
+
+def test_the_policies_are_ranked_as_they_were_measured_in_turns():
+    found = [simulator.order(model, H200) for model in read(POLICIES)[1]]
+    known = [each for each in found if each is not None]
+    assert len(known) == 9
+    assert median(each.rank for each in known) >= 0.85
+    assert min(each.rank for each in known) >= 0.75
+    assert max(each.loss for each in known) <= 0.05
 
 
 def test_kernels_side_by_side_are_predicted(zoo: list[Measured]):
@@ -48,3 +59,13 @@ def test_as_many_blocks_fit_as_the_driver_said():
 
 def test_ranks_share_places_where_times_are_near():
     assert simulator.ranks([10.0, 30.0, 10.1, 20.0]) == [0.5, 3, 0.5, 2]
+    assert simulator.ranks([10.0, 30.0, 10.1, 20.0], 0.0) == [0, 3, 1, 2]
+
+
+def test_pairs_within_the_noise_tie():
+    """Kendall's tau-b: of the third case's pairs, one is in order and two tie on one side."""
+    assert simulator.tau([1.0, 2.0, 3.0], [5.0, 6.0, 7.0]) == 1
+    assert simulator.tau([1.0, 2.0, 3.0], [7.0, 6.0, 5.0]) == -1
+    assert simulator.tau([1.0, 1.01, 3.0], [5.0, 6.0, 6.1]) == pytest.approx(1 / 2)
+    assert simulator.tau([1.0, 1.01, 3.0], [5.0, 6.0, 6.1], near=0) == 1
+    assert simulator.tau([1.0, 1.0], [1.0, 2.0]) == 0

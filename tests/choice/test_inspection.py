@@ -1,6 +1,7 @@
 """`flowloom report` and `flowloom trace` show what was chosen, and label what was measured."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,10 @@ def test_a_report_has_every_figure_and_needs_no_device(
     for word in ("cuda:sm_90:tf32", choice["reason"], "<- chosen", "(baseline)", "recorder"):
         assert word in text
     assert "the model's error" in text
+    tasks = len(json.loads((saved / "schedule.json").read_text())["tasks"])
+    path = re.search(r"^path +(\d+) tasks of \d+ kernels on the longest path", text, re.MULTILINE)
+    assert path is not None
+    assert 1 <= int(path[1]) <= tasks
     page = tmp_path / "report.html"
     assert main(["report", str(saved), "-o", str(page)]) == 0
     assert "&lt;- chosen" in page.read_text()

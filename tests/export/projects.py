@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def vision_model() -> ModelProto:
     return model
 
 
-def _filled(text: str, weights: dict[str, tuple[int, ...]], seed: int) -> ModelProto:
+def _filled(text: str, weights: Mapping[str, tuple[int, ...]], seed: int) -> ModelProto:
     model = parser.parse_model(text)
     chance = np.random.default_rng(seed)
     for name, shape in weights.items():

@@ -27,6 +27,13 @@ def test_a_changed_header_has_a_new_version():
 
 
 @needs_cmake
+def test_the_library_exports_what_the_header_declares(emulated: Path):
+    declared = re.findall(r"FLOWLOOM_API [^;]*?(flowloom_\w+)\(", (HEADER / "model.h").read_text())
+    table = run("nm", "-D", "--defined-only", emulated / "libflowloom.so")
+    assert sorted(line.split()[-1] for line in table.splitlines()) == sorted(declared)
+
+
+@needs_cmake
 def test_programs_use_an_installed_project(installed: Path, tmp_path: Path):
     """By find_package, from C99 and C++17, on every kind of wrong argument and then for a run."""
     given = [f"-DCMAKE_PREFIX_PATH={installed}", "-S", PROGRAMS]

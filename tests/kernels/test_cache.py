@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy
+import onnx
 import pytest
+from onnx import helper, parser
 
 from compiler.errors import KernelError
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
-from compiler.kernels.database import Entry, Measured, save, user_file
+from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import KernelSpec, Launch
 from tests.kernels.harness import single
@@ -130,6 +132,23 @@ def test_a_directory_that_takes_no_entry_is_an_error_and_nothing_is_left(
     assert list(tmp_path.glob("*/*")) == []
 
 
+def test_a_cache_that_cannot_be_made_is_one_line_on_the_command_line(tmp_path: Path):
+    model = helper.make_model(parser.parse_graph("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
+    onnx.save(model, tmp_path / "model.onnx")
+    command = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", "built"]
+    (tmp_path / "file").write_text("no directory")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, map(os.path.abspath, sys.path))),
+        "FLOWLOOM_CACHE": str(tmp_path / "file" / "cache"),
+    }
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 1
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("flowloom: KernelError: cannot ")
+    assert "set FLOWLOOM_CACHE" in line
+
+
 def test_a_directory_that_cannot_be_read_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -150,7 +169,7 @@ def test_new_tiles_make_old_kernels_of_a_gpu_unknown(
         for target in ("cpu:a", "cuda:sm_90:tf32", "cuda:sm_80:tf32"):
             cache.store(group_of(), target, SPEC)
     entry = Entry("[]", "some", "1", (Measured((16, 64, 16, 16, 1), 5.0),))
-    save(user_file("sm_90"), [entry])
+    save(user_file("sm_90"), Database([entry]))
     assert tuned.load(group_of(), "cuda:sm_90:tf32") is None
     assert tuned.load(group_of(), "cuda:sm_80:tf32") == SPEC
     assert tuned.load(group_of(), "cpu:a") == SPEC

@@ -18,7 +18,8 @@ from compiler.kernels.database import Database, Entry, Measured
 from compiler.nvrtc import load_nvrtc, nvrtc_version
 from compiler.tools.cli import main, with_step
 from compiler.tuning import bundle as bundles
-from compiler.tuning import in_context, tune
+from compiler.tuning import compiling, in_context, tune
+from compiler.tuning.lock import locked
 from compiler.tuning.prepare import prepare
 from compiler.tuning.results import Header, Result, ResultFile
 from tests.backends.gpu.recording import RecordingDriver
@@ -72,6 +73,10 @@ def device(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
     return driver
 
 
+def nothing(*_: object) -> None:
+    """Measures no kernel."""
+
+
 def without_device() -> None:
     raise DeviceError("no CUDA driver library (libcuda) was found")
 
@@ -117,6 +122,27 @@ def test_a_killed_run_keeps_what_it_measured(
     monkeypatch.setattr(tune, "prepare", None)
     assert main(command) == 0
     assert len(database.load(database.user_file("sm_90")).entries) == 2
+
+
+def test_two_runs_at_once_are_refused(
+    model: Path, device: RecordingDriver, capsys: pytest.CaptureFixture[str]
+):
+    folder = database.user_file("sm_90").parent / tune.LEFT_OVER
+    with locked(folder / "tune"):
+        assert main(["tune", str(model)]) == 1
+    assert "another `flowloom tune` is at work" in capsys.readouterr().err
+    assert not database.user_file("sm_90").exists()
+
+
+def test_without_nvrtc_nothing_is_recorded_as_wrong(
+    model: Path, device: RecordingDriver, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    monkeypatch.setattr(tune, "compile_all", compiling.compile_all)
+    monkeypatch.setattr(compiling, "load_nvrtc", lambda: None)
+    assert main(["tune", str(model), "--candidates", "2"]) == 1
+    assert "pip install flowloom[cuda]" in capsys.readouterr().err
+    assert database.load(database.user_file("sm_90")).entries == []
 
 
 def test_without_a_gpu_the_error_names_prepare(
@@ -203,10 +229,6 @@ def test_the_best_few_are_chosen_in_the_whole_model(
         return [Timing(time, time - 1, time + 1, 50) for time in times]
 
     monkeypatch.setattr(in_context, "_timed", timed)
-
-    def nothing(*_: object) -> None:
-        """The times are there already."""
-
     monkeypatch.setattr(tune, "_measure", nothing)
     monkeypatch.setattr(tune, "DEFAULT_BUDGET", 0.0)
     assert main(["tune", str(model), "--in-context", "5", "--candidates", "2"]) == 0

@@ -11,6 +11,9 @@ from compiler.backends.memory import address
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Schedule
 
+INTERFACE = 1
+"""FLOWLOOM_INTERFACE, the version of the declarations below."""
+
 MODES = ("graph", "subgraphs", "streams")
 """flowloom_mode, in order."""
 
@@ -45,7 +48,7 @@ class Library:
     """A model's library: what it is for, and models made from it. Any thread may use it."""
 
     def __init__(self, path: Path) -> None:
-        """Open a library; raises DeviceError if what it needs is missing."""
+        """Open a library; DeviceError if what it needs is missing, or for another interface."""
         try:
             self._c: Any = ctypes.CDLL(str(path))
         except OSError as error:
@@ -59,6 +62,7 @@ class Library:
         for name in ("weight_bytes", "arena_bytes"):
             getattr(self._c, f"flowloom_{name}").restype = ctypes.c_size_t
         self._c.flowloom_destroy.argtypes = [ctypes.c_void_p]
+        self._checked(self._c.flowloom_check_interface(INTERFACE))
 
     @property
     def version(self) -> str:

@@ -4,7 +4,7 @@ Every template with a parameter that decides nothing but speed takes part.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 
 from compiler.kernels.cuda import attention, grouped, rows
 from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problem
@@ -17,9 +17,9 @@ from compiler.kernels.cuda.tiles import (
     RATES,
     START_US,
     Tile,
-    can_be_early,
     diverse,
     estimate,
+    overlapping,
 )
 from compiler.kernels.cuda.tuned import key_of, neighbours
 from compiler.kernels.group import Group
@@ -88,13 +88,11 @@ def _contraction(group: Group, target: CudaTarget, count: int) -> Choices | None
     def build(values: Values) -> CudaKernel | None:
         return contraction_kernel(group, target, Tile(*values), stores)
 
-    def early(values: Values) -> tuple[Values, ...]:
-        tile = Tile(*values)
-        can = can_be_early(problem, tile, target) and not tile.early
-        return (astuple(replace(tile, early=True)),) if can else ()
+    def variants(values: Values) -> tuple[Values, ...]:
+        return tuple(astuple(tile) for tile in overlapping(problem, Tile(*values), target))
 
     options = [Option(astuple(tile), estimate(problem, tile, target)) for tile in tiles]
-    return Choices("contraction", key_of(problem, target), tuple(options), build, early)
+    return Choices("contraction", key_of(problem, target), tuple(options), build, variants)
 
 
 def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:

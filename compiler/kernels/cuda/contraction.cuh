@@ -15,13 +15,15 @@ __device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, C
   for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
 }
 
-// Which operand's copies begin before the kernel waits for the launches before: none, or weights,
-// which no launch writes. A kernel that has any specialises this, and then waits by `begin`.
+// How a kernel overlaps with its neighbours. Copies of weights, which no launch writes, may begin
+// before it waits for the launches before; it then waits by `begin`. When its steps are done it may
+// `release` the launches that follow. A kernel that does either specialises this.
 enum Operands { NEITHER, LEFT, RIGHT };
 template <class P>
-struct Early {
-  static constexpr int OPERAND = NEITHER;
+struct Overlap {
+  static constexpr int EARLY = NEITHER;
   static __device__ __forceinline__ void begin() {}
+  static __device__ __forceinline__ void release() {}
 };
 
 template <class P>
@@ -183,11 +185,11 @@ __device__ __forceinline__ const int4* right_place(const int4* tile, int column)
 // other operand. The first step's group holds all of the former.
 template <class P, int COUNT, int STAGE, int A_SIZE, class Left, class Right>
 __device__ __forceinline__ void fill_early(Left& left, Right& right, int4* tiles, int steps) {
-  constexpr bool FIRST = Early<P>::OPERAND == LEFT;
+  constexpr bool FIRST = Overlap<P>::EARLY == LEFT;
 #pragma unroll 1
   for (int step = 0; step < min(COUNT, steps); step++)
     FIRST ? left.copy(tiles + step * STAGE) : right.copy(tiles + step * STAGE + A_SIZE);
-  Early<P>::begin();
+  Overlap<P>::begin();
 #pragma unroll 1
   for (int step = 0; step < COUNT; step++) {
     if (step < steps) FIRST ? right.copy(tiles + step * STAGE + A_SIZE) : left.copy(tiles + step * STAGE);
@@ -208,7 +210,7 @@ struct Pipeline {
   __device__ __forceinline__ Pipeline(int4* tiles, const Element* a, const Element* b, int first, int steps)
       : left(a, blockIdx.y * P::BM, first * P::BK), right(b, blockIdx.x * P::BN, first * P::BK), tiles(tiles),
         left_steps(steps) {
-    if constexpr (Early<P>::OPERAND != NEITHER) {
+    if constexpr (Overlap<P>::EARLY != NEITHER) {
       fill_early<P, P::STAGES - 1, T::STAGE, T::A_SIZE>(left, right, tiles, steps);
       filled = P::STAGES - 1, left_steps -= P::STAGES - 1;
     } else {
@@ -402,6 +404,7 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
     accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+  Overlap<P>::release();
   spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();
   if constexpr (P::OUT_BLOCK > 0)

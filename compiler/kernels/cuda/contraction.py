@@ -40,14 +40,6 @@ WIDE_HEADERS = ("warpgroups", *TILE_HEADERS, "wide")
 ADD_THREADS = 256
 """Threads of a block that adds shares."""
 
-_EARLY = """template <>
-struct Early<Problem> {{
-  static constexpr int OPERAND = {};
-  static __device__ __forceinline__ void begin() {{ begin_launch(); }}
-}};
-"""
-"""What makes a kernel copy its weights before it waits."""
-
 
 Stores = dict[int, StoreFunction | None]
 """Store functions of one group by block; writing one takes longest."""
@@ -274,8 +266,18 @@ class Emitter:
             self._constants(tile),
             self._store_struct(),
         ]
-        parts += [_EARLY.format(early_operand(self.problem))] if tile.early else []
+        parts += [self._overlap(tile)] if tile.overlaps else []
         return "\n".join([*parts, kernels])
+
+    def _overlap(self, tile: Tile) -> str:
+        """What makes a kernel copy its weights before it waits, and release those that follow."""
+        head = "  static __device__ __forceinline__ void"
+        operand = early_operand(self.problem) if tile.early else 0
+        begin = "begin_launch();" if tile.early else ""
+        release = "release_launches();" if tile.release else ""
+        lines = [f"  static constexpr int EARLY = {operand};", f"{head} begin() {{ {begin} }}"]
+        lines += [f"{head} release() {{ {release} }}"]
+        return "\n".join(["template <>", "struct Overlap<Problem> {", *lines, "};", ""])
 
     def _aligned_reads(self) -> tuple[int, ...]:
         """The image, where it is copied from multiples of 16 bytes or in single elements."""

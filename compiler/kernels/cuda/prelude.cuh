@@ -24,6 +24,13 @@ __device__ __forceinline__ void begin_launch() {
 #endif
 }
 
+// Lets the launches that follow begin once every block of this one has come here or ended.
+__device__ __forceinline__ void release_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 #define uchar unsigned char
 #define ushort unsigned short
 #define uint unsigned int

@@ -129,14 +129,15 @@ def _relu(group: Group, depthwise: Operator) -> Operator | None:
 
 
 def candidates(found: Separable, target: CudaTarget) -> Iterator[Choice]:
-    """The tiles of one launch, with the strips that divide rows and fit into registers."""
+    """The tiles of warps and one launch, with the strips that divide rows and fit in registers."""
     columns = found.window.result[-1]
     strips = [p for p in (1, 2, 4)
               if columns % p == 0 and (p == 1 or found.window.kept(p) <= KEPT)]  # fmt: skip
     for tile in tiles(found.problem, target):
         tile = replace(tile, stages=STAGES)
         fits = shared_bytes(found.problem, tile, target) <= shared_room(found.problem, target)
-        if tile.launches(target) == 1 and fits:
+        plain = not tile.wide and not tile.overlaps
+        if plain and tile.launches(target) == 1 and fits:
             yield from (Choice(tile, pixels) for pixels in strips)
 
 

@@ -101,7 +101,8 @@ class Tile:
     warp.
 
     A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each. An early
-    one begins to copy weights before its kernel waits for the launches before.
+    one begins to copy weights before its kernel waits for the launches before; with `release` the
+    launches behind it may begin once its steps are done.
     """
 
     rows: int
@@ -113,6 +114,7 @@ class Tile:
     lanes: int = 32
     wide: bool = False
     early: bool = False
+    release: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -121,6 +123,11 @@ class Tile:
     def launches(self, target: CudaTarget) -> int:
         """One, and one more where shares are added by a launch of their own."""
         return 1 if self.shares == 1 or self.in_cluster(target) else 2
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the kernel overlaps with those before or behind it more than others do."""
+        return self.early or self.release
 
     @property
     def threads(self) -> int:
@@ -195,34 +202,52 @@ def early_operand(problem: Problem) -> int:
     return 1 if problem.left in packed else 2 if problem.right in packed else 0
 
 
-def can_be_early(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
-    """Whether a kernel can copy weights before it waits: it has some, and waits itself, once."""
+def can_overlap(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
     waits = target.programmatic and tile.launches(target) == 1
-    return waits and early_operand(problem) > 0
+    return waits and (early_operand(problem) > 0 or not tile.early)
+
+
+def in_order(tile: Tile) -> Tile:
+    """A tile that is neither early nor releases what follows."""
+    return replace(tile, early=False, release=False)
+
+
+def overlapping(problem: Problem, tile: Tile, target: CudaTarget) -> list[Tile]:
+    """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
+    pairs = product((False, True), repeat=2)
+    found = [replace(tile, early=early, release=release) for early, release in pairs]
+    return [t for t in found if t != tile and fits_order(problem, t, target)]
+
+
+def fits_order(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether a kernel can overlap with its neighbours as a tile says."""
+    return not tile.overlaps or can_overlap(problem, tile, target)
 
 
 def is_measured(problem: Problem, tile: Tile) -> bool:
     """Whether an estimate alone may choose a tile: not before a GPU has timed tiles of its kind.
 
-    None has timed images and bfloat16 by warpgroups, fewer stages than these can use, and early
-    copies of weights: only what was measured of a problem or of similar ones chooses these.
+    None has timed images and bfloat16 by warpgroups, fewer stages than these can use, and overlap
+    with neighbours: only what was measured of a problem or of similar ones chooses these.
     """
     kind = problem.form is Form.ROWS and problem.dtype != "bfloat16"
     timed = kind and tile.stages == _useful_stages(problem, tile)
-    return not tile.early and (timed or not tile.wide)
+    return not tile.overlaps and (timed or not tile.wide)
 
 
 def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
-    """Raise KernelError for a wide or an early tile that the problem or the target cannot have."""
+    """Raise KernelError for a tile that the problem or the target cannot have."""
     if tile.wide and not can_be_wide(problem, tile, target):
         raise KernelError(
             f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
             f" {tile}: choose a tile that is not wide"
         )
-    if tile.early and not can_be_early(problem, tile, target):
+    if not fits_order(problem, tile, target):
         raise KernelError(
-            f"a kernel for {target} in {tile} cannot copy weights before it waits: it has none, or"
-            " it takes two launches, or it does not wait itself; choose a tile that is not early"
+            f"a kernel for {target} in {tile} cannot overlap with its neighbours: it has no weights"
+            " to copy early, or it takes two launches, or it does not wait itself; choose a tile"
+            " that is neither early nor releases"
         )
 
 
@@ -282,8 +307,8 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
     blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
-    that no GPU has timed come last, ranked among themselves. None is early: what that is worth
-    shows only between other kernels.
+    that no GPU has timed come last, ranked among themselves. None overlaps with its neighbours:
+    what that is worth shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
     timed = {tile: is_measured(problem, tile) for tile in times}

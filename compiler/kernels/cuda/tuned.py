@@ -12,10 +12,11 @@ from compiler.kernels.cuda.recorded import entries
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
     Tile,
-    can_be_early,
     candidates,
     choose_tile,
     estimate,
+    fits_order,
+    in_order,
     is_measured,
 )
 from compiler.kernels.database import Entry
@@ -40,9 +41,8 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
 
 
 def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
-    """Whether a tile is one of those that fit, or one of them made early."""
-    late = replace(tile, early=False)
-    return late in fits and (tile == late or can_be_early(problem, tile, target))
+    """Whether a tile is one of those that fit, but for how it overlaps with its neighbours."""
+    return in_order(tile) in fits and fits_order(problem, tile, target)
 
 
 def key_of(problem: Problem, target: CudaTarget) -> str:
@@ -101,11 +101,11 @@ def transferred(
 def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
     """The tiles that fit of the same shape, with as many shares or with half or twice as many.
 
-    They are early where the given one is.
+    They overlap with their neighbours as the given one does.
     """
     shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
     found = [
-        replace(each, early=tile.early)
+        replace(each, early=tile.early, release=tile.release)
         for each in fits
         if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
         and tile.shares <= 2 * each.shares <= 4 * tile.shares

@@ -102,7 +102,7 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
     copies_commit();
     filled = filled == P::STAGES - 1 ? 0 : filled + 1;
   };
-  if constexpr (Early<P>::OPERAND != NEITHER) {
+  if constexpr (Overlap<P>::EARLY != NEITHER) {
     fill_early<P, AHEAD, STAGE, A_SIZE>(left, right, tiles, steps);
     filled = AHEAD, rest -= AHEAD;
   } else {
@@ -171,6 +171,7 @@ __device__ __forceinline__ void contract_wide(const typename P::Element* a, cons
     accumulate_wide<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate_wide<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+  Overlap<P>::release();
   restore_mean<P>(c);
   spread<P>(c, shared);
   if (PARTS > 1) cluster_wait();

@@ -145,6 +145,16 @@ def test_code_of_another_architecture_says_what_to_compile_for(
         found.load_module(b"")
 
 
+def test_kernels_of_another_architecture_are_refused_before_they_are_loaded(
+    fake: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    found = fake()
+    monkeypatch.setattr(build, "device", lambda: found)
+    build.CudaBackend().check({"architecture": "sm_90"})
+    with pytest.raises(DeviceError, match=r"for sm_80, H200 is sm_90: .*--arch sm_90"):
+        build.CudaBackend().check({"architecture": "sm_80"})
+
+
 def test_memory_that_runs_out_is_told_with_the_amount(fake: Callable[..., Any]):
     full = Fake.CUresult.CUDA_ERROR_OUT_OF_MEMORY
     found = fake(cuMemGetInfo=(1 << 30, 1 << 37), cuMemAlloc=full, cuMemHostAlloc=full)

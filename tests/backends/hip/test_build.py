@@ -16,7 +16,7 @@ import compiler
 from compiler.backends.base import backend
 from compiler.backends.hip.build import check_device, compiled_architectures, needed_runtime
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.interface import MODES
+from compiler.backends.hip.interface import INTERFACE, MODES
 from compiler.backends.hip.target import DEFAULT_ARCHITECTURE, architectures
 from compiler.build import Settings, build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
@@ -24,6 +24,7 @@ from compiler.export import artifact
 from compiler.kernels import KernelCache
 from compiler.tools import cli
 from tests.backends.hip.projects import artifact_of, generated, model
+from tests.tools import needs
 
 RUNTIME = """
 #include <cstring>
@@ -41,9 +42,7 @@ OLD = ("-DCOUNT=2", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
 NEW = ("-DCOUNT=2", "-DFUNCTION=hipGetDevicePropertiesR0600", "-DPLACE=1160")
 NONE = ("-DCOUNT=0", "-DFUNCTION=hipGetDeviceProperties", "-DPLACE=396")
 LIBRARY = b"\0libamdhip64.so.5\0..\0main hip:gfx90a,gfx942:fp32\0..."
-needs_compiler = pytest.mark.skipif(
-    shutil.which("g++") is None, reason="g++ compiles a stand-in for AMD's runtime"
-)
+needs_compiler = needs("g++")
 
 
 def stand_in(place: Path, definitions: tuple[str, ...]) -> str:
@@ -98,9 +97,11 @@ def test_a_library_says_what_it_needs():
     assert compiled_architectures(b"main emu:gfx90a:fp32\0") == ()
 
 
-def test_modes_are_numbered_as_in_the_header():
+def test_the_interface_is_the_header_s():
     header = resources.files("compiler.export") / "project" / "include" / "flowloom" / "model.h"
-    enumeration = re.search(r"typedef enum \{ (.*) \} flowloom_mode", header.read_text())
+    text = header.read_text()
+    assert f"#define FLOWLOOM_INTERFACE {INTERFACE}\n" in text
+    enumeration = re.search(r"typedef enum \{ (.*) \} flowloom_mode", text)
     assert enumeration is not None
     assert enumeration[1].split(", ") == [f"FLOWLOOM_{mode.upper()}" for mode in MODES]
 

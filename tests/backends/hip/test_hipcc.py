@@ -1,6 +1,5 @@
 """Models compiled by hipcc: what is in their libraries, and what is said of compilers."""
 
-import shutil
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,11 +15,9 @@ from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from tests.backends.hip.projects import model
 from tests.hip_architectures import kernels_of
+from tests.tools import needs
 
-needs_hipcc = pytest.mark.skipif(
-    shutil.which("hipcc") is None or shutil.which("llvm-readelf") is None,
-    reason="hipcc compiles HIP kernels (Debian: apt-get install hipcc llvm)",
-)
+needs_hipcc = needs("hipcc", "llvm-objdump")
 
 
 @pytest.fixture(autouse=True)

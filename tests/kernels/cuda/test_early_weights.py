@@ -22,8 +22,8 @@ from tests.kernels.harness import laid_out, logical, single
 
 TARGET = "cuda:sm_90:tf32"
 SEEDS = range(12)
-SMALL = Tile(32, 32, 16, 16, 1, early=True)
-WIDE = Tile(64, 32, 16, 32, 1, 4, wide=True, early=True)
+SMALL = Tile(32, 32, 16, 16, 1, early=True, release=True)
+WIDE = Tile(64, 32, 16, 32, 1, 4, wide=True, early=True, release=True)
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
@@ -115,7 +115,7 @@ def worst(chain: Chain, expected: numpy.ndarray) -> float:
 
 def swapped(kernel: CudaKernel) -> CudaKernel:
     """A kernel that copies the wrong operand early."""
-    text = re.sub(r"OPERAND = (\d)", lambda m: f"OPERAND = {3 - int(m[1])}", kernel.text)
+    text = re.sub(r"EARLY = (\d)", lambda m: f"EARLY = {3 - int(m[1])}", kernel.text)
     assert text != kernel.text
     return replace(kernel, text=text)
 
@@ -124,7 +124,7 @@ def swapped(kernel: CudaKernel) -> CudaKernel:
 @pytest.mark.parametrize("name", CASES)
 def test_what_begins_early_is_right(name: str):
     group, inputs, kernel, expected = CASES[name]()
-    assert "Early<Problem>" in kernel.text
+    assert "Overlap<Problem>" in kernel.text
     assert worst(Chain(group, inputs, kernel), expected) < 2e-3
 
 
@@ -155,8 +155,9 @@ def read_before_the_wait(ptx: str) -> list[set[int]]:
     """Of each access of global memory before the wait, the parameters that it comes from."""
     origins: dict[str, set[int]] = {}
     found: list[set[int]] = []
-    before, wait, _ = ptx.partition("griddepcontrol.wait")
+    before, wait, behind = ptx.partition("griddepcontrol.wait")
     assert wait
+    assert "griddepcontrol.launch_dependents" in behind
     for line in before.splitlines():
         operation, _, operands = line.strip().removesuffix(";").partition(" ")
         registers = re.findall(r"%\w+", operands)
@@ -184,14 +185,14 @@ def test_only_weights_are_read_before_the_wait(name: str, weights: int):
 def test_tiles_are_not_early_where_there_are_no_weights():
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, _ = single("MatMul", arrays, [info])
-    with pytest.raises(KernelError, match="choose a tile that is not early"):
+    with pytest.raises(KernelError, match="neither early nor releases"):
         contraction_kernel(group, parse_cuda_target(TARGET), SMALL)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80:tf32", TARGET])
 def test_tiles_of_two_launches_or_without_a_wait_are_not_early(target: str):
     tile = replace(SMALL, shares=16 if target == TARGET else 1)
-    with pytest.raises(KernelError, match="choose a tile that is not early"):
+    with pytest.raises(KernelError, match="neither early nor releases"):
         product(tile) if target == TARGET else contraction_kernel(
             product(SMALL)[0], parse_cuda_target(target), tile
         )

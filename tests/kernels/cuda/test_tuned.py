@@ -5,30 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from compiler.backends.gpu.timing import Timing
 from compiler.kernels import database
-from compiler.kernels.cache import _tuning
-from compiler.kernels.cuda.choices import choices_of
+from compiler.kernels.cache import KernelCache, _tuning
 from compiler.kernels.cuda.headers import current_versions, full_version, template_hash
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import Standing, first_of, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import (
-    SLOWEST,
-    Tile,
-    candidates,
-    choose_tile,
-    diverse,
-    estimate,
-)
+from compiler.kernels.cuda.tiles import SLOWEST, candidates, choose_tile, diverse, estimate
 from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
 from compiler.kernels.database import Database, Entry, InContext, Measured
-from compiler.kernels.group import TensorInfo
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
-from compiler.tuning import in_context
-from compiler.tuning.context import Descent, Step
-from tests.kernels.cuda.test_build import zeros
-from tests.kernels.harness import single
+from compiler.schedule import KernelSpec
 
 TARGET = CudaTarget("sm_90", "tf32")
 
@@ -110,7 +98,7 @@ def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
         (t for t in candidates(similar, TARGET) if not t.wide),
         key=lambda tile: estimate(similar, tile, TARGET),
     )
-    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 1.0),))
+    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 3e3),))
     save(entry)
     assert any(tile.wide for tile in candidates(wanted, TARGET))
     assert not tile_for(wanted, TARGET).wide
@@ -153,40 +141,11 @@ def test_a_new_database_gives_new_cache_keys():
     assert _tuning("cpu:x86-64-v3") == ""
 
 
-def early(tile: Tile) -> Tile:
-    """A tile that begins to copy weights before its kernel waits."""
-    return replace(tile, early=True)
-
-
-def test_an_early_tile_is_taken_where_it_was_measured():
-    problem = product(128, 768, 768)
-    tile = early(choose_tile(problem, TARGET))
-    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 1.0),)))
-    assert tile_for(problem, TARGET) == tile
-    assert tile_for(product(128, 1024, 768), TARGET).early
-
-
-def test_a_whole_model_chooses_an_early_variant():
-    problem = product(128, 768, 768)
-    first, second = list(candidates(problem, TARGET))[:2]
-    measured = Measured(astuple(first), 1.0, 1.5), Measured(astuple(second), 2.0, 2.5)
-    entry = Entry(key_of(problem, TARGET), "sm_90/132", "v", measured)
-    step = Step(entry.key, astuple(early(first)), 1000.0, 900.0)
-    time = Timing(1000.0, 999.0, 1001.0, 50)
-    descent = Descent({entry.key: step.values}, (step,), time, time, 1)
-    in_context.record(descent, [entry], "model", TARGET, entry.device)
-    assert tile_for(problem, TARGET) == early(first)
-    (kept,) = database.known("sm_90").values()
-    kept_tiles = {each.tile for each in kept.tiles}
-    assert kept_tiles == {astuple(early(first)), *(each.tile for each in measured)}
-
-
-def test_variants_of_tiles_are_early_where_they_can_be():
-    inputs = [zeros(128, 768), zeros(768, 768)]
-    for weights in ((1,), ()):
-        info = TensorInfo("float32", (128, 768))
-        group, _ = single("MatMul", inputs, [info], weights=weights)
-        choices = next(choices_of(group, TARGET, 4))
-        tile = Tile(*choices.options[0].values)
-        assert choices.variants(astuple(early(tile))) == ()
-        assert choices.variants(astuple(tile)) == ((astuple(early(tile)),) if weights else ())
+def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
+    info = TensorInfo("float32", (4,))
+    group = Group("one", (info, info), 1, (False,), {}, (Operator("Relu", {}, (0,), (1,)),), (1,))
+    cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
+    cache.store(group, target, KernelSpec("one", "cuda", b"code", (), ("",)))
+    assert cache.load(group, target) is not None
+    record(product(128, 768, 768), 0)
+    assert cache.load(group, target) is None
