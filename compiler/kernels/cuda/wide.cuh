@@ -160,7 +160,7 @@ __device__ __forceinline__ void contract_wide(const typename P::Element* a, cons
   float* const shared = swizzled_shared();
   constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
   constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
-  static_assert(P::FORM == ROWS && P::OUT_BLOCK == 0 || P::FORM == BLOCKS && (P::SPLITS - 1) * SHARE < STEPS);
+  static_assert((P::FORM == ROWS && P::OUT_BLOCK == 0) || (P::FORM == BLOCKS && (P::SPLITS - 1) * SHARE < STEPS));
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
