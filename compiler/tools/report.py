@@ -99,7 +99,7 @@ def _memory(module: Module) -> list[str]:
 def _choice(module: Module) -> list[str]:
     choice = module.choice
     if choice is None:
-        return ["choice   none: this target has one way to run, and the pipeline was as given"]
+        return ["choice   none: only CUDA schedules are chosen; the pipeline was as given"]
     kernels = choice["kernels"]
     mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
     lines = [
