@@ -101,6 +101,11 @@ def module_of(built: Build, library: bytes, mode: str = "graph") -> Module:
 
 
 def configure(seed: int, warp: int) -> None:
-    """Restart the orders of the emulator that libraries of this process share."""
-    emulator = ctypes.CDLL("libflowloom_emulator.so")  # loaded already, so found by its name
-    assert emulator.emulator_configure(ctypes.c_uint64(seed), warp, 2) == 0
+    """Restart the orders of the emulator of this process's libraries.
+
+    That is the emulated device's engine where one is loaded, since its symbols are global.
+    """
+    for name in ("libflowloom_emulator.so", None):  # loaded already, so found by its name
+        emulator = ctypes.CDLL(name)
+        if hasattr(emulator, "emulator_configure"):
+            assert emulator.emulator_configure(ctypes.c_uint64(seed), warp, 2) == 0
