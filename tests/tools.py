@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from compiler.nvrtc import load_nvrtc
+
+needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC: pip install '.[cuda]'")
+
 PACKAGES = {
     "clang++": "clang",
     "cmake": "cmake",

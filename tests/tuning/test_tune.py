@@ -15,7 +15,7 @@ from compiler.errors import DeviceError
 from compiler.kernels import database
 from compiler.kernels.cuda.headers import full_version
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.nvrtc import load_nvrtc, nvrtc_version
+from compiler.nvrtc import nvrtc_version
 from compiler.tools.cli import main, with_step
 from compiler.tuning import bundle as bundles
 from compiler.tuning import compiling, in_context, tune
@@ -24,8 +24,7 @@ from compiler.tuning.prepare import prepare
 from compiler.tuning.results import Header, Result, ResultFile
 from tests.backends.gpu.recording import RecordingDriver
 from tests.choice.fakes import Anything
-
-needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC: cuda-bindings")
+from tests.tools import needs_nvrtc
 
 
 def network() -> onnx.ModelProto:

@@ -19,6 +19,7 @@ from tests.kernels.cuda.emulator import COMPILER, Memory, Program
 from tests.kernels.cuda.test_blocked_contraction import group_of
 from tests.kernels.cuda.test_contraction import draw, exact
 from tests.kernels.harness import laid_out, logical, single
+from tests.tools import needs_nvrtc
 
 TARGET = "cuda:sm_90:tf32"
 SEEDS = range(12)
@@ -170,6 +171,7 @@ def read_before_the_wait(ptx: str) -> list[set[int]]:
     return found
 
 
+@needs_nvrtc
 @pytest.mark.parametrize(("name", "weights"), [
     ("convolution", 0), ("convolution by warpgroups", 0),
     ("product", 1), ("product by warpgroups", 1),
