@@ -4,10 +4,10 @@ import pytest
 
 import compiler.nvrtc
 from compiler.errors import KernelError
-from compiler.nvrtc import compile_text, load_nvrtc, nvrtc_version
+from compiler.nvrtc import compile_text, nvrtc_version
+from tests.tools import needs_nvrtc
 
 TEXT = '#include "one.cuh"\nextern "C" __global__ void k(int* p) { *p = ONE; }'
-needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC: cuda-bindings")
 
 
 @needs_nvrtc

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import templates
 from benchmarks.gpu_kernel import compile_kernels, load
-from compiler.kernels.cuda.compile import load_nvrtc
 from compiler.kernels.cuda.cubin import read_resources
+from tests.tools import needs_nvrtc
 
 FUNCTIONS = {
     "attention": "attend<",
@@ -32,7 +32,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "SEPARABLE", {"one": (8, 12, 9, 5, 2)})
 
 
-@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.usefixtures("few")
 def test_cases_are_carried(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     templates.prepare(tmp_path, list(templates.KINDS))

@@ -191,13 +191,17 @@ def test_a_fresh_process_needs_no_compiler(saved: Path) -> None:
 
 
 def test_an_artifact_can_be_moved(saved: Path, tmp_path: Path) -> None:
+    expected = load(saved).run({"x": values(1)})
     shutil.move(saved, tmp_path / "moved")
     here = Path.cwd()
     os.chdir(tmp_path)
     try:
-        load("moved").run({"x": values(1)})
+        outputs = load("moved").run({"x": values(1)})
     finally:
         os.chdir(here)
+    assert list(outputs) == list(expected)
+    for name, output in outputs.items():
+        numpy.testing.assert_array_equal(output, expected[name])
 
 
 def test_weights_are_safetensors_and_come_back_aligned(tmp_path: Path) -> None:

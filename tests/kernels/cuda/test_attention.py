@@ -10,7 +10,7 @@ from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.cuda.attention import Block, attention_kernel
-from compiler.kernels.cuda.compile import compile_cubin, load_nvrtc
+from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
@@ -18,6 +18,7 @@ from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.cuda.emulator import COMPILER, run_twice
+from tests.tools import needs_nvrtc
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
 
@@ -98,7 +99,7 @@ def test_masked_rows():
     numpy.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("depth", "precision"), [(64, "tf32"), (64, "fp32"), (80, "fp16"), (128, "tf32")]
 )

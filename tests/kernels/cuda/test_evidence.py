@@ -17,7 +17,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels import kernel as _lowerings
-from compiler.kernels.cuda.compile import compile_cubin, load_nvrtc
+from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problem
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.kernel import generate
@@ -32,6 +32,7 @@ from tests.kernels.cuda.test_grouped import NASNET, convolution
 from tests.kernels.cuda.test_pointwise import web
 from tests.kernels.cuda.test_rows import residual_group
 from tests.kernels.harness import single
+from tests.tools import needs_nvrtc
 
 assert _lowerings
 Array = numpy.ndarray
@@ -276,7 +277,7 @@ LARGE: dict[str, Callable[[], Group]] = {
 """Kernels of models, which no other test compiles for a GPU."""
 
 
-@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", LARGE)
 def test_nothing_spills(name: str, arch: str):
@@ -287,7 +288,7 @@ def test_nothing_spills(name: str, arch: str):
     assert {resources.stack_bytes for resources in found.values()} == {0}
 
 
-@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("tile", [
     Tile(64, 32, 16, 32, 1, 8, wide=True), Tile(128, 128, 16, 128, 2, 4, wide=True),
 ])  # fmt: skip

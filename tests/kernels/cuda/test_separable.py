@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compiler.errors import DeviceError
 from compiler.kernels import kernel as _lowerings
-from compiler.kernels.cuda.compile import compile_cubin, load_nvrtc
+from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.separable import (
@@ -30,6 +30,7 @@ from compiler.kernels.hip.target import parse_hip_target
 from tests.kernels.cuda.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.cuda.test_mutations import SEEDS, WAITS, inlined
 from tests.kernels.harness import numpy_dtype
+from tests.tools import needs_nvrtc
 
 assert _lowerings
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -250,7 +251,7 @@ def test_every_wait_is_needed(shares: int, functions: list[str], waits: int):
     assert not [wait for wait, mutant in mutants(text, functions) if survives(mutant)]
 
 
-@pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("target", ["cuda:sm_80:fp32", "cuda:sm_80:tf32", "cuda:sm_90:tf32",
                                     "cuda:sm_90:fp16"])  # fmt: skip
 def test_nothing_spills(target: str):
