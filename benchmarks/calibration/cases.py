@@ -34,7 +34,7 @@ class Case:
 
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
-    from compiler.build import annotate
+    from compiler.build import annotate, set_target
     from compiler.choice.candidates import Recipe, plans, put_costs
     from compiler.choice.costs import Costs
     from compiler.frontend import import_model
@@ -43,6 +43,7 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     from examples import zoo
 
     module = import_model(zoo.load(model)).module
+    set_target(module, target)
     Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
     annotate(module, kernels)

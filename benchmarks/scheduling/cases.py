@@ -39,13 +39,14 @@ class Planned:
 
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
     """Import, fuse and build a zoo model."""
-    from compiler.build import annotate, target_device
+    from compiler.build import annotate, set_target, target_device
     from compiler.frontend import import_model
     from compiler.kernels import KernelCache, build_kernels
     from compiler.pipeline import DEFAULT_PIPELINE, split
     from examples import zoo
 
     module = import_model(zoo.load(model)).module
+    set_target(module, target)
     Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
     annotate(module, kernels, target_device(target))

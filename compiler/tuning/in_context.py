@@ -1,7 +1,9 @@
 """Chooses among the best few of a model's heavy kernels by measuring the whole model."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -103,8 +105,10 @@ def alternatives(
             if entry and standing(entry, device) is Standing.TUNED:
                 users.setdefault(choices.key, []).append(_User(group, choices, entry, uses[name]))
     heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
-    found = (_options(own, built, target) for own in heavy[:HEAVIEST])
-    return [each for each in found if len(each.kernels) > 1]
+    # NVRTC, which takes nearly all of the time, does not hold the interpreter's lock
+    with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(HEAVIEST) as outer:
+        found = outer.map(lambda own: _options(own, built, target, pool), heavy[:HEAVIEST])
+        return [each for each in found if len(each.kernels) > 1]
 
 
 @dataclass(frozen=True)
@@ -126,12 +130,17 @@ class _User:
         return self.uses * in_a_run(first.warm, first.cold)
 
 
-def _options(users: Sequence[_User], built: Build, target: CudaTarget) -> Alternatives:
+def _options(
+    users: Sequence[_User], built: Build, target: CudaTarget, pool: ThreadPoolExecutor
+) -> Alternatives:
     """What all groups of one key can be built with; nothing if another template built them."""
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
     near += [values for best in near[:1] for values in users[0].choices.variants(best)]
-    specs = [{user.group.name: _spec(user, values, target) for user in users} for values in near]
+    specs = [
+        {user.group.name: spec for user, spec in zip(users, own, strict=True)}
+        for own in pool.map(lambda values: [_spec(user, values, target) for user in users], near)
+    ]
     first = specs[0] if specs else {}
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
     for values, own in zip(near, specs, strict=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compiler.backends.gpu.driver import Handle
 from compiler.errors import ArtifactError, DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, InContext, Measured
@@ -14,10 +15,20 @@ from compiler.nvrtc import nvrtc_version
 from compiler.tuning import bundle as bundles
 from compiler.tuning.bundle import Bundle, bounded, joined, packed
 from compiler.tuning.expected import compile_seconds, device_seconds, expected
-from compiler.tuning.measure import CHAIN_NS, agree, chain_lengths
+from compiler.tuning.measure import CHAIN_NS, PROBES, agree, chain_lengths
 from compiler.tuning.merge import entries_of, merged
-from compiler.tuning.results import Header, load
-from tests.tuning.make import ELF, candidate, driver, kernel, make_bundle, run
+from compiler.tuning.results import Header, Result, load
+from tests.backends.gpu.recording import RecordingDriver
+from tests.tuning.make import (
+    ELF,
+    candidate,
+    double,
+    driver,
+    forget,
+    kernel,
+    make_bundle,
+    run,
+)
 
 GOOD = make_bundle(candidate(0, "double", 3), candidate(1, "double", 1), candidate(2, "double", 2))
 HEADER = Header("sm_90", "d", "c")
@@ -116,6 +127,31 @@ def test_a_slow_candidate_is_given_up_after_a_few_launches(tmp_path: Path):
     assert found[(1,)].warm == pytest.approx(60e3, rel=0.1)
     assert found[(2,)].cold is not None
     assert sum(len(graph.nodes) >= 60 for graph in device.graphs) == 0
+
+
+def test_a_host_that_stalls_does_not_cost_a_candidate_its_times(tmp_path: Path):
+    class Stalling(RecordingDriver):
+        probes = 0
+
+        def elapsed(self, start: Handle, end: Handle) -> float:
+            """A millisecond more for every other probe: its launches, and the event's end."""
+            found = super().elapsed(start, end)
+            probed = found == (PROBES + 1) * 1e3
+            self.probes += probed
+            return found + 1e6 * (probed and self.probes % 2)
+
+    device = Stalling({"double": double, "forget": forget})
+    bundle = make_bundle(candidate(0, "double"), candidate(1, "double"))
+    found = run(tmp_path / "r", bundle, driver=device)
+    assert device.probes >= 4
+    assert [result.warm for result in found] == [pytest.approx(1e3, rel=0.1)] * 2
+    assert all(result.cold is not None for result in found)
+
+
+def test_a_time_that_noise_swallowed_gives_no_entry():
+    none, good = (Result("k", (n,), "v", 1000.0 * n, 1000.0) for n in range(2))
+    (entry,) = entries_of(HEADER, [none, good])
+    assert [each.tile for each in entry.tiles] == [(1,)]
 
 
 def test_a_kernel_gets_its_workspace_and_gives_everything_back(tmp_path: Path):

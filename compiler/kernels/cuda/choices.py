@@ -17,11 +17,13 @@ from compiler.kernels.cuda.tiles import (
     RATES,
     START_US,
     Tile,
+    candidates,
     diverse,
     estimate,
+    in_order,
     overlapping,
 )
-from compiler.kernels.cuda.tuned import key_of, neighbours
+from compiler.kernels.cuda.tuned import key_of, neighbours, transferred
 from compiler.kernels.group import Group
 
 Values = tuple[int, ...]
@@ -83,7 +85,9 @@ def _contraction(group: Group, target: CudaTarget, count: int) -> Choices | None
     if found is None:
         return None
     problem, stores = found[1], Stores()
-    tiles = diverse(problem, target, count)
+    lent = transferred(problem, target, entries(target), set(candidates(problem, target)))
+    first = [in_order(lent)] if lent else []
+    tiles = list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
 
     def build(values: Values) -> CudaKernel | None:
         return contraction_kernel(group, target, Tile(*values), stores)

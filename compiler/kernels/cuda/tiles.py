@@ -226,10 +226,10 @@ def fits_order(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
 
 
 def is_measured(problem: Problem, tile: Tile) -> bool:
-    """Whether an estimate alone may choose a tile: not before a GPU has timed tiles of its kind.
+    """Whether an estimate alone may choose a tile: its kind is one that estimates were fitted to.
 
-    None has timed images and bfloat16 by warpgroups, fewer stages than these can use, and overlap
-    with neighbours: only what was measured of a problem or of similar ones chooses these.
+    Images and bfloat16 by warpgroups, fewer stages than these can use, and overlap with neighbours
+    win in one problem of six: only what was measured of it or of similar ones chooses these.
     """
     kind = problem.form is Form.ROWS and problem.dtype != "bfloat16"
     timed = kind and tile.stages == _useful_stages(problem, tile)
@@ -307,8 +307,8 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
     blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
-    that no GPU has timed come last, ranked among themselves. None overlaps with its neighbours:
-    what that is worth shows only between other kernels.
+    that no estimate is fitted to come last, ranked among themselves. None overlaps with its
+    neighbours: what that is worth shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
     timed = {tile: is_measured(problem, tile) for tile in times}

@@ -24,8 +24,8 @@ from compiler.kernels.database import Entry
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
 
-FIELDS = 13
-"""How many parts the key of a contraction has."""
+OTHERS = ("attention", "grouped", "rows")
+"""How keys of other templates begin."""
 
 
 def tile_for(problem: Problem, target: CudaTarget) -> Tile:
@@ -139,10 +139,10 @@ def _distance(one: list[Any], other: list[Any]) -> float:
 def _kind(key: list[Any]) -> tuple[Any, ...]:
     """Precision, type, form, packings, and whether there are taps, strides, padding, blocks.
 
-    Other templates' keys begin with a name, and are of a kind each.
+    Keys of other templates begin with a name, which is their kind.
     """
-    if len(key) != FIELDS:
-        return tuple(key)
+    if key[0] in OTHERS:
+        return (key[0],)
     gather = Gather(*(tuple(x) if isinstance(x, list) else x for x in key[12]))
     strided, many = gather.strides != (1, 1, 1), gather.taps > 1
     return (*key[:2], key[6], *key[9:11], key[11] > 0, strided, many, gather.transposed)

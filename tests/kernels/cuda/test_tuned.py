@@ -70,6 +70,18 @@ def test_a_similar_problem_lends_its_shape():
     assert tile_for(far, TARGET) == choose_tile(far, TARGET)
 
 
+def test_entries_of_other_templates_lend_nothing():
+    grouped = (
+        '["grouped","float32","float32",true,[1,8,9,9],[1,8,9,9],1,1,4,[3,3],[1,1],[1,1],[1,1]]'
+    )
+    attention = '["attention","tf32",12,[128,64,768,1],[64,128,1,768],[128,64,768,1]]'
+    save(*(Entry(key, "sm_90/132", "v", (Measured((1, 32, 3), 1.0, 1.0),))
+           for key in (grouped, attention)))  # fmt: skip
+    problem = product(128, 768, 768)
+    assert neighbours(key_of(problem, TARGET), database.known("sm_90")) == []
+    assert tile_for(problem, TARGET) == choose_tile(problem, TARGET)
+
+
 def test_keys_give_their_problems_back():
     problem = product(128, 768, 768)
     assert key_of(problem_of(key_of(problem, TARGET)), TARGET) == key_of(problem, TARGET)
