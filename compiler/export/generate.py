@@ -5,10 +5,12 @@ a file for each kernel, `model.cmake`, `weights.bin`, and inputs and outputs to 
 """
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -159,11 +161,17 @@ def nodes_of(schedule: Schedule) -> dict[str, list[str]]:
     return found
 
 
+_SPECIALISED = re.compile(
+    r"^template <>\nstruct \w+<Problem> \{\n.*?^\};\n", re.MULTILINE | re.DOTALL
+)
+
+
 def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
     """A file of one kernel: includes, then everything else in a namespace of its own."""
     lines = kernel.source.splitlines()
     includes = [line for line in lines if line.startswith("#include")]
     body = "\n".join(line for line in lines if not line.startswith("#include"))
+    body = _SPECIALISED.sub(partial(_outside, kernel.name), body)
     comment = "".join(f"//   {_printable(line)}\n" for line in nodes)
     exports = "".join(f"GPU_EXPORT({launch.symbol})\n" for launch in kernel.launches)
     return (
@@ -171,6 +179,12 @@ def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
         '#include "flowloom/kernel.h"\n' + "\n".join(includes) + f"\n\nnamespace {kernel.name} {{\n"
         f"{body}\n}}  // namespace {kernel.name}\n\nusing namespace {kernel.name};\n{exports}"
     )
+
+
+def _outside(name: str, found: re.Match[str]) -> str:
+    """A specialisation of a header's template where C++ takes it: behind the kernel's namespace."""
+    text = found[0].replace("<Problem>", f"<{name}::Problem>", 1)
+    return f"}}  // namespace {name}\n\n{text}\nnamespace {name} {{\n"
 
 
 def _printable(text: str) -> str:

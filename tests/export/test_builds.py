@@ -11,6 +11,7 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
+from benchmarks.overlap import write_database
 from compiler.analysis.devices import SPECIFIC_HEADERS
 from compiler.backends.cuda import build as cuda
 from compiler.errors import DeviceError
@@ -128,6 +129,21 @@ def test_instructions_of_one_architecture_are_said(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(cuda, "device", lambda: SimpleNamespace(device=BLACKWELL))
     with pytest.raises(DeviceError, match=r"for sm_90a, a B200 is sm_100: .*--arch sm_100"):
         compiler.load(tmp_path / "project-artifact")
+
+
+@needs("cmake", "nvcc")
+def test_kernels_that_overlap_with_their_neighbours_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """These specialise a template of the headers, which no other namespace may do."""
+    monkeypatch.setenv("FLOWLOOM_TUNING", str(tmp_path / "tuning"))
+    assert write_database(vision_model(), "tf32", early=True, release=True)
+    project = tmp_path / "project"
+    export(vision_model(), project, "emu:sm_90:tf32")
+    assert any("begin_launch()" in f.read_text() for f in (project / "kernels").glob("*.cu"))
+    build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=90", name="build-cuda", target="flowloom")
+    program = build(project, "EMU", target="flowloom_check") / "flowloom_check"
+    assert run(program, "--check", "once", "--runs", "0").count("ok  ") == 6
 
 
 @needs_nvcc
