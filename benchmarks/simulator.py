@@ -46,7 +46,7 @@ def predicted(
         for name, kernel in model.kernels.items()
     }
     tasks = [works[task.kernel] for task in run.schedule.tasks]
-    return predict(run.schedule, tasks, mode, device).makespan
+    return predict(run.schedule, tasks, mode, device, early=True).makespan
 
 
 def measured(run: Replayed, mode: Mode) -> float:

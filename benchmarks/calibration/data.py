@@ -13,7 +13,10 @@ CHECKED_IN = Path(__file__).parent / "h200.json.gz"
 """What `measure` measured of six schedules a model, one after another."""
 
 POLICIES = Path(__file__).parent / "h200-policies.json.gz"
-"""What `benchmarks/schedulers.py` measured of all policies in turns, by the wall clock."""
+"""What `benchmarks/schedulers.py` measured of all policies in turns, by the wall clock.
+
+Kernels' times with cold caches are those of the tuner; those that it does not take have the mean.
+"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,15 @@ def _model(name: str, figures: dict[str, Any]) -> Measured:
 
 def _kernel(row: dict[str, Any]) -> KernelSpec:
     launches = [
-        Launch("", (), (x["blocks"], 1, 1), (x["threads"], 1, 1), x["shared"], x["registers"])
+        Launch(
+            "",
+            (),
+            (x["blocks"], 1, 1),
+            (x["threads"], 1, 1),
+            x["shared"],
+            x["registers"],
+            programmatic=x.get("programmatic", False),
+        )
         for x in row["launches"]
     ]
     name, flops, nbytes = row["name"], row["flops"], row["bytes"]

@@ -10,22 +10,22 @@ class Latencies:
     On the device: `graph` before a graph's first kernel; `dependency` from the end of a task to
     the first block of one that waits for it, and `plain` besides where that one is launched
     plainly or begins a graph; `gap` between the starts of two kernels, and `join` more for each
-    task on another stream that the second waits for; `early` is the part of `dependency` that a
-    launch along a programmatic edge hides behind the end of what it follows. On the host: `launch`
-    for a plain launch or a graph, `event` for one record or wait.
+    task on another stream that the second waits for; `programmatic` is what a launch along a
+    programmatic edge takes longer than the chain of itself in which its kernel was timed: its
+    instructions are not in the caches, which outweighs what such an edge hides. On the host:
+    `launch` for a plain launch or a graph, `event` for one record or wait.
 
-    All but `early` were fitted to the runs of `benchmarks/calibration`, none of which had such
-    edges. `early` is what makes whole models 1 to 3 % faster on 4 streams, as they were measured.
+    Fitted to the runs of `benchmarks/calibration`.
     """
 
     graph: float = 2600.0
     dependency: float = 490.0
     plain: float = 1200.0
-    gap: float = 170.0
-    join: float = 90.0
+    gap: float = 250.0
+    join: float = 130.0
     launch: float = 2800.0
     event: float = 700.0
-    early: float = 200.0
+    programmatic: float = 200.0
 
 
 NONE = Latencies(*[0.0] * len(Latencies.__dataclass_fields__))
@@ -48,7 +48,7 @@ class Device:
     registers: int = 65536
     shared_bytes: int = 228 << 10
     reserved_bytes: int = 1 << 10
-    interference: float = 0.4
+    interference: float = 0.55
     latencies: Latencies = field(default_factory=Latencies)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:

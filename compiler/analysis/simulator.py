@@ -126,7 +126,7 @@ def execution(work: Work, device: Device) -> float:
 def launch_delay(work: Work, device: Device, *, early: bool) -> float:
     """Nanoseconds from the end of what a task waits for to its blocks, for all its launches."""
     known = device.latencies
-    return work.launches * known.dependency - early * work.early * known.early
+    return work.launches * known.dependency + early * work.early * known.programmatic
 
 
 def demand(work: Work, device: Device) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 ONE_STREAM = "/1/none"
 """The name of the baseline: one stream, no partitions."""
 MEASURED = {
-    **{f"/{streams}/none": ("policy=none", streams) for streams in (2, 4, 8)},
+    **{f"/{streams}/none": ("policy=none", streams) for streams in (2, 4, 8, 16)},
     "/4/ppd8": ("policy=ppd max-nodes=8", 4),
 }
 """Options of `partition` and streams of what competes by measurement with the search's best."""

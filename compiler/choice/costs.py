@@ -71,9 +71,7 @@ def measure_missing(
     tasks = {task.kernel: task for task in schedule.tasks if task.kernel not in known}
     if tasks:
         wanted = replace(schedule, tasks=tuple(tasks.values()))
-        database.merge(
-            measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, cold=False, expired=expired)
-        )
+        database.merge(measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, expired=expired))
 
 
 def recorded_costs(

@@ -16,6 +16,9 @@ CHAIN, SHORT = 24, 4
 """Launches in two timed graphs. The difference of their times has no part of a graph's start, but
 includes what a dependent launch costs."""
 
+COLD_LENGTHS = (8, 2)
+"""Launches in two graphs that flush the cache before each, which takes longer than most kernels."""
+
 WARM_UP = 3
 
 
@@ -28,15 +31,18 @@ def measure_kernels(
     cold: bool = True,
     expired: Callable[[], bool] = lambda: False,
 ) -> Database:
-    """Time each distinct kernel on buffers of its own, with warm caches and with cold ones.
+    """Time each distinct kernel on buffers of its own, in a chain of launches with warm caches.
 
-    It goes on, costly kernels first, until `expired` says that time is over.
+    With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
+    costly kernels first, until `expired` says that time is over.
     """
     driver.make_current()
     functions, found = Functions(driver, schedule, kernels), Database()
     tasks = {task.kernel: task for task in schedule.tasks}
     flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
     stream = driver.create_stream()
+    chain = (flush, stream, samples, COLD_LENGTHS)
+    flushed = chain_time(driver, (), *chain).median if flush else 0.0
     for name in sorted(tasks, key=lambda name: -kernels[name].flops):
         if expired():
             break
@@ -46,8 +52,9 @@ def measure_kernels(
             driver.call(f, x.grid, x.block, x.shared_bytes, [addresses[i] for i in x.args])
             for f, x in functions.of[name]
         ]
-        record = _record(driver, calls, flush, stream, samples)
-        found.add(key_of(kernels[name], driver.device), record)
+        warm = chain_time(driver, calls, 0, stream, samples)
+        taken = chain_time(driver, calls, *chain).median - flushed if flush else None
+        found.add(key_of(kernels[name], driver.device), _record(warm, taken))
         driver.free(block)
     driver.destroy_stream(stream)
     if flush:
@@ -56,17 +63,9 @@ def measure_kernels(
     return found
 
 
-def _record(
-    driver: Driver, calls: Sequence[Call], flush: int, stream: Handle, samples: int
-) -> Record:
-    """Warm: a chain of launches. Cold: one with a cache flush before each, less the flushes."""
-    warm = chain_time(driver, calls, 0, stream, samples)
-    if not flush:
-        return Record(warm.median, None, warm.low, warm.high, warm.count)
-    both = chain_time(driver, calls, flush, stream, samples)
-    alone = chain_time(driver, (), flush, stream, samples)
-    cold = max(warm.median, both.median - alone.median)
-    return Record(warm.median, cold, warm.low, warm.high, warm.count)
+def _record(warm: Timing, cold: float | None) -> Record:
+    least = None if cold is None else max(warm.median, cold)
+    return Record(warm.median, least, warm.low, warm.high, warm.count)
 
 
 def chain_time(

@@ -107,8 +107,9 @@ def alternatives(
     heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
     # NVRTC, which takes nearly all of the time, does not hold the interpreter's lock
     with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(HEAVIEST) as outer:
-        found = outer.map(lambda own: _options(own, built, target, pool), heavy[:HEAVIEST])
-        return [each for each in found if len(each.kernels) > 1]
+        running = [outer.submit(_options, own, built, target, pool) for own in heavy[:HEAVIEST]]
+        found = [each.result() for each in running]
+    return [each for each in found if len(each.kernels) > 1]
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,11 @@ def _options(
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
     near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
     near += [values for best in near[:1] for values in users[0].choices.variants(best)]
-    specs = [
-        {user.group.name: spec for user, spec in zip(users, own, strict=True)}
-        for own in pool.map(lambda values: [_spec(user, values, target) for user in users], near)
-    ]
+
+    def built_with(values: Values) -> dict[str, KernelSpec | None]:
+        return {user.group.name: _spec(user, values, target) for user in users}
+
+    specs = list(pool.map(built_with, near))
     first = specs[0] if specs else {}
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
     for values, own in zip(near, specs, strict=True):

@@ -16,15 +16,12 @@ from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upl
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.nvrtc import nvrtc_version
-from compiler.profile.measure import chain_time
+from compiler.profile.measure import COLD_LENGTHS, chain_time
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.tuning.bundle import Buffer, Bundle, Candidate, Kernel
 from compiler.tuning.results import Header, Result, ResultFile
 
 SAMPLES, COLD_SAMPLES = 7, 5
-COLD_LENGTHS = (8, 2)
-"""Links of two chains that are timed with a flush of the cache before each."""
-
 CHAIN_NS, LINKS = 200e3, (2, 20)
 """How much longer the longer of two warm chains takes, and its fewest and most further links."""
 

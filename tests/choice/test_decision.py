@@ -113,8 +113,8 @@ def test_early_launches_are_taken_where_nothing_is_measured(monkeypatch: pytest.
     assert not plain["pdl"]
     assert early["pdl"]
     for name in ("graph/1/none", "graph/auto", "subgraphs/1/none", "streams/1/none"):
-        faster = early["estimates"][name] < plain["estimates"][name]
-        assert faster == name.startswith("graph"), name
+        changed = early["estimates"][name] != plain["estimates"][name]
+        assert changed == name.startswith("graph"), name
 
 
 def test_the_one_stream_graph_is_kept_where_nothing_is_surely_faster(
@@ -133,8 +133,10 @@ def test_the_one_stream_graph_is_kept_where_streams_lose(
     """Whatever the simulator hopes for, and even where one other mode is nearly as fast."""
     takes(monkeypatch, lambda m, s: 1000.0 * s + (0.0 if m == "graph" else 500.0 * (m != mode)))
     found = chosen(module := compiled(budget=0.3))
-    assert found["estimates"]["graph/auto"] < found["estimates"]["graph/1/none"]
-    assert found["timings"]["graph/auto"]["median"] > found["timings"]["graph/1/none"]["median"]
+    hoped, timed = found["estimates"], found["timings"]
+    best = min(hoped, key=lambda name: hoped[name])
+    assert hoped[best] < hoped["graph/1/none"]
+    assert timed[best]["median"] > timed["graph/1/none"]["median"]
     assert found["chosen"] == "graph/1/none"
     assert module.schedule.streams == 1
 
