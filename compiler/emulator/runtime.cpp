@@ -265,6 +265,10 @@ static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& f
 
 const char* emulator_error() { return error_text; }
 
+int emulator_refuse(const char* why) {
+  return guarded([&](Runtime&) { throw std::runtime_error(why); });
+}
+
 int emulator_configure(uint64_t seed, unsigned warp, unsigned threads) {
   return guarded([&](Runtime& own) {
     if (warp != 32 && warp != 64) throw std::runtime_error("a warp has 32 or 64 threads");

@@ -26,6 +26,8 @@ typedef struct {
 
 // Why the last call of this thread failed.
 const char* emulator_error();
+// Makes `why` the reason of an error; returns 1.
+int emulator_refuse(const char* why);
 
 // Sets what FLOWLOOM_EMU_SEED (0), FLOWLOOM_EMU_WARP (32) and FLOWLOOM_EMU_THREADS (all) set at first.
 int emulator_configure(uint64_t seed, unsigned warp, unsigned threads);

@@ -1,10 +1,7 @@
 #include "executor.h"
 
-
 namespace flowloom {
 namespace {
-
-constexpr unsigned DEFAULT_SHARED_BYTES = 48 << 10;
 
 dim3 extent(const Size& size) { return dim3(size.x, size.y, size.z); }
 
@@ -23,7 +20,7 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   Call call{&launch, function, launch.waits && gpuFuncWaits(function), {}, {}};
   for (const View& view : launch.arguments) call.addresses.push_back(addresses[view.allocation] + view.offset);
   for (void*& address : call.addresses) call.pointers.push_back(&address);
-  if (launch.shared_bytes > DEFAULT_SHARED_BYTES)
+  if (launch.shared_bytes)  // below 48 KiB too: the kernel's static memory counts there
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
   return call;
 }

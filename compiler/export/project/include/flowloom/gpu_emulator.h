@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <mutex>
+#include <unordered_map>
 
 #include "runtime.h"
 
@@ -72,11 +74,34 @@ inline emulator_call gpuEmulatorCall(const gpuKernelNodeParams& kernel) {
   return {static_cast<const emulator::Kernel*>(kernel.func), kernel.gridDim, kernel.blockDim,
           kernel.sharedMemBytes, kernel.kernelParams, nullptr, 0};
 }
-inline gpuError_t gpuFuncAllowShared(void*, size_t) { return gpuSuccess; }
+
+// CUDA grants 48 KiB without asking, of which a kernel's static memory takes an unknown part: so
+// every kernel has to ask here for what its launches take.
+struct gpuShared {
+  std::mutex mutex;
+  std::unordered_map<void*, size_t> allowed;
+};
+inline gpuShared& gpuEmulatorShared() {
+  static gpuShared shared;
+  return shared;
+}
+inline gpuError_t gpuFuncAllowShared(void* function, size_t bytes) {
+  gpuShared& shared = gpuEmulatorShared();
+  const std::lock_guard<std::mutex> lock(shared.mutex);
+  return shared.allowed[function] = bytes, gpuSuccess;
+}
+inline gpuError_t gpuEmulatorAllows(void* function, size_t bytes) {
+  gpuShared& shared = gpuEmulatorShared();
+  const std::lock_guard<std::mutex> lock(shared.mutex);
+  if (bytes <= shared.allowed[function]) return gpuSuccess;
+  return emulator_refuse("a launch takes dynamic shared memory that its kernel did not ask for");
+}
+
 inline gpuError_t gpuFuncExists(void*) { return gpuSuccess; }
 inline bool gpuFuncWaits(void*) { return true; }
 inline gpuError_t gpuLaunchKernel(void* function, dim3 grid, dim3 block, void** arguments, size_t bytes,
                                   gpuStream_t stream) {
+  if (gpuEmulatorAllows(function, bytes)) return 1;
   const emulator_call call = gpuEmulatorCall({function, grid, block, static_cast<unsigned>(bytes), arguments});
   return emulator_launch(&call, stream);
 }
@@ -85,6 +110,7 @@ inline gpuError_t gpuGetPriorities(int* least, int* greatest) { return *least = 
 inline gpuError_t gpuGraphCreate(gpuGraph_t* graph) { return emulator_graph_create(graph); }
 inline gpuError_t gpuGraphDestroy(gpuGraph_t graph) { return emulator_graph_destroy(graph); }
 inline gpuError_t gpuGraphAddKernelNode(gpuGraphNode_t* node, gpuGraph_t graph, const gpuKernelNodeParams* kernel) {
+  if (gpuEmulatorAllows(kernel->func, kernel->sharedMemBytes)) return 1;
   const emulator_call call = gpuEmulatorCall(*kernel);
   return emulator_graph_add_call(node, graph, &call);
 }
