@@ -2,10 +2,10 @@
 
     python benchmarks/critical_path.py [--models resnet50 bert128] [--most 8] [--data FILE]
 
-`benchmarks/simulator.py --measure` writes a profile; one of an H200 is checked in. A profile has no
-data dependencies, so the path is that of the recorded schedule with the most streams: a task waits
-for its tokens and for the task before it on its stream. `flowloom report` prints the same of one
-saved model by its data dependencies.
+What was measured of every policy on an H200 is checked in; `benchmarks/simulator.py --measure`
+writes such a file, too (`--data`). It has no data dependencies, so the path is that of the recorded
+schedule with the most streams: a task waits for its tokens and for the task before it on its
+stream. `flowloom report` prints the same of one saved model by its data dependencies.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.calibration.data import CHECKED_IN, Measured, read
+from benchmarks.calibration.data import POLICIES, Measured, read
 from compiler.analysis.critical_path import Step, path_steps, table
 from compiler.analysis.devices import Device, device_of
 from compiler.schedule import Schedule
@@ -48,7 +48,7 @@ def steps_of(model: Measured, device: Device) -> list[Step]:
 def main() -> None:
     """Print a table for each model."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, default=CHECKED_IN)
+    parser.add_argument("--data", type=Path, default=POLICIES)
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--most", type=int, default=8, help="kernels listed of each model")
     options = parser.parse_args()
