@@ -4,7 +4,8 @@ Outputs are compared with onnxruntime, and bit for bit between modes, numbers of
 plain launches, runs with random tasks delayed, replays with changing inputs, and two threads.
 
     python3 tests/gpu_models.py [--models resnet50 ...] [--precisions tf32 ...] [--large]
-                                [--replays 1000] [--replayed squeezenet ...] [--json FILE]
+                                [--replays 1000] [--replayed squeezenet ...] [--brief]
+                                [--json FILE]
 
 Other processes prepare rows ahead (`--jobs`), so that the device does not wait for the compiler.
 To check a device on a machine without TVM, build the kernels elsewhere and carry them there:
@@ -208,9 +209,11 @@ def check(model: Prepared, options: argparse.Namespace) -> dict[str, Any]:
     executor.close()
     row: dict[str, Any] = {"error": check_values(case, first)}
     row["tasks"] = len(case.executables[1].plan.schedule.tasks)
-    row["runs"] = check_ways(case, first) + check_bindings(case, first)
-    row["runs"] += check_threads(case, first)
-    if model.name in options.replayed:
+    row["runs"] = 0
+    if not options.brief:
+        row["runs"] += check_ways(case, first) + check_bindings(case, first)
+        row["runs"] += check_threads(case, first)
+    if model.name in options.replayed and not options.brief:
         row["runs"] += check_replays(case, options.replays)
     for executable in case.executables.values():
         executable.close()
@@ -238,6 +241,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help="GPT-2-large too, which takes 10 GB")
     parser.add_argument("--replays", type=int, default=1000, help="of each model in --replayed")
     parser.add_argument("--replayed", nargs="*", default=list(REPLAYED))
+    parser.add_argument("--brief", action="store_true", help="one run a row: for racecheck")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no row after")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--kernels", type=Path, help="take kernels from this directory")

@@ -89,6 +89,8 @@ def test_every_check_passes(
     assert 0 < row["error"] < gpu_models.BOUNDS[model.precision]
     assert row["runs"] == 2 * 2 * len(gpu_models.WAYS) + 3 * 3 + 2 * 2 + 8
     assert f"PASS  small          {model.precision}" in out
+    assert run(monkeypatch, [model], *arguments, "--brief")[0] == 0
+    assert "0 runs equal" in capsys.readouterr().out
 
 
 def test_wrong_values_and_failures_are_rows(
