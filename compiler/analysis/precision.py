@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy
 from xdsl.ir import Operation, SSAValue
@@ -39,8 +40,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     kernel's results: sums and other statistics (small tensors, often squares or differences),
     what operators whose results leave every range give (powers, exponentials, reciprocals),
     quotients by tensors, numbers made of integers, and the operands of a softmax, which masks may
-    have moved anywhere; and images of grouped convolutions whose few channels fill blocks in 32
-    bits only. In float16 also everything that a finite constant beyond its range has
+    have moved anywhere; and images that convolutions read faster in 32 bits: those whose channels
+    fill no blocks in 16. In float16 also everything that a finite constant beyond its range has
     flown into (infinities are the same in 16 bits).
     Products of tensors in range are taken to be in range, as mixed-precision training does.
     """
@@ -116,7 +117,7 @@ class _Reader:
                 self.kept += [*group.inputs, *group.outputs]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
-            if op.type_name == "Conv" and _fits_only_wide(op):
+            if op.type_name == "Conv" and _reads_wide(op):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
             if self._is_wide(op):
                 self.wide.update(op.outputs)
@@ -140,11 +141,17 @@ class _Reader:
         return bool((numpy.isfinite(sizes) & (sizes > self.largest)).any())
 
 
-def _fits_only_wide(op: OperatorOp) -> bool:
-    """Whether each group of a convolution has whole blocks of channels in 32 bits, not in 16."""
-    groups, channels = integer(op, "group", 1), shape_of(op.inputs[0].type)[1]
-    own = channels // groups
-    return 1 < groups < channels and own * 4 % BLOCK_BYTES == 0 and own * 2 % BLOCK_BYTES != 0
+def _reads_wide(op: OperatorOp) -> bool:
+    """Whether a convolution reads its image faster in 32 bits than in 16.
+
+    A group of several channels has whole blocks in 32 bits alone; or the taps of all channels lie
+    in no blocks, so that they are copied one by one, and asynchronously in 32 bits alone.
+    """
+    groups, (channels, *image) = integer(op, "group", 1), shape_of(op.inputs[0].type)[1:]
+    own, taps = channels // groups, prod(shape_of(op.inputs[1].type)[2:])
+    if own * 2 % BLOCK_BYTES == 0 or not image:
+        return False
+    return taps > 1 if groups == 1 else groups < channels and own * 4 % BLOCK_BYTES == 0
 
 
 def _is_kept(op: OperatorOp) -> bool:

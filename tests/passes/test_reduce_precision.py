@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from onnx import numpy_helper, parser
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.analysis.aliases import plan_views
@@ -72,6 +73,41 @@ def test_any_graph(model: Model, dtype: str):
     text = str(model.module)
     Runner().run(model.module, parse(f"reduce-precision{{storage={dtype}}}"))
     assert str(model.module) == text
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "window", "dtype"),
+    [
+        (40, 1, 3, "float16"),
+        (36, 1, 3, "float32"),
+        (18, 1, 3, "float32"),
+        (36, 1, 1, "float16"),
+        (36, 36, 3, "float16"),
+        (16, 4, 3, "float32"),
+        (32, 4, 3, "float16"),
+    ],
+)
+def test_images_are_stored_as_convolutions_read_them_fast(
+    channels: int, groups: int, window: int, dtype: str
+):
+    """In 16 bits 8 channels are a block, in 32 bits 4; copies of 2 bytes are not asynchronous."""
+    model = parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]>
+        net (float[1,{channels},6,6] x) => (float[1,{channels},6,6] y) {{
+          a = Conv (x, v) b = Relu (a)
+          c = Conv <group={groups}, auto_pad="SAME_UPPER"> (b, w)
+          d = Relu (c)
+          y = Conv (d, v)
+        }}"""
+    )
+    for name, shape in (("v", (channels, 1, 1)), ("w", (channels // groups, window, window))):
+        weight = np.ones((channels, *shape), np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    module = import_model(model).module
+    Runner().run(module, parse("fuse,reduce-precision{storage=float16}"))
+    (graph,) = graphs_of(module)
+    first = next(iter(graph.groups))
+    assert [dtype_of(value.type) for value in first.outputs] == [dtype]
 
 
 @pytest.mark.parametrize("constant", [True, False])

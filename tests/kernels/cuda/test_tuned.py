@@ -70,6 +70,14 @@ def test_a_similar_problem_lends_its_shape():
     assert tile_for(far, TARGET) == choose_tile(far, TARGET)
 
 
+def test_operands_in_32_bits_take_the_tile_of_tf32_where_they_have_none_of_their_own():
+    problem = product(128, 768, 768)
+    fields = record(problem, 20)
+    tile = tile_for(problem, CudaTarget("sm_90", "fp16"))
+    assert (tile.rows, tile.columns, tile.shares) == (fields[0], fields[1], fields[4])
+    assert tile_for(replace(problem, dtype="float16"), CudaTarget("sm_90", "fp16")) != tile
+
+
 def test_entries_of_other_templates_lend_nothing():
     grouped = (
         '["grouped","float32","float32",true,[1,8,9,9],[1,8,9,9],1,1,4,[3,3],[1,1],[1,1],[1,1]]'
