@@ -180,6 +180,27 @@ def check_machine() -> None:
         sys.exit(f"this benchmark needs a CUDA device: {error}")
 
 
+def check_files(options: argparse.Namespace) -> None:
+    """Exit, naming what lacks, where ours has no ONNX file of a model at a batch size."""
+    own = any(name.startswith("ours") for name in options.contenders)
+    pairs = [(b, m) for b in options.batch for m in options.models if b != 1]
+    if not own or options.weights == "torch":
+        return
+    missing = [f"{b}/{m}" for b, m in pairs if not exported_file(m, b, options.exported)]
+    if missing:
+        sys.exit(
+            f"{options.exported or '--exported'} has no {', '.join(missing)} (.light.onnx): make"
+            " them with python -m examples.zoo.export --batch BATCH --output FOLDER/BATCH MODELS,"
+            " and name that FOLDER by --exported"
+        )
+
+
+def exported_file(model: str, batch: int, folder: Path | None) -> Path | None:
+    """The file of a model at a batch size, if it is there."""
+    path = folder / str(batch) / f"{model}.light.onnx" if folder else None
+    return path if path and path.exists() else None
+
+
 def give_up(key: results.Key, options: argparse.Namespace, reason: str) -> None:
     """Write a row in which every contender failed."""
     failed = {name: {"error": reason} for name in options.contenders}
@@ -210,6 +231,7 @@ def main() -> int:
         getattr(rows, f"{options.only}_model")(options.models[0], options)
         return 0
     if not options.table:
+        check_files(options)
         check_machine()
         if options.retry:
             results.forget_failed(options.json)

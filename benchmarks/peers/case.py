@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import torch
 
+from benchmarks.gpu_peers import exported_file
 from benchmarks.peers.contenders import Tensors, reference
 from benchmarks.peers.floor import Demand, demand_of
 from benchmarks.peers.weights import adopt
@@ -99,8 +100,8 @@ def zoo_model(name: str, batch: int, exported: Path | None) -> onnx.ModelProto |
     """The zoo's file, or the one exported for a batch size; None if there is none."""
     if batch == 1:
         return zoo.load(name)
-    path = exported / str(batch) / f"{name}.light.onnx" if exported else None
-    if path is None or not path.exists():
+    path = exported_file(name, batch, exported)
+    if path is None:
         return None
     model = onnx.load(path)
     zoo.refill(model)

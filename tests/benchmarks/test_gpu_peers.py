@@ -198,6 +198,19 @@ def test_what_lacks_is_said_before_any_row_is_given_up(
     assert not file.exists()
 
 
+def test_files_of_other_batch_sizes_are_looked_for_first(tmp_path: Path):
+    (tmp_path / "16").mkdir()
+    (tmp_path / "16" / "unet.light.onnx").touch()
+    given = argparse.Namespace(
+        contenders=["compile", "ours"], batch=[1, 16], models=["unet", "resnet50"],
+        weights="zoo", exported=tmp_path,
+    )  # fmt: skip
+    with pytest.raises(SystemExit, match=r"has no 16/resnet50 .*examples.zoo.export --batch"):
+        gpu_peers.check_files(given)
+    for change in ({"models": ["unet"]}, {"contenders": ["opara"]}, {"batch": [1]}):
+        gpu_peers.check_files(argparse.Namespace(**vars(given) | change))
+
+
 def test_a_child_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     script = tmp_path / "hangs.py"
     script.write_text("import time\ntime.sleep(60)\n")
