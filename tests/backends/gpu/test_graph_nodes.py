@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
-from compiler.profile.measure import CHAIN, SHORT, measure_kernels
+from compiler.profile.measure import COLD_LENGTHS, measure_kernels
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import BASE, INDIRECT, Graph, Node, RecordingDriver
@@ -182,7 +182,7 @@ def test_cold_times_flush_the_cache_by_a_fill_before_each_link_of_a_chain():
     measure_kernels(driver, mix.schedule, specs, samples=1)
     chains = [g for g in driver.graphs if any(node.kind == "fill" for node in g.nodes)]
     lengths = {sum(node.kind == "fill" for node in graph.nodes) for graph in chains}
-    assert lengths == {CHAIN, SHORT}
+    assert lengths == {*COLD_LENGTHS}
     for graph in chains:
         for node in graph.nodes:
             if node.kind == "fill":
