@@ -8,9 +8,10 @@
 
 `prepare` writes the kernels' CUDA text and needs no GPU; `measure` needs PyTorch, NVRTC and a CUDA
 device, but neither TVM nor ONNX. Each kernel is checked against float64 on random inputs and timed
-in a CUDA graph of 20 launches, warm, median of 15 replays. Images lie in channel blocks. The
-library's time is its best: cuDNN with the bias, the residual and the Relu fused where there is such
-a call (else the convolution with bias alone, which does less than ours), cuBLAS with the bias.
+in a CUDA graph of 20 launches, warm, median of 15 replays. Tensors lie and are stored as in the
+models, in fp16 the library's in 16 bits throughout. The library's time is its best: cuDNN with the
+bias, the residual and the Relu fused where there is such a call (else the convolution with bias
+alone, which does less than ours), cuBLAS with the bias.
 With `--tiles` the most promising other tiles are timed too, to judge the choice; with `--kinds` so
 many of each kind: tiles of warps (`mma`), of warpgroups (`wide`), and both with early copies of
 weights (`early`), or also releasing the next launch after the last step (`release`); these need
@@ -55,15 +56,17 @@ class Wanted:
 
 def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> None:
     """Write the text of each kernel with what it computes."""
+    from compiler.frontend import import_model
     from compiler.kernels.cuda.source import headers
     from compiler.kernels.cuda.target import parse_cuda_target
-    from tests.kernels.gpu_kernels_prepare import groups_of, in_blocks
+    from compiler.tuning.prepare import fused_groups
+    from examples import zoo
 
     target = parse_cuda_target(f"cuda:sm_90:{precision}")
     folder.mkdir(parents=True, exist_ok=True)
     cases: dict[str, dict[str, Any]] = {}
     for model in models:
-        for group in map(in_blocks, groups_of(model)):
+        for group in fused_groups(import_model(zoo.load(model)).module, target).values():
             for case in describe(group, target, wanted):
                 cases.setdefault(case["key"], case | {"model": model})
     content = {"headers": headers(), "cases": list(cases.values())}
@@ -123,39 +126,50 @@ def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
         "packings": kernel.packings,
         "scratch": kernel.scratch,
         "block": group.writes[0].block,
+        "dtype": group.writes[0].dtype,
     }
 
 
 def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
     """What PyTorch should compute; None for a group that it has no single call for.
 
-    `operands` are the reads of the anchor, `residual` that of an addition behind it.
+    `operands` are the reads of the anchor, `residual` that of an addition behind it; conversions
+    between types are looked through.
     """
-    operators = [op for op in group.operators if op is not anchor]
-    if any(i is not None and i >= group.inputs for i in anchor.inputs):
-        return None
+    casts = {op.outputs[0]: op.inputs[0] for op in group.operators if op.type == "Cast"}
+
+    def source(i: int) -> int:
+        return source(casts[i]) if i in casts else i
+
+    given = [None if i is None else source(i) for i in anchor.inputs]
     if anchor.type not in ("Conv", "MatMul") or len(group.outputs) > 1:
         return None
+    if any(i is not None and i >= group.inputs for i in given):
+        return None
     result = group.values[anchor.outputs[0]].shape
-    call: dict[str, Any] = {"type": anchor.type, "operands": list(anchor.inputs), "residual": None}
-    call["shapes"] = [group.values[i].shape for i in anchor.inputs if i is not None]
+    call: dict[str, Any] = {"type": anchor.type, "operands": given, "residual": None}
+    call["shapes"] = [group.values[i].shape for i in given if i is not None]
     call["attributes"] = {k: v for k, v in anchor.attributes.items() if k != "kernel_shape"}
     call["relu"] = False
-    for op in operators:
-        others = [i for i in op.inputs if i is not None and i < group.inputs]
-        if op.type == "Relu":
-            call["relu"] = True
-        elif op.type == "Add" and len(others) == 1 and not call["relu"]:
-            shape = group.values[others[0]].shape
-            if shape == result and anchor.type == "Conv":
-                call["residual"] = others[0]
-            elif shape == result[-1:] and anchor.type == "MatMul":
-                call["operands"] += others
-            else:
-                return None
-        else:
+    for op in group.operators:
+        others = [source(i) for i in op.inputs if i is not None and source(i) < group.inputs]
+        if op is not anchor and op.type != "Cast" and not _joins(call, op, others, group, result):
             return None
     return call
+
+
+def _joins(call: dict[str, Any], op: Any, others: list[int], group: Any, result: Any) -> bool:
+    """Whether an operator behind the anchor is a part of PyTorch's call, in which it is noted."""
+    shape = group.values[others[0]].shape if len(others) == 1 else None
+    if op.type == "Relu":
+        call["relu"] = True
+    elif op.type == "Add" and shape == result and call["type"] == "Conv" and not call["relu"]:
+        call["residual"] = others[0]
+    elif op.type == "Add" and shape == result[-1:] and call["type"] == "MatMul":
+        call["operands"] += others
+    else:
+        return False
+    return True
 
 
 def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:
@@ -289,13 +303,16 @@ def measure_one(
     from compiler.analysis.packing import apply_packing
 
     torch.manual_seed(0)
-    inputs = [torch.randn(r["shape"], device="cuda") for r in case["reads"]]
+    types = [getattr(torch, read["dtype"]) for read in case["reads"]]
+    shapes = [read["shape"] for read in case["reads"]]
+    inputs = [torch.randn(s, device="cuda").to(t) for s, t in zip(shapes, types, strict=True)]
     buffers = []
     for x, read, packing in zip(inputs, case["reads"], case["packings"], strict=True):
         packed = torch.from_numpy(apply_packing(x.cpu().numpy(), packing)) if packing else x
         buffers.append(packed.cuda() if packing else laid_out(x, read["block"]))
     expected = exact(torch, case["library"], inputs)
-    result = torch.full_like(laid_out(expected, case["block"]), math.nan, dtype=torch.float32)
+    written = getattr(torch, case["dtype"])
+    result = torch.full_like(laid_out(expected, case["block"]), math.nan, dtype=written)
     buffers += [
         result,
         *[torch.empty(n, dtype=torch.uint8, device="cuda") for n in case["scratch"]],
@@ -315,7 +332,8 @@ def measure_one(
     row["us"] = graph_us(torch, run)
     call = json.dumps(case["library"])
     if call not in known:
-        known[call] = library_us(torch, case["library"], inputs)
+        peer = torch.float16 if case["precision"] == "fp16" else torch.float32
+        known[call] = library_us(torch, case["library"], [x.to(peer) for x in inputs])
     return row | {"library_us": known[call]}
 
 
@@ -403,7 +421,7 @@ def main() -> int:
     parser.add_argument("command", choices=("prepare", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
-    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32"))
+    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "fp16"))
     parser.add_argument("--tiles", type=int, default=0, help="further tiles of each kernel")
     parser.add_argument("--kinds", nargs="+", default=[], choices=KINDS, help="of further tiles")
     parser.add_argument("--only", nargs="+", default=list(TYPES), choices=TYPES)
