@@ -160,16 +160,19 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
 
 def _joins(call: dict[str, Any], op: Any, others: list[int], group: Any, result: Any) -> bool:
     """Whether an operator behind the anchor is a part of PyTorch's call, in which it is noted."""
-    shape = group.values[others[0]].shape if len(others) == 1 else None
     if op.type == "Relu":
         call["relu"] = True
-    elif op.type == "Add" and shape == result and call["type"] == "Conv" and not call["relu"]:
-        call["residual"] = others[0]
-    elif op.type == "Add" and shape == result[-1:] and call["type"] == "MatMul":
-        call["operands"] += others
-    else:
+        return True
+    if op.type != "Add" or len(others) != 1 or call["relu"] or call["residual"] is not None:
         return False
-    return True
+    shape = group.values[others[0]].shape
+    if call["type"] == "Conv" and shape == result:
+        call["residual"] = others[0]
+        return True
+    if call["type"] == "MatMul" and shape == result[-1:] and len(call["operands"]) == 2:
+        call["operands"] += others
+        return True
+    return False
 
 
 def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:

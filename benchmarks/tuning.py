@@ -16,7 +16,7 @@ from typing import Any
 
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import Tile, candidates, estimate
-from compiler.kernels.cuda.tuned import problem_of, transferred
+from compiler.kernels.cuda.tuned import is_contraction, problem_of, transferred
 from compiler.kernels.database import Entry, device_of
 from compiler.tools.tuning import write_bundle
 from compiler.tuning.coverage import coverage
@@ -26,9 +26,6 @@ from compiler.tuning.results import Result, load
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
 """What was measured on an H200 for the database that the package ships."""
-
-NAMED = ('["grouped"', '["attention"', '["rows"')
-"""How keys of other templates begin."""
 
 FEW = 2
 """Right candidates that a kernel needs for a comparison."""
@@ -84,7 +81,7 @@ def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict
     """The nanoseconds of each right tile of the contractions that have an entry."""
     times: dict[str, dict[Tile, float]] = {}
     for result in results:
-        if result.warm is not None and result.key in entries and not result.key.startswith(NAMED):
+        if result.warm is not None and result.key in entries and is_contraction(result.key):
             time = in_a_run(result.warm, result.cold)
             times.setdefault(result.key, {})[Tile(*result.tile)] = time
     return times

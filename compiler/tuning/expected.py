@@ -15,7 +15,8 @@ COLD_PART = 0.5
 """The part of candidates that are near enough to the best to be timed with cold caches."""
 
 COMPILE_S = 0.7
-"""Seconds of one core for a candidate: 16 threads of an H200's host compiled 22 in a second."""
+"""Seconds of one core for a candidate, and what else holds it up that is not counted above: with 16
+cores of an H200's host, 22 were done in a second."""
 
 
 def device_seconds(bundle: Bundle) -> float:

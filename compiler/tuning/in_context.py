@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -18,6 +18,7 @@ from compiler.kernels.cuda.choices import Choices, choices_of
 from compiler.kernels.cuda.indirect import with_indirect_entries
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.recorded import Standing, recorded, standing
+from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
 from compiler.kernels.group import Group
@@ -29,6 +30,9 @@ from compiler.tuning.prepare import CANDIDATES
 
 BEST, HEAVIEST = 3, 24
 """Options of a kernel, and kernels of a model, that are tried in it."""
+
+_Spec = Future[KernelSpec | None]
+"""A kernel that is being compiled."""
 
 COMPARE_SECONDS, COMPARE_SAMPLES = 0.5, 100
 """How long, and how often at most, the choices that are compared run."""
@@ -105,10 +109,10 @@ def alternatives(
             if entry and standing(entry, device) is Standing.TUNED:
                 users.setdefault(choices.key, []).append(_User(group, choices, entry, uses[name]))
     heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
-    # NVRTC, which takes nearly all of the time, does not hold the interpreter's lock
-    with ThreadPoolExecutor(os.cpu_count()) as pool, ThreadPoolExecutor(HEAVIEST) as outer:
-        running = [outer.submit(_options, own, built, target, pool) for own in heavy[:HEAVIEST]]
-        found = [each.result() for each in running]
+    # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = [(own, _started(own, target, pool)) for own in heavy[:HEAVIEST]]
+    found = [_options(own, built, specs) for own, specs in running]
     return [each for each in found if len(each.kernels) > 1]
 
 
@@ -131,35 +135,43 @@ class _User:
         return self.uses * in_a_run(first.warm, first.cold)
 
 
+def _started(
+    users: Sequence[_User], target: CudaTarget, pool: ThreadPoolExecutor
+) -> dict[Values, dict[str, _Spec]]:
+    """The best options of one key, the present one first: of each, every group's kernel."""
+    near = [each.tile for each in users[0].entry.ranked if each.cold is not None][:BEST]
+    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
+    return {
+        values: {
+            user.group.name: pool.submit(_spec, user.group, user.choices.build(values), target)
+            for user in users
+        }
+        for values in near
+    }
+
+
 def _options(
-    users: Sequence[_User], built: Build, target: CudaTarget, pool: ThreadPoolExecutor
+    users: Sequence[_User], built: Build, specs: Mapping[Values, Mapping[str, _Spec]]
 ) -> Alternatives:
     """What all groups of one key can be built with; nothing if another template built them."""
     entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
-    near = [each.tile for each in entry.ranked if each.cold is not None][:BEST]
-    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
-
-    def built_with(values: Values) -> dict[str, KernelSpec | None]:
-        return {user.group.name: _spec(user, values, target) for user in users}
-
-    specs = list(pool.map(built_with, near))
-    first = specs[0] if specs else {}
+    ready = {v: {n: each.result() for n, each in own.items()} for v, own in specs.items()}
+    first = next(iter(ready.values()), dict[str, KernelSpec | None]())
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
-    for values, own in zip(near, specs, strict=True):
+    for values, own in ready.items():
         usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
         if usable and len(usable) == len(ours):
             found[values] = usable
     return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
 
 
-def _spec(user: _User, values: Values, target: CudaTarget) -> KernelSpec | None:
-    """A group's kernel with an option; None where it cannot be built."""
-    kernel = user.choices.build(values)
+def _spec(group: Group, kernel: CudaKernel | None, target: CudaTarget) -> KernelSpec | None:
+    """A group's kernel, compiled; None where it cannot be built."""
     if kernel is None:
         return None
-    kernel = with_indirect_entries(kernel) if user.group.boundary else kernel
+    kernel = with_indirect_entries(kernel) if group.boundary else kernel
     try:
-        return compile_kernel(user.group, kernel, target)
+        return compile_kernel(group, kernel, target)
     except KernelError:
         return None
 

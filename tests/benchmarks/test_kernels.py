@@ -40,5 +40,13 @@ def test_a_bias_a_residual_and_a_relu_are_one_call(precision: str):
     assert second["residual"] == second["operands"][0]
 
 
-def test_what_is_no_single_call_has_no_time():
-    assert calls("p = Conv (x, w, b) y = Sigmoid (p)", "fp16") == [None]
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = Conv (x, w, b) y = Sigmoid (p)",
+        "p = Conv (x, w, b) q = Relu (p) y = Add (q, x)",
+        "p = Conv (x, w, b) q = Add (p, x) y = Add (q, x)",
+    ],
+)
+def test_what_is_no_single_call_has_no_time(body: str):
+    assert calls(body, "tf32") == [None]
