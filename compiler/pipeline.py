@@ -35,6 +35,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     fuse-separable,
     reduce-precision,
     assign-layouts,
+    embed-joins,
     partition{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},
@@ -57,6 +58,7 @@ GRAPH_PASSES = (
     "fuse-separable",
     "reduce-precision",
     "assign-layouts",
+    "embed-joins",
 )
 """Passes that decide what the kernels are; all others schedule them."""
 

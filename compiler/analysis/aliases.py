@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import shared_values
@@ -120,9 +120,24 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Place]]:
             offset += nbytes_of(value.type)
     elif op.type_name == "Slice" and (starts := slice_starts(op)) is not None:
         shape, dtype = shape_of(op.inputs[0].type), dtype_of(op.inputs[0].type)
-        offset = sum(start * prod(shape[axis + 1 :]) for axis, start in enumerate(starts))
-        if not (block := stored_block(op.inputs[0].type)) or starts[1] % block == 0:
+        block = stored_block(op.inputs[0].type)
+        order = _stored_axes(len(shape), block)
+        steps = {axis: prod(shape[a] for a in order[i + 1 :]) for i, axis in enumerate(order)}
+        offset = sum(start * steps[axis] for axis, start in enumerate(starts))
+        if not block or starts[1] % block == 0:
             yield op.outputs[0], Place(op.inputs[0], offset * ELEMENT_BYTES[dtype])
+
+
+def _stored_axes(rank: int, block: int) -> list[int]:
+    """The axes of a tensor from the outermost in memory on; blocks of channels come first."""
+    return [1, 0, *range(2, rank)] if block else list(range(rank))
+
+
+def _is_outermost(type: Attribute, axis: int) -> bool:
+    """Whether nothing but single elements lies outside an axis in memory."""
+    shape = shape_of(type)
+    order = _stored_axes(len(shape), stored_block(type))
+    return prod(shape[a] for a in order[: order.index(axis)]) == 1
 
 
 def _axis(op: OperatorOp, rank: int) -> int:
@@ -131,15 +146,15 @@ def _axis(op: OperatorOp, rank: int) -> int:
 
 
 def _is_contiguous_split(op: OperatorOp) -> bool:
-    shape = shape_of(op.inputs[0].type)
-    return prod(shape[: _axis(op, len(shape))]) == 1
+    type = op.inputs[0].type
+    return _is_outermost(type, _axis(op, len(shape_of(type))))
 
 
 def _is_contiguous_concat(op: OperatorOp) -> bool:
     if op.type_name != "Concat":
         return False
-    shape = shape_of(op.outputs[0].type)
-    return prod(shape[: _axis(op, len(shape))]) == 1 and _lie_alike(op)
+    type = op.outputs[0].type
+    return _lie_alike(op) and _is_outermost(type, _axis(op, len(shape_of(type))))
 
 
 def _integers(op: OperatorOp, operand: int) -> list[int] | None:
@@ -156,7 +171,9 @@ def slice_starts(op: OperatorOp) -> list[int] | None:
     if starts is None or any(step != 1 for step in steps or ()):
         return None
     cut = [axis for axis, size in enumerate(shape) if result[axis] != size]
-    if 0 in result or (cut and prod(result[: cut[-1]]) != 1):
+    order = _stored_axes(len(shape), stored_block(op.inputs[0].type))
+    inner = max((order.index(axis) for axis in cut), default=0)
+    if 0 in result or prod(result[axis] for axis in order[:inner]) != 1:
         return None
     firsts = [0] * len(shape)
     for axis, start in zip(axes or range(len(starts)), starts, strict=True):

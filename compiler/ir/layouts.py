@@ -1,5 +1,6 @@
 """How a tensor lies in memory: row-major, or with its channels in blocks."""
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -16,9 +17,10 @@ BLOCK_BYTES = 16
 
 @irdl_attr_definition
 class ChannelsAttr(ParametrizedAttribute):
-    """The encoding of a tensor (N, C, *spatial) that is stored as (N, C / block, *spatial, block).
+    """The encoding of a tensor (N, C, *spatial) that is stored as (C / block, N, *spatial, block).
 
-    Its logical shape stays; `tensor<1x64x56x56xf32, #dataflow.channels<4>>` is an example.
+    So channels of a whole batch are joined and cut without moving any. Its logical shape stays;
+    `tensor<1x64x56x56xf32, #dataflow.channels<4>>` is an example.
     """
 
     name = "dataflow.channels"
@@ -45,10 +47,22 @@ def block_of(type: Attribute) -> int:
     return encoding.block.data if isinstance(encoding, ChannelsAttr) else 0
 
 
+def blocks_first(shape: Sequence[int]) -> bool:
+    """Whether blocks of channels lie before the batch: not of one pixel, which stays row-major."""
+    return prod(shape[2:]) > 1
+
+
+def block_steps(shape: Sequence[int], block: int) -> tuple[int, int]:
+    """How many blocks lie from one image to the next, and from one block of channels."""
+    outer, channels, *spatial = shape
+    pixels = prod(spatial)
+    return (pixels, outer * pixels) if blocks_first(shape) else (channels // block, 1)
+
+
 def stored_block(type: Attribute) -> int:
     """As `block_of`, but 0 as well where blocks make no difference: where all else is one pixel."""
     assert isa(type, TensorType[Attribute])
-    return block_of(type) if prod(type.get_shape()[2:]) > 1 else 0
+    return block_of(type) if blocks_first(type.get_shape()) else 0
 
 
 def with_block(type: Attribute, block: int) -> TensorType[Attribute]:

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from compiler.errors import KernelError
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, WeightOp
-from compiler.ir.layouts import block_of
+from compiler.ir.layouts import block_of, blocks_first
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 from compiler.schedule import ELEMENT_BYTES
@@ -22,8 +22,8 @@ from compiler.schedule import ELEMENT_BYTES
 class TensorInfo:
     """The dtype name and static logical shape of one value.
 
-    A read or write with a `block` lies in memory as (N, C / block, *spatial, block), others
-    row-major.
+    A read or write with a `block` lies in memory as (C / block, N, *spatial, block), one of a
+    single pixel as (N, C / block, 1, block), others row-major.
     """
 
     dtype: str
@@ -36,7 +36,8 @@ class TensorInfo:
         if not self.block:
             return self.shape
         outer, channels, *spatial = self.shape
-        return (outer, channels // self.block, *spatial, self.block)
+        lead = (outer, channels // self.block)
+        return (*(lead[::-1] if blocks_first(self.shape) else lead), *spatial, self.block)
 
     @property
     def elements(self) -> int:

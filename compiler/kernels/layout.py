@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import te
 
+from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import TensorInfo
 
 BLOCK_MARK = "channels"
@@ -16,7 +17,8 @@ def stored_index(info: TensorInfo, indices: Sequence[Any]) -> list[Any]:
     if not info.block:
         return list(indices)
     outer, channel, *spatial = indices
-    return [outer, channel // info.block, *spatial, channel % info.block]
+    lead = [outer, channel // info.block]
+    return [*(lead[::-1] if blocks_first(info.shape) else lead), *spatial, channel % info.block]
 
 
 def logical_tensor(stored: te.Tensor, info: TensorInfo) -> te.Tensor:
@@ -31,7 +33,10 @@ def stored_tensor(tensor: te.Tensor, info: TensorInfo) -> te.Tensor:
     if not info.block:
         return tensor
 
-    def body(outer: Any, channels: Any, *rest: Any) -> Any:
-        return tensor(outer, channels * info.block + rest[-1], *rest[:-1])
+    def body(*indices: Any) -> Any:
+        *lead, channel = indices
+        first, second, *spatial = lead
+        outer, block = (second, first) if blocks_first(info.shape) else (first, second)
+        return tensor(outer, block * info.block + channel, *spatial)
 
     return te.compute(info.stored_shape, body, name="stored", attrs={BLOCK_MARK: info.block})

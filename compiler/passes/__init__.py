@@ -8,6 +8,7 @@ from compiler.passes.assign_streams import AssignStreams
 from compiler.passes.batch_products import BatchProducts
 from compiler.passes.canonicalize import Canonicalize
 from compiler.passes.elide_sync import ElideSync
+from compiler.passes.embed_joins import EmbedJoins
 from compiler.passes.fuse import Fuse
 from compiler.passes.fuse_attention import FuseAttention
 from compiler.passes.fuse_separable import FuseSeparable
@@ -29,6 +30,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     FuseSeparable,
     ReducePrecision,
     AssignLayouts,
+    EmbedJoins,
     Partition,
     AssignStreams,
     OrderLaunches,

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy
 
 from compiler.analysis.packing import apply_packing
+from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target
@@ -43,14 +44,17 @@ def laid_out(array: Array, info: TensorInfo) -> Array:
         return array
     outer, channels, *spatial = info.shape
     split = array.reshape(outer, channels // info.block, info.block, *spatial)
-    return numpy.ascontiguousarray(numpy.moveaxis(split, 2, -1))
+    stored = numpy.moveaxis(split, 2, -1)
+    return numpy.ascontiguousarray(stored.swapaxes(0, 1) if blocks_first(info.shape) else stored)
 
 
 def logical(array: Array, info: TensorInfo) -> Array:
     """The array of what lies in memory."""
     if not info.block:
         return array.reshape(info.shape)
-    return numpy.moveaxis(array.reshape(info.stored_shape), -1, 2).reshape(info.shape)
+    stored = array.reshape(info.stored_shape)
+    stored = stored.swapaxes(0, 1) if blocks_first(info.shape) else stored
+    return numpy.moveaxis(stored, -1, 2).reshape(info.shape)
 
 
 def run_kernel(

@@ -1,7 +1,8 @@
 """The CUDA text that stores blocks of consecutive rows, and copies beforehand what that reads."""
 
-from math import prod
+from collections.abc import Sequence
 
+from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.problem import Problem
 from compiler.kernels.cuda.store import Part, StoreFunction
 from compiler.kernels.group import Group
@@ -34,9 +35,15 @@ def block_methods(store: StoreFunction, problem: Problem, group: Group) -> list[
 def _place(problem: Problem, group: Group) -> str:
     """The number of a block within a result, as a C expression."""
     outer, row, column = problem.place
-    shape, block = group.writes[0].shape, problem.block
-    first = f"(int64_t)({outer}) * {shape[1] // block} + ({row}) / {block}"
-    return f"({first}) * {prod(shape[2:])} + {column}"
+    return block_place(
+        group.writes[0].shape, problem.block, outer, f"({row}) / {problem.block}", column
+    )
+
+
+def block_place(shape: Sequence[int], block: int, outer: str, number: str, pixel: str) -> str:
+    """Where a block of channels lies, counted in blocks, as a C expression of C expressions."""
+    image, channels = block_steps(shape, block)
+    return f"(int64_t)({number}) * {channels} + (int64_t)({outer}) * {image} + ({pixel})"
 
 
 def _type(store: StoreFunction, number: int, block: int) -> str:
@@ -91,13 +98,12 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     index = {Part.PLACE: "place", Part.ROW: f"channel / {block}"}
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     kinds = {i: _type(store, i, block) for i in single}
-    shape = group.writes[0].shape
-    first = f"((int64_t)outer * {shape[1] // block} + channel / {block}) * {prod(shape[2:])}"
+    place = block_place(group.writes[0].shape, block, "outer", f"channel / {block}", "pixel")
     lines = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(store.types)]
     lines += [
         f"{DEVICE} void operator()(int outer, int channel, int pixel,"
         f" const float (&values)[{block}]) const {{",
-        f"    const int64_t place = {first} + pixel;",
+        f"    const int64_t place = {place};",
     ]
     for i in single:
         source = f" = ((const {kinds[i]}*)buffer{i})[{index[store.parts[i]]}]" if i in reads else ""

@@ -9,6 +9,7 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
+from compiler.ir.layouts import blocks_first
 from compiler.kernels.access import extent_of
 from compiler.kernels.cuda.opaque import bind_opaque
 from compiler.kernels.cuda.reducers import register_reducers
@@ -113,11 +114,15 @@ def row_axes(
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
     block = channels_together(schedule, sink)
-    shape = [stored[0], stored[1] * block, *stored[2:-1]] if block else stored
+    if not block:
+        return _kept_axes(schedule, reductions, stored)
+    batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
+    shape = [stored[batch], stored[blocks] * block, *stored[2:-1]]
     rows = _kept_axes(schedule, reductions, shape)
-    if rows is None or not block:
-        return rows
-    return [*rows, len(stored) - 1] if 1 in rows else rows
+    if rows is None:
+        return None
+    places = {0: [batch], 1: [blocks, len(stored) - 1]}
+    return sorted(place for row in rows for place in places.get(row, [row]))
 
 
 def channels_together(schedule: s_tir.Schedule, block: SBlockRV) -> int:

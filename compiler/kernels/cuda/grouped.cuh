@@ -65,7 +65,7 @@ __device__ __forceinline__ void add_rows(float (&sums)[P::PIXELS][P::BLOCK], con
     const int row = y * P::STRIDES1 - P::PADS1 + tap % P::WINDOW1 * P::DILATIONS1;
     if ((unsigned)depth >= P::SOURCE0 || (unsigned)row >= P::SOURCE1) continue;
     const int64_t line = (int64_t)(depth * P::SOURCE1 + row) * P::SOURCE2 * (P::BLOCKED ? T::B : 1);
-    add_row<P>(sums, image + part * T::PLANE * T::B + line, weights + item * P::WINDOW2 * P::WIDTH * T::B,
+    add_row<P>(sums, image + part * (int64_t)P::CHANNELS + line, weights + item * P::WINDOW2 * P::WIDTH * T::B,
                x * P::STRIDES2 - P::PADS2);
   }
 }
@@ -83,7 +83,7 @@ __device__ __forceinline__ void convolve_groups(const Element* image, const Weig
   const int z = at % P::RESULT0;
   at /= P::RESULT0;
   const int c = at % P::BLOCKS, n = at / P::BLOCKS;
-  image += ((int64_t)n * P::SOURCE_BLOCKS + c / P::GROUP_BLOCKS * P::PARTS) * T::PLANE * B;
+  image += (int64_t)n * P::IMAGE + c / P::GROUP_BLOCKS * P::PARTS * (int64_t)P::CHANNELS;
   weights += (int64_t)c * P::PARTS * T::TAPS * P::WIDTH * B;
   float sums[P::PIXELS][B] = {};
   if (n < P::BATCH) add_rows<P>(sums, image, weights, share, z, y, x);

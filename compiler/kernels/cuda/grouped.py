@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from math import prod
 
+from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.blocks import block_store
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.problem import read_problem
@@ -257,12 +258,14 @@ def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> st
 def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
     """The struct of constants that grouped.cuh takes."""
     window = problem.window
+    image, channels = _source_steps(problem)
     scalars = {
         "BATCH": problem.source[0],
         "BLOCK": problem.block,
         "BLOCKED": int(problem.image.block > 0),
         "BLOCKS": problem.blocks,
-        "SOURCE_BLOCKS": problem.source[1] // problem.block,
+        "IMAGE": image,
+        "CHANNELS": channels,
         "GROUP_BLOCKS": max(1, problem.rows // problem.block),
         "PARTS": problem.parts,
         "WIDTH": problem.width,
@@ -278,6 +281,15 @@ def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
     }
     lines = [f"  static constexpr int {key} = {value};" for key, value in scalars.items()]
     return "\n".join([f"struct {name} {{", *lines, "};", ""])
+
+
+def _source_steps(problem: Grouped) -> tuple[int, int]:
+    """Elements from one image to the next, and from one block of channels."""
+    if problem.image.block:
+        image, channels = block_steps(problem.source, problem.block)
+        return image * problem.block, channels * problem.block
+    plane = prod(problem.source[2:])
+    return problem.source[1] * plane, problem.block * plane
 
 
 def _axes(name: str, values: Sequence[int], missing: int) -> dict[str, int]:

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy
 
+from compiler.ir.layouts import block_steps
 from compiler.kernels.contraction import transposed_pads
 from compiler.kernels.cuda.operands import ELEMENT_BYTES, Operand, find_operand, reshaped
 from compiler.kernels.group import Group, Operator
@@ -233,7 +234,7 @@ def image_problem(
     narrow = groups > 1 and rows < (4 if form is Form.BLOCKS else 8)
     if narrow or form is None or weight.block or not weight.view.flags.c_contiguous:
         return None
-    gather = _read_gather(group, anchor, channels, weight, form)
+    gather = _read_gather(group, anchor, channels, weight, image, form)
     if not weight.constant and (transposed or (form is Form.BLOCKS and gather.taps > 1)):
         return None
     if transposed and _separate_taps(gather):
@@ -309,14 +310,14 @@ def _spread_problem(
 ) -> Problem:
     """A transposed convolution of separate taps: a product whose rows are taps, then channels."""
     groups, taps = anchor.attributes.get("group", 1), gather.taps
-    rows, channels, plane = weight.view.shape[1], gather.channels, gather.plane
+    rows, channels, pixels = weight.view.shape[1], gather.channels, prod(gather.source)
     form = Form.BLOCKS if image.block else Form.LINES
     k = round_up(channels, weight.chunk)
     packing = f"reshape:{groups},{channels},{rows},{taps}|transpose:0,3,2,1"
     packing += f"|pad:0,0,0,{k - channels}" if k > channels else ""
     return Problem(
         rows * taps,
-        image.view.shape[0] * plane,
+        image.view.shape[0] * pixels,
         k,
         groups,
         image.dtype,
@@ -327,24 +328,24 @@ def _spread_problem(
         image.read,
         _pointwise(gather, k),
         f"(int64_t)z * {rows * taps * k}",
-        f"(int64_t)z * {channels * plane}",
-        (f"n / {plane}", f"z * {rows} + m % {rows}", _spread_pixel(gather, f"(m / {rows})")),
+        f"(int64_t)z * {channels * gather.plane}",
+        (f"n / {pixels}", f"z * {rows} + m % {rows}", _spread_pixel(gather, f"(m / {rows})")),
         ((weight.read, f"{packing}|reshape:{groups * rows * taps},{k}"),),
         _result_block(group, rows),
     )
 
 
 def _pointwise(gather: Gather, row: int) -> Gather:
-    source, plane = gather.source, gather.plane
+    source, pixels = gather.source, prod(gather.source)
     return Gather(
-        gather.channels, plane, gather.image, plane, row=row, source=source, result=source
+        gather.channels, pixels, gather.image, gather.plane, row=row, source=source, result=source
     )
 
 
 def _spread_pixel(gather: Gather, tap: str) -> str:
     """The output pixel of a tap of input pixel n, as a C expression."""
     (_, high, wide), (_, b, c) = gather.source, gather.window
-    pixel = f"(n % {gather.plane})"
+    pixel = f"(n % {prod(gather.source)})"
     depth = f"({pixel} / {high * wide} * {gather.window[0]} + {tap} / {b * c})"
     row = f"({pixel} / {wide} % {high} * {b} + {tap} / {c} % {b})"
     column = f"({pixel} % {wide} * {c} + {tap} % {c})"
@@ -352,7 +353,7 @@ def _spread_pixel(gather: Gather, tap: str) -> str:
 
 
 def _read_gather(
-    group: Group, anchor: Operator, channels: int, weight: Operand, form: Form
+    group: Group, anchor: Operator, channels: int, weight: Operand, source: Operand, form: Form
 ) -> Gather:
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
@@ -367,13 +368,14 @@ def _read_gather(
         if transposed
         else window_of(context, kernel[2:]).before
     )
-    taps, plane = prod(kernel[2:]), prod(image[2:])
+    taps = prod(kernel[2:])
+    apart, plane = _steps(source, form)
     many = channels >= TAP_CHANNELS or form is Form.BLOCKS
     major = taps == 1 or (weight.constant and many) or transposed
     return Gather(
         channels,
         prod(output[2:]),
-        image[1] * plane,
+        apart,
         plane,
         taps,
         channels if form is Form.BLOCKS else _tap_row(channels, weight),
@@ -386,6 +388,16 @@ def _read_gather(
         _triple(dilations, 1),
         transposed,
     )
+
+
+def _steps(image: Operand, form: Form) -> tuple[int, int]:
+    """Elements from one image to the next, and pixels from one channel, or block of them."""
+    shape = image.view.shape
+    if form is Form.BLOCKS:
+        outer, plane = block_steps(shape, image.block)
+        return outer * image.block, plane
+    plane = prod(shape[2:])
+    return shape[1] * plane, plane
 
 
 def _tap_row(channels: int, weight: Operand) -> int:

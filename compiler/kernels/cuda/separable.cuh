@@ -38,7 +38,7 @@ __device__ __forceinline__ void fill_depthwise(int4* tile, const Image* image, c
     const int n = blockIdx.x * P::BN + column, place = n % PLACES, c = (first + channel) / D::BLOCK;
     float sums[D::PIXELS][D::BLOCK] = {};
     if (n < P::N && c < D::BLOCKS)
-      add_rows<D>(sums, image + ((int64_t)(n / PLACES) * D::BLOCKS + c) * G::PLANE * D::BLOCK,
+      add_rows<D>(sums, image + (int64_t)(n / PLACES) * D::IMAGE + c * (int64_t)D::CHANNELS,
                   window + c * G::TAPS * D::BLOCK, 0, place / (D::RESULT1 * D::RESULT2),
                   place / D::RESULT2 % D::RESULT1, place % D::RESULT2);
 #pragma unroll

@@ -15,6 +15,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
+from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.lower import DEVICE_CALL, device_target
 from compiler.kernels.cuda.source import cuda_text
 from compiler.kernels.cuda.target import CudaTarget
@@ -131,9 +132,8 @@ def _parts(
     pixels, analyzer = prod(shape[2:]), Analyzer()
     analyzer.bind(outer, Range(0, shape[0]))
     analyzer.bind(pixel, Range(0, pixels))
-    at = (
-        (outer * (shape[1] // block) + channel // block) * pixels + pixel
-    ) * block + channel % block
+    image, channels = block_steps(shape, block)
+    at = (channel // block * channels + outer * image + pixel) * block + channel % block
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):
