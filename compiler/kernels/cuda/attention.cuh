@@ -1,10 +1,11 @@
 // Attention: softmax(scores(Q K^T)) V for every problem of a batch, none of it written in between
 // (FlashAttention-2, Dao 2023, algorithm 1, with the keys of a row shared out among warps).
 //
-// A block has 16 * TILES rows of Q, its warps every WARPS-th piece of 16 keys. Each warp keeps the
-// largest score, the sum and the weighted values of what it saw; shared memory is used once, to
-// bring the warps' shares together. K and V go from memory into the fragments of the tensor cores:
-// each is read by one warp of the block only.
+// A block has BANDS bands of 16 * TILES rows of Q. Each band has WARPS warps, which take every WARPS-th
+// piece of 16 keys. Each warp keeps the largest score, the sum and the weighted values of what it saw;
+// shared memory is used once, to bring the warps' shares together. K and V go from memory into the
+// fragments of the tensor cores: each is read by one warp of a band only, and where there are many rows
+// the bands of a block read it from the first level of the cache.
 //
 // Thread `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of a 16 x 8 piece. As sums
 // may run in any order, a thread's four products of a row are neighbours in memory: element i of
@@ -154,7 +155,8 @@ struct Seen {
 template <class P, bool ALIGNED, class Q, class K, class V, class Score>
 __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, const V* v, int z, const Score& score) {
   using T = Pieces<P>;
-  const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, first = blockIdx.x * T::ROWS;
+  const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
+  const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
   float query[P::TILES][2][T::DEPTHS][4];
 #pragma unroll
   for (int m = 0; m < P::TILES * 2; m++)
@@ -165,7 +167,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
                                       row < P::ROWS ? P::DEPTH - depth : 0);
     }
 #pragma unroll 1
-  for (int chunk = threadIdx.x / 32; chunk < T::CHUNKS; chunk += P::WARPS) {
+  for (int chunk = warp % P::WARPS; chunk < T::CHUNKS; chunk += P::WARPS) {
     float key[2][T::DEPTHS][4], value[4][T::WIDTHS][4];
 #pragma unroll
     for (int j = 0; j < 2; j++)
@@ -233,12 +235,12 @@ __device__ __forceinline__ void share(Seen<P>& seen, float* values, float* rows)
   __syncthreads();
 }
 
-// Computes this block's rows of problem blockIdx.y.
+// Computes this block's bands of problem blockIdx.y.
 template <class P, class Q, class K, class V, class O, class Score>
 __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score) {
   using T = Pieces<P>;
   DYNAMIC_SHARED;
-  float *values = shared, *rows = shared + P::WARPS * T::ROWS * T::LINE;
+  float *values = shared, *rows = shared + P::BANDS * P::WARPS * T::ROWS * T::LINE;
   const int z = blockIdx.y;
   q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z), o += P::o_offset(z);
   const uint64_t misplaced = (P::Q_WIDE ? (uint64_t)q % (4 * sizeof(Q)) : 0) | (P::K_WIDE ? (uint64_t)k % (4 * sizeof(K)) : 0) |
@@ -252,8 +254,9 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
     share<P>(seen, values, rows);
   }
 #pragma unroll 1
-  for (int item = threadIdx.x; item < T::ROWS * T::WIDTHS * 8; item += P::WARPS * 32) {
-    const int own = item / (T::WIDTHS * 8), column = item % (T::WIDTHS * 8) * 4, row = blockIdx.x * T::ROWS + own;
+  for (int item = threadIdx.x; item < P::BANDS * T::ROWS * T::WIDTHS * 8; item += P::BANDS * P::WARPS * 32) {
+    const int place = item / (T::WIDTHS * 8), column = item % (T::WIDTHS * 8) * 4;
+    const int row = blockIdx.x * P::BANDS * T::ROWS + place, own = place / T::ROWS * P::WARPS * T::ROWS + place % T::ROWS;
     float largest = -CUDART_INF_F, total = 0, sum[4] = {};
 #pragma unroll
     for (int w = 0; w < P::WARPS; w++) largest = fmaxf(largest, rows[(w * T::ROWS + own) * 2]);

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -35,16 +36,33 @@ FEWEST = 4
 MOST = 16
 """Most warps of any block: more leave each thread too few registers."""
 
+BANDS = (2, 4, 8)
+"""Bands of a block where there are many rows."""
+
+SHARED_BYTES = 48 << 10
+"""Shared memory of a block of bands, so that a processor has several."""
+
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Tiles of 16 rows that a block has, and the warps that share their keys."""
+    """Tiles of 16 rows of a band, the warps that share their keys, and the bands of a block."""
 
     tiles: int
     warps: int
+    bands: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block."""
+        return PIECE * self.tiles * self.bands
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.warps * self.bands
 
 
 def attention_kernel(
@@ -75,11 +93,16 @@ def attention_of(group: Group) -> Attention | None:
 
 
 def choose_block(attention: Attention, target: CudaTarget) -> Block:
-    """One tile of rows a block, two where that still gives every processor two blocks."""
+    """One tile of rows a block, two where that still gives every processor two blocks.
+
+    Where blocks of many bands give every processor one, each warp has rows of its own.
+    """
     rows = attention.query.window.shape[-2]
     columns = attention.value.window.shape[-2]
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
     many = problems * ceil_div(rows, PIECE) > 2 * processors
+    if problems * ceil_div(rows, PIECE) >= BANDS[-1] * processors:
+        return Block(1, 1, BANDS[-1])
     tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
@@ -101,6 +124,17 @@ def candidates(attention: Attention, target: CudaTarget) -> Iterator[Block]:
             small = warps <= min(most, MOST // tiles)
             if block != first and small and shared_bytes(attention, block) <= target.shared_bytes:
                 yield block
+    yield from (block for block in _bands(attention, target) if block != first)
+
+
+def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
+    """The blocks of several bands that have rows for each of them."""
+    for tiles, warps, bands in product((1, 2), (1, 2), BANDS):
+        block = Block(tiles, warps, bands)
+        needed = attention.query.window.shape[-2] > block.rows - PIECE * tiles
+        small = tiles * warps * bands <= MOST and shared_bytes(attention, block) <= SHARED_BYTES
+        if needed and small and (tiles == 1 or _fits_two(attention, target)):
+            yield block
 
 
 def tuned_block(attention: Attention, target: CudaTarget) -> Block:
@@ -121,7 +155,7 @@ def attention_key(attention: Attention, target: CudaTarget) -> str:
 
 def shared_bytes(attention: Attention, block: Block) -> int:
     """Shared memory of a block: what each warp saw of its rows."""
-    rows = block.warps * block.tiles * PIECE
+    rows = block.warps * block.rows
     line = ceil_div(attention.value.window.shape[-1], 32) * 32 + 4
     return 4 * rows * (line + 2)
 
@@ -151,9 +185,9 @@ class _Emitter:
         )
         arguments = (*sources, len(self.group.reads), *score.arguments)
         rows = self.attention.query.window.shape[-2]
-        grid = (ceil_div(rows, PIECE * self.block.tiles), prod(self.attention.batch), 1)
+        grid = (ceil_div(rows, self.block.rows), prod(self.attention.batch), 1)
         shared = shared_bytes(self.attention, self.block)
-        launch = Launch(name, arguments, grid, (self.block.warps * 32, 1, 1), shared)
+        launch = Launch(name, arguments, grid, (self.block.threads, 1, 1), shared)
         return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
 
     def _score(self) -> StoreFunction:
@@ -179,7 +213,7 @@ class _Emitter:
         given += [f"{types[3]}* o"]
         given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
         return (
-            f'extern "C" __global__ void __launch_bounds__({self.block.warps * 32})'
+            f'extern "C" __global__ void __launch_bounds__({self.block.threads})'
             f" {name}({', '.join(given)}) {{\n"
             f"  attend<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
@@ -201,6 +235,7 @@ class _Emitter:
             "PRECISION": precisions[self.target.precision],
             "TILES": self.block.tiles,
             "WARPS": self.block.warps,
+            "BANDS": self.block.bands,
         }
         wide: dict[str, bool] = {}
         strides: dict[str, int] = {}

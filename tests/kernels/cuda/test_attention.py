@@ -9,7 +9,7 @@ from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import kernel as _lowerings
-from compiler.kernels.cuda.attention import Block, attention_kernel
+from compiler.kernels.cuda.attention import Block, attention_kernel, attention_of, choose_block
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.source import complete_text
@@ -80,9 +80,20 @@ cases = st.builds(
 
 @emulated
 @settings(max_examples=5, deadline=None)
-@given(case=cases, tiles=st.integers(1, 2), warps=st.integers(1, 4), odd=st.booleans())
-def test_any_size(case: Attention, tiles: int, warps: int, odd: bool):
-    assert error(case, "tf32", Block(tiles, warps), 4 * odd) < BOUNDS["tf32"]
+@given(
+    case=cases,
+    block=st.builds(Block, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3)),
+    odd=st.booleans(),
+)
+def test_any_size(case: Attention, block: Block, odd: bool):
+    assert error(case, "tf32", block, 4 * odd) < BOUNDS["tf32"]
+
+
+def test_many_rows_give_each_warp_its_own():
+    group, _ = attention_group(Attention("heads", "each", 16, 12, 128, 128, 64, 64))
+    attention = attention_of(group)
+    assert attention is not None
+    assert choose_block(attention, parse_cuda_target("cuda:sm_90:fp16")) == Block(1, 1, 8)
 
 
 @emulated
