@@ -135,9 +135,9 @@ def _rows(group: Group, target: CudaTarget, count: int) -> Choices | None:
         return None
 
     def build(values: Values) -> CudaKernel | None:
-        return rows.rows_kernel(group, target, *values)
+        return rows.rows_kernel(group, target, rows.Work(*values))
 
-    options = [(threads,) for threads in rows.candidates(problem)][:count]
+    options = [*map(astuple, rows.candidates(problem))][:count]
     return Choices("rows", rows.rows_key(problem), _alike(options, START_US), build)
 
 

@@ -1,13 +1,14 @@
 // Rows brought to a standard: LayerNormalization and RMSNormalization over the last axes.
 //
-// A block has one row, its threads every THREADS-th element, which stay in registers: memory is
-// read once. Sums run in a fixed order: a warp's by shuffles, then the warps' one after another.
+// A block has ROWS rows, whose THREADS threads each have every THREADS-th element, which stay in
+// registers: memory is read once. Sums run in a fixed order: a warp's by shuffles, then the warps' one
+// after another; several rows of a block have a warp each, which waits for no other.
 //
 // `P` holds the constants of one problem; see rows.py. `load(row, column)` gives an element, `scale`
 // and `shift` what its standard value is multiplied by and moved by, `store(row, column, value)`
 // takes the result. All that the sums do not need is read before them, too.
 
-// The total over all threads of the block; `parts` has a float for each warp.
+// The total over all threads of a row; `parts` has a float for each warp.
 template <int WARPS>
 __device__ __forceinline__ float block_total(float x, float* parts) {
   const int lane = threadIdx.x % 32;
@@ -25,14 +26,17 @@ __device__ __forceinline__ float block_total(float x, float* parts) {
 template <class P, class Load, class Scale, class Shift, class Store>
 __device__ __forceinline__ void standardise(const Load& load, const Scale& scale, const Shift& shift, const Store& store) {
   constexpr int WARPS = P::THREADS / 32, ITEMS = (P::COLUMNS + P::THREADS - 1) / P::THREADS;
+  static_assert(P::ROWS == 1 || WARPS == 1);
   __shared__ float parts[2][WARPS];
+  const int row = blockIdx.x * P::ROWS + threadIdx.x / P::THREADS, first = threadIdx.x % P::THREADS;
+  if (P::COUNT % P::ROWS != 0 && row >= P::COUNT) return;
   float x[ITEMS], factor[ITEMS], addend[ITEMS], sum = 0, squares = 0;
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
-    const int column = i * P::THREADS + threadIdx.x;
+    const int column = i * P::THREADS + first;
     const bool exists = column < P::COLUMNS;
-    x[i] = exists ? load(blockIdx.x, column) : 0.0f;
-    factor[i] = exists ? scale(blockIdx.x, column) : 0.0f, addend[i] = exists ? shift(blockIdx.x, column) : 0.0f;
+    x[i] = exists ? load(row, column) : 0.0f;
+    factor[i] = exists ? scale(row, column) : 0.0f, addend[i] = exists ? shift(row, column) : 0.0f;
   }
   float mean = 0;
   if (P::CENTRED) {
@@ -42,13 +46,13 @@ __device__ __forceinline__ void standardise(const Load& load, const Scale& scale
   }
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
-    const bool exists = i * P::THREADS + (int)threadIdx.x < P::COLUMNS;
+    const bool exists = i * P::THREADS + first < P::COLUMNS;
     x[i] -= mean, squares += exists ? x[i] * x[i] : 0.0f;
   }
   const float inverse = 1.0f / sqrtf(block_total<WARPS>(squares, parts[1]) / P::COLUMNS + P::EPSILON);
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
-    const int column = i * P::THREADS + threadIdx.x;
-    if (column < P::COLUMNS) store(blockIdx.x, column, x[i] * inverse * factor[i] + addend[i]);
+    const int column = i * P::THREADS + first;
+    if (column < P::COLUMNS) store(row, column, x[i] * inverse * factor[i] + addend[i]);
   }
 }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import prod
 from typing import Any
 
@@ -29,6 +29,11 @@ ITEMS = 4
 MOST_ITEMS = 16
 """Elements that fit the registers of a thread."""
 
+WARP_ITEMS = 32
+"""Elements that fit the registers of a thread whose warp has a row."""
+MANY_ROWS = 128
+"""Blocks that there are at least where they have several rows: about one a processor."""
+
 EPSILON = 1e-5
 """ONNX's own where the attribute is left out."""
 
@@ -47,7 +52,15 @@ class Rows:
         return prod(self.around.shape[: self.first]), prod(self.around.shape[self.first :])
 
 
-def rows_kernel(group: Group, target: CudaTarget, threads: int | None = None) -> CudaKernel | None:
+@dataclass(frozen=True, order=True)
+class Work:
+    """The threads of a row and the rows of a block."""
+
+    threads: int
+    rows: int = 1
+
+
+def rows_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> CudaKernel | None:
     """The kernel of a group around one float32 normalisation; None for any other group.
 
     A block adds up a row in an order that depends on its length only: the same bits every time.
@@ -57,7 +70,7 @@ def rows_kernel(group: Group, target: CudaTarget, threads: int | None = None) ->
         return None
     anchor, around, first = problem.anchor, problem.around, problem.first
     shape = around.shape
-    threads = threads or tuned_threads(problem, target)
+    work = work or tuned_work(problem, target)
     row, column = place = [variable(name) for name in ("row", "column")]
     at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
     values = {
@@ -73,7 +86,7 @@ def rows_kernel(group: Group, target: CudaTarget, threads: int | None = None) ->
     store = device_function(
         f"{group.name}_store", around, around.store(value, at), [*place, value], target
     )
-    return _kernel(group, anchor, functions, store, problem.sizes, threads)
+    return _kernel(group, anchor, functions, store, problem.sizes, work)
 
 
 def rows_problem(group: Group) -> Rows | None:
@@ -88,26 +101,35 @@ def rows_problem(group: Group) -> Rows | None:
     return problem if around.elementwise and fits else None
 
 
-def choose_threads(problem: Rows) -> int:
-    """Threads that have a few elements each."""
-    return min(MOST_THREADS, ceil_div(problem.sizes[1], ITEMS * 32) * 32)
+def choose_work(problem: Rows) -> Work:
+    """A warp a row where there are many rows, else threads that have a few elements each."""
+    together = list(_together(problem))
+    if together:
+        return together[-1]
+    return Work(min(MOST_THREADS, ceil_div(problem.sizes[1], ITEMS * 32) * 32))
 
 
-def candidates(problem: Rows) -> Iterator[int]:
-    """The numbers of threads whose registers hold a row, the chosen one first."""
-    first, columns = choose_threads(problem), problem.sizes[1]
-    yield first
-    for items in (1, 2, 4, 8, MOST_ITEMS):
-        threads = ceil_div(columns, items * 32) * 32
-        if threads <= MOST_THREADS and threads != first:
-            yield threads
+def candidates(problem: Rows) -> Iterator[Work]:
+    """The works whose threads' registers hold a row, the chosen one first."""
+    columns = problem.sizes[1]
+    apart = (Work(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
+    works = dict.fromkeys((choose_work(problem), *apart, *_together(problem)))
+    yield from (work for work in works if work.threads <= MOST_THREADS)
 
 
-def tuned_threads(problem: Rows, target: CudaTarget) -> int:
-    """The threads that were measured to be fastest, or else should be."""
+def _together(problem: Rows) -> Iterator[Work]:
+    """Several rows a block, of a warp each, where that leaves every processor some."""
+    rows, columns = problem.sizes
+    for together in (2, 4, 8):
+        if columns <= 32 * WARP_ITEMS and rows >= MANY_ROWS * together:
+            yield Work(32, together)
+
+
+def tuned_work(problem: Rows, target: CudaTarget) -> Work:
+    """The work that was measured to be fastest, or else should be."""
     entry = recorded(rows_key(problem), target)
-    found = first_of(entry, {(threads,) for threads in candidates(problem)})
-    return found[0] if found else choose_threads(problem)
+    found = first_of(entry, {astuple(work) for work in candidates(problem)})
+    return Work(*found) if found else choose_work(problem)
 
 
 def rows_key(problem: Rows) -> str:
@@ -138,13 +160,14 @@ def _kernel(
     functions: Mapping[str, StoreFunction],
     store: StoreFunction,
     sizes: tuple[int, int],
-    threads: int,
+    work: Work,
 ) -> CudaKernel:
     rows, columns = sizes
     epsilon = float(anchor.attributes.get("epsilon", EPSILON)).hex()
     constants = [
         "struct Problem {",
-        f"  static constexpr int COLUMNS = {columns}, THREADS = {threads};",
+        f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};",
+        f"  static constexpr int THREADS = {work.threads}, ROWS = {work.rows};",
         f"  static constexpr bool CENTRED = {int(anchor.type == 'LayerNormalization')};",
         f"  static constexpr float EPSILON = {epsilon}f;",
         "};",
@@ -154,9 +177,10 @@ def _kernel(
     parts += [header("rows"), "\n".join(constants)]
     parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
     name = f"{group.name}_0"
-    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, threads)])
+    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, work)])
     arguments = [i for function in (*functions.values(), store) for i in function.arguments]
-    launch = Launch(name, tuple(arguments), (rows, 1, 1), (threads, 1, 1))
+    grid, block = ceil_div(rows, work.rows), work.threads * work.rows
+    launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
     return CudaKernel(text, (launch,), flops=8 * rows * columns)
 
 
@@ -177,7 +201,7 @@ def _store_struct(store: StoreFunction) -> str:
 
 
 def _function(
-    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, threads: int
+    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, work: Work
 ) -> str:
     given: list[str] = []
     objects: list[str] = []
@@ -185,6 +209,7 @@ def _function(
         names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
         given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
         objects.append(f"{struct}{{{', '.join(names)}}}")
+    threads = work.threads * work.rows
     return (
         f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
         f"  standardise<Problem>({', '.join(objects)});\n}}\n"

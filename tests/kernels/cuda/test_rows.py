@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.cuda.kernel import generate
-from compiler.kernels.cuda.rows import rows_kernel
+from compiler.kernels.cuda.rows import Work, choose_work, rows_kernel, rows_problem
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, run, run_twice
@@ -43,10 +43,11 @@ def residual_group(shape: tuple[int, ...], axis: int) -> Group:
     st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 300)),
     st.integers(1, 2),
     st.booleans(),
+    st.sampled_from([None, Work(32, 2), Work(32, 4), Work(64)]),
 )
-def test_residual(shape: tuple[int, ...], axis: int, odd: bool):
+def test_residual(shape: tuple[int, ...], axis: int, odd: bool, work: Work | None):
     group = residual_group(shape, axis)
-    kernel = rows_kernel(group, TARGET)
+    kernel = rows_kernel(group, TARGET, work)
     assert kernel is not None
     a, b, scale, bias = (
         draw(*s, seed=i) for i, s in enumerate((shape, shape, shape[axis:], shape[axis:]))
@@ -85,3 +86,18 @@ def test_rows_too_long_for_registers():
     operator = Operator("RMSNormalization", {"axis": -1}, (0, 1), (2,))
     group = Group("long", (*infos, infos[0]), 2, (False,) * 2, {}, (operator,), (2,))
     assert rows_kernel(group, TARGET) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "work"),
+    [
+        (128, 768, Work(192)),
+        (2048, 768, Work(32, 8)),
+        (300, 768, Work(32, 2)),
+        (4096, 2048, Work(512)),
+    ],
+)
+def test_many_short_rows_have_a_warp_each(rows: int, columns: int, work: Work):
+    problem = rows_problem(residual_group((1, rows, columns), 2))
+    assert problem is not None
+    assert choose_work(problem) == work
