@@ -67,6 +67,12 @@ __device__ __forceinline__ void multiply_exactly(Sums<P>& c, const int4* a, cons
   }
 }
 
+// Where a thread's `ldmatrix` row of columns of pieces j and j + 1 lies.
+template <class P>
+__device__ __forceinline__ const int4* right_row(const int4* right, int j, int chunk) {
+  return right + j * 8 * Tiles<P>::B_ROW + chunk * Tiles<P>::B_NEXT;
+}
+
 // The operands of one product of each of a warp's pieces, as they lie in memory. Floats that are
 // rounded to two bytes take PARTS = 2 loads, and two k that share a register are four apart.
 template <class P>
@@ -77,7 +83,8 @@ struct Fragments {
   static constexpr int COUNT = T::CHUNKS / (2 * PARTS);  // in one step
   uint32_t a[T::MT][PARTS][4], b[T::NT][PARTS][2];
 
-  __device__ __forceinline__ void load(const int4* left, const int4* right, int k) {
+  template <class Right>
+  __device__ __forceinline__ void load(const int4* left, const Right& right, int k) {
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
       const int chunk = (k * PARTS + part) * 2;
@@ -89,7 +96,7 @@ struct Fragments {
 #pragma unroll
         for (int j = 0; j < T::NT; j += 2) {
           uint32_t four[4];
-          load_matrices(four, right + j * 8 * T::B_ROW + chunk * T::B_NEXT);
+          load_matrices(four, right_row<P>(right, j, chunk));
           b[j][part][0] = four[0], b[j][part][1] = four[1], b[j + 1][part][0] = four[2], b[j + 1][part][1] = four[3];
         }
     }
@@ -275,6 +282,11 @@ __device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typena
   __syncthreads();
 }
 
+// As `accumulate`; see patch.cuh.
+template <class P, class Fetch>
+__device__ __forceinline__ void accumulate_patch(Sums<P>& c, int4* tiles, const typename P::Element* a,
+                                                 const typename P::Element* b, int first, int steps, const Fetch& fetch);
+
 // Lays a warp's pieces out in the block's tile: row by row, or column by column where consecutive
 // rows lie beside each other in the result.
 template <class P>
@@ -341,7 +353,7 @@ struct BlockStore {
   int first, column;
 
   __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
-    constexpr int STAGES = P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
+    constexpr int STAGES = P::PATCH ? P::PATCH : P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
     places = (char*)tile + (STAGES > RESULT ? STAGES : RESULT), rows = places + P::PLACES * PLACE_STRIDE;
     first = blockIdx.z % PARTS * LINES + threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
   }
@@ -400,7 +412,9 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
   auto fetch = [&]() {
     if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
   };
-  if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
+  if constexpr (P::PATCH)
+    accumulate_patch<P>(c, (int4*)shared, a, b, first, steps, fetch);
+  else if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
     accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);

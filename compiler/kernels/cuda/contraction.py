@@ -17,6 +17,7 @@ from compiler.kernels.cuda.tiles import (
     early_operand,
     shared_bytes,
     shared_room,
+    staged_bytes,
 )
 from compiler.kernels.cuda.tuned import tile_for
 from compiler.kernels.group import Group, Operator
@@ -30,6 +31,9 @@ ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
 
 TILE_HEADERS = ("operands", "contraction")
+
+PATCH_HEADERS = (*TILE_HEADERS, "patch")
+"""Headers of tiles whose part of the image is copied once for all taps."""
 
 WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
 """Headers of tiles that AMD's matrix cores multiply."""
@@ -110,6 +114,8 @@ def operands_source(problem: Problem, tile: Tile) -> Source:
     headers, function = TILE_HEADERS, "contract<Problem>"
     if tile.wide:
         headers, function = WIDE_HEADERS, "contract_wide<Problem>"
+    elif tile.patch:
+        headers = PATCH_HEADERS
     elif tile.lanes == WAVE:
         headers, function = WAVE_HEADERS, "contract_waves<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
@@ -332,6 +338,7 @@ class Emitter:
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
+            "PATCH": staged_bytes(problem, tile) if tile.patch else 0,
             "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,

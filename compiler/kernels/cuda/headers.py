@@ -8,7 +8,7 @@ from importlib import resources
 from compiler.nvrtc import nvrtc_version
 
 TEMPLATES = {
-    "contraction": ("contraction", "instructions", "operands", "warpgroups", "wide"),
+    "contraction": ("contraction", "instructions", "operands", "patch", "warpgroups", "wide"),
     "grouped": ("grouped",),
     "attention": ("attention", "instructions"),
     "rows": ("rows",),

@@ -121,7 +121,7 @@ struct Taps {
   }
 
   // How far behind the corner a tap of a convolution reads.
-  static __device__ __forceinline__ int offset(int tap) {
+  static __device__ constexpr int offset(int tap) {
     const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
     return tap / rest * (P::DILATIONS(0) * plane) +
            tap / P::WINDOW(2) % P::WINDOW(1) * (P::DILATIONS(1) * P::SOURCE(2)) + tap % P::WINDOW(2) * P::DILATIONS(2);

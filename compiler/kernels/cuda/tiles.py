@@ -102,7 +102,8 @@ class Tile:
 
     A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each. An early
     one begins to copy weights before its kernel waits for the launches before; with `release` the
-    launches behind it may begin once its steps are done.
+    launches behind it may begin once its steps are done. With `patch` a tile's part of the image is
+    copied once for all taps; see patch.cuh.
     """
 
     rows: int
@@ -115,6 +116,7 @@ class Tile:
     wide: bool = False
     early: bool = False
     release: bool = False
+    patch: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
@@ -123,6 +125,11 @@ class Tile:
     def launches(self, target: CudaTarget) -> int:
         """One, and one more where shares are added by a launch of their own."""
         return 1 if self.shares == 1 or self.in_cluster(target) else 2
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What tiles have in common that differ by their shares, stages and neighbours only."""
+        return self.rows, self.columns, self.warp_rows, self.warp_columns, int(self.patch)
 
     @property
     def overlaps(self) -> bool:
@@ -138,11 +145,33 @@ class Tile:
 def stage_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of one stage, padded as in operands.cuh."""
     row, column = STEP_BYTES + 16, STEP_BYTES
-    if problem.form is Form.LINES:
+    if tile.patch:
+        right = 0
+    elif problem.form is Form.LINES:
         right = problem.step * (tile.columns + 8) * problem.element_bytes
     else:
         right = tile.columns * (row if problem.form is Form.ROWS else column)
     return tile.rows * row + right
+
+
+def patch_pixels(problem: Problem, tile: Tile) -> int:
+    """The pixels that the taps of a tile's columns read, on one line through the image."""
+    gather, reach = problem.gather, 0
+    for source, window, dilation in zip(
+        gather.source, gather.window, gather.dilations, strict=True
+    ):
+        reach = reach * source + (window - 1) * dilation
+    return tile.columns + reach
+
+
+def patch_bytes(problem: Problem, tile: Tile) -> int:
+    """Shared memory of two patches and of a row of zeros; 0 without patches."""
+    return 2 * patch_pixels(problem, tile) * STEP_BYTES + 16 if tile.patch else 0
+
+
+def staged_bytes(problem: Problem, tile: Tile) -> int:
+    """Shared memory of all that is in flight."""
+    return tile.stages * stage_bytes(problem, tile) + patch_bytes(problem, tile)
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
@@ -152,11 +181,7 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     else:
         result = 4 * tile.rows * (tile.columns + 8)
     aligned = WIDE_ALIGNMENT if tile.wide else 0
-    return (
-        max(tile.stages * stage_bytes(problem, tile), result)
-        + fetch_bytes(problem, tile, target)
-        + aligned
-    )
+    return max(staged_bytes(problem, tile), result) + fetch_bytes(problem, tile, target) + aligned
 
 
 def shared_room(problem: Problem, target: CudaTarget) -> int:
@@ -187,6 +212,16 @@ def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     return fits and plain and tile.launches(target) == 1
 
 
+def can_patch(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether a tile's part of the image is a line of pixels: results lie as their images do."""
+    gather = problem.gather
+    plain = not gather.transposed and gather.strides == (1, 1, 1)
+    alike = gather.source == gather.result and tile.stages - 1 <= gather.taps > 1
+    whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
+    exact = _precision(problem, target) == "fp32"
+    return plain and alike and whole and not (exact or tile.wide or tile.early)
+
+
 def _shares_work(problem: Problem, tile: Tile) -> bool:
     """Whether every share of k has a step."""
     steps = ceil_div(problem.k, problem.step)
@@ -205,7 +240,8 @@ def early_operand(problem: Problem) -> int:
 def can_overlap(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
     waits = target.programmatic and tile.launches(target) == 1
-    return waits and (early_operand(problem) > 0 or not tile.early)
+    copies = early_operand(problem) > 0 and not tile.patch
+    return waits and (copies or not tile.early)
 
 
 def in_order(tile: Tile) -> Tile:
@@ -233,7 +269,7 @@ def is_measured(problem: Problem, tile: Tile) -> bool:
     """
     kind = problem.form is Form.ROWS and problem.dtype != "bfloat16"
     timed = kind and tile.stages == _useful_stages(problem, tile)
-    return not tile.overlaps and (timed or not tile.wide)
+    return not (tile.overlaps or tile.patch) and (timed or not tile.wide)
 
 
 def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
@@ -242,6 +278,11 @@ def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
         raise KernelError(
             f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
             f" {tile}: choose a tile that is not wide"
+        )
+    if tile.patch and not can_patch(problem, tile, target):
+        raise KernelError(
+            f"{target} cannot copy {tile} of this image once for all taps: that needs channel"
+            " blocks, stride 1, as many results as pixels, tensor cores, no more stages than taps"
         )
     if not fits_order(problem, tile, target):
         raise KernelError(
@@ -268,9 +309,17 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
         for shares in SHARES:
             tile = Tile(*shape, shares)
             whole = _shares_work(problem, tile)
-            if whole and shared_bytes(problem, tile, target) <= shared_room(problem, target):
+            if whole and _has_room(problem, tile, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
+            patch = replace(tile, patch=True)
+            if whole and can_patch(problem, patch, target) and _has_room(problem, patch, target):
+                yield replace(patch, stages=_stages(problem, patch, target))
     yield from wide_candidates(problem, target)
+
+
+def _has_room(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+    """Whether the fewest stages fit shared memory."""
+    return shared_bytes(problem, tile, target) <= shared_room(problem, target)
 
 
 def wide_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
@@ -297,8 +346,9 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     fewest, most = STAGES
     taken = target.shared_bytes - shared_room(problem, target)
     room = target.shared_bytes // resident_blocks(problem, tile, target) - taken
-    room -= fetch_bytes(problem, tile, target)
+    room -= fetch_bytes(problem, tile, target) + patch_bytes(problem, tile)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    most = min(most, problem.gather.taps + 1) if tile.patch else most
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
 
 
@@ -315,8 +365,7 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
     least, shapes = dict[bool, float](), dict[tuple[int, ...], list[Tile]]()
     for tile in sorted(times, key=lambda tile: (not timed[tile], times[tile])):
         if times[tile] <= SLOWEST * least.setdefault(timed[tile], times[tile]):
-            shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
-            shapes.setdefault(shape, []).append(tile)
+            shapes.setdefault(tile.shape, []).append(tile)
     lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
     turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
     return turns[:count]
@@ -379,10 +428,17 @@ def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     work = work_us(problem, tile, target)
     step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
-    reused = problem.form is Form.BLOCKS and problem.gather.taps > 1
-    copied = STEP_BYTES * (tile.rows + tile.columns * (REUSE if reused else 1))
+    copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
     waves = ceil_div(blocks, _processors(target) * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
+
+
+def _columns_copied(problem: Problem, tile: Tile) -> float:
+    """Columns of the image's tile that one step copies from the L2 cache, in the mean."""
+    taps = problem.gather.taps
+    if tile.patch:
+        return patch_pixels(problem, tile) / taps
+    return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
 
 
 def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:

@@ -112,12 +112,10 @@ def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Ti
 
     They overlap with their neighbours as the given one does.
     """
-    shape = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns)
     found = [
         replace(each, early=tile.early, release=tile.release)
         for each in fits
-        if (each.rows, each.columns, each.warp_rows, each.warp_columns) == shape
-        and tile.shares <= 2 * each.shares <= 4 * tile.shares
+        if each.shape == tile.shape and tile.shares <= 2 * each.shares <= 4 * tile.shares
     ]
     return [each for each in found if _fits(problem, each, target, fits)]
 
