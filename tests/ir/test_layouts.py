@@ -43,7 +43,7 @@ def test_a_blocked_tensor_keeps_its_shape_and_its_text():
 def test_a_kernel_knows_how_its_reads_and_writes_lie():
     first, second = graph(BLOCKED).groups
     (write,), (read,) = extract_group(first).writes, extract_group(second).reads
-    assert (write.shape, write.stored_shape) == ((1, 8, 3, 3), (1, 2, 3, 3, 4))
+    assert (write.shape, write.stored_shape) == ((1, 8, 3, 3), (2, 1, 3, 3, 4))
     assert write == read
     assert extract_group(second).writes[0].stored_shape == (1, 8, 3, 3)
 
