@@ -275,6 +275,12 @@ __device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typena
   __syncthreads();
 }
 
+// Waits for what was fetched late.
+template <class P>
+__device__ __forceinline__ void fetches_wait() {
+  if (P::LATE) copies_wait<0>();
+}
+
 // Lays a warp's pieces out in the block's tile: row by row, or column by column where consecutive
 // rows lie beside each other in the result.
 template <class P>
@@ -293,6 +299,7 @@ __device__ __forceinline__ void spread(const Sums<P>& c, float* tile) {
           const int m = row + i * 16 + s / 2 * 8, n = column + j * 8 + (lane % 4 * 2 + s % 2) * T::V + v;
           tile[T::BY_PIXEL ? n * T::C_STRIDE + m : m * T::C_STRIDE + n] = c[i][j + v][s];
         }
+  fetches_wait<P>();
   __syncthreads();
 }
 
@@ -317,74 +324,124 @@ __device__ __forceinline__ float4 total_of_four(const float* own) {
 
 // Hands the block's tile to `store`, consecutive threads beside each other in n.
 template <class P, int PARTS, class Store>
-__device__ __forceinline__ void store_rows(const float* tile, const Store& store) {
+__device__ __forceinline__ void store_elements(const float* tile, const Store& store) {
   using T = Tiles<P>;
-  constexpr int ROWS = T::THREADS / P::BN;
-  const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
-  const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-  const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
-#pragma unroll 8
-  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS)
-    store(blockIdx.z, m + i, n, total_of<PARTS>(tile + (row + i) * T::C_STRIDE + column));
+  constexpr int UNROLL = P::VECTOR > 0 ? 1 : 8;
+  if constexpr (T::THREADS % P::BN == 0) {
+    constexpr int ROWS = T::THREADS / P::BN;
+    const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
+    const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
+    const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
+#pragma unroll UNROLL
+    for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS)
+      store(blockIdx.z, m + i, n, total_of<PARTS>(tile + (row + i) * T::C_STRIDE + column));
+  } else {
+#pragma unroll UNROLL
+    for (int i = blockIdx.z % PARTS * T::THREADS + threadIdx.x; i < P::BM * P::BN; i += PARTS * T::THREADS) {
+      const int row = i / P::BN, column = i % P::BN, m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
+      if (m < P::M && n < P::N) store(blockIdx.z, m, n, total_of<PARTS>(tile + row * T::C_STRIDE + column));
+    }
+  }
 }
 
-// Likewise, each thread OUT_BLOCK consecutive rows, which lie beside each other in the result.
-// `fetch` starts copies of what the results depend on besides their sums, so that they are there.
+// Likewise, each thread OUT_BLOCK consecutive rows or VECTOR consecutive columns, which lie beside
+// each other in the result. `fetch` starts copies of what the results depend on besides their sums:
+// of the same place, and of the tile's edge, which has one element for each row or column.
 template <class P, int PARTS>
 struct BlockStore {
   using T = Tiles<P>;
-  static constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN * BLOCK, STEP = PARTS * LINES;
-  static constexpr int TURNS = (P::BM + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
-  static_assert(P::M % BLOCK == 0);
+  static constexpr bool DOWN = P::OUT_BLOCK > 0;
+  static constexpr int BLOCK = DOWN ? P::OUT_BLOCK : P::VECTOR, HIGH = DOWN ? BLOCK : 1, WIDE = DOWN ? 1 : BLOCK;
+  static constexpr int ACROSS = P::BN / WIDE, UNITS = P::BM * P::BN / BLOCK, STEP = PARTS * T::THREADS;
+  static constexpr int TURNS = (UNITS + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
+  static constexpr int EDGE = DOWN ? P::BM : P::BN;
+  static constexpr bool WHOLE = T::THREADS % ACROSS == 0;  // a thread's columns are the same in every turn
+  static_assert((DOWN ? P::M : P::N) % BLOCK == 0);
   float* tile;
-  char *places, *rows;
-  int first, column;
+  char *places, *edges;
 
   __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
-    constexpr int STAGES = P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
-    places = (char*)tile + (STAGES > RESULT ? STAGES : RESULT), rows = places + P::PLACES * PLACE_STRIDE;
-    first = blockIdx.z % PARTS * LINES + threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
+    constexpr int STAGES = P::STAGES * T::STAGE * 16, RESULT = (DOWN ? P::BN : P::BM) * T::C_STRIDE * 4;
+    places = (char*)tile + (STAGES > RESULT && !P::LATE ? STAGES : RESULT), edges = places + P::PLACES * PLACE_STRIDE;
   }
 
-  // Whether this thread has rows in a turn, and which.
-  __device__ __forceinline__ bool turn(int number, int& row) const {
-    row = first + number * STEP;
-    return row < P::BM && blockIdx.y * P::BM + row < P::M && blockIdx.x * P::BN + column < P::N;
+  // Whether this thread has results in a turn, and where they begin.
+  __device__ __forceinline__ bool turn(int number, int& row, int& column) const {
+    const int share = number * PARTS + blockIdx.z % PARTS, unit = share * T::THREADS + threadIdx.x;
+    row = (WHOLE ? threadIdx.x / ACROSS + share * (T::THREADS / ACROSS) : unit / ACROSS) * HIGH;
+    column = (WHOLE ? threadIdx.x % ACROSS : unit % ACROSS) * WIDE;
+    const bool below = P::M % P::BM == 0 || blockIdx.y * P::BM + row < P::M;
+    return (UNITS % STEP == 0 || row < P::BM) && below && (P::N % P::BN == 0 || blockIdx.x * P::BN + column < P::N);
   }
 
   template <class Store>
   __device__ __forceinline__ void fetch(const Store& store) const {
-    const int n = blockIdx.x * P::BN + column, own = threadIdx.x * BLOCK, m = blockIdx.y * P::BM;
     if (P::PLACES > 0)
 #pragma unroll
       for (int i = 0; i < TURNS; i++) {
-        int row;
-        const bool valid = turn(i, row);
+        int row, column;
+        const bool valid = turn(i, row, column);
+        const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
         char* to = places + (i * T::THREADS + threadIdx.x) * 16;
-        store.fetch_places(valid ? store.place_of(blockIdx.z, m + row, n) : 0, to, PLACE_STRIDE, valid);
+        store.fetch_places(valid ? store.place_of(blockIdx.z, m, n) : 0, to, PLACE_STRIDE, valid);
       }
-    const bool valid = m + own < P::M;
-    if (P::ROW_READS > 0 && own < P::BM)
-      store.fetch_rows(valid ? store.row_of(blockIdx.z, m + own) : 0, rows + own * 4, P::BM * 4, valid);
+    const int own = threadIdx.x * BLOCK, at = (DOWN ? blockIdx.y * P::BM : blockIdx.x * P::BN) + own;
+    const bool valid = at < (DOWN ? P::M : P::N);
+    if (P::EDGES > 0 && own < EDGE)
+      store.fetch_edges(valid ? store.edge_of(blockIdx.z, at) : 0, edges + own * 4, EDGE * 4, valid);
   }
 
   template <class Store>
   __device__ __forceinline__ void finish(const Store& store) const {
-#pragma unroll 4
+#pragma unroll (DOWN ? 4 : 2)
     for (int i = 0; i < TURNS; i++) {
-      int row;
-      if (!turn(i, row)) break;
+      int row, column;
+      if (!turn(i, row, column)) {
+        if (WHOLE) break;
+        continue;
+      }
       float values[BLOCK];
 #pragma unroll
       for (int r = 0; r < BLOCK; r += 4) {
-        const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + r);
+        const int place = DOWN ? column * T::C_STRIDE + row : row * T::C_STRIDE + column;
+        const float4 four = total_of_four<PARTS>(tile + place + r);
         values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
       }
       store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
-            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, rows + row * 4, P::BM * 4);
+            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, edges + (DOWN ? row : column) * 4, EDGE * 4);
     }
   }
 };
+
+// Whether results are stored together: for vectors, a caller's buffers may begin anywhere.
+template <class P, class Store>
+__device__ __forceinline__ bool stores_together(const Store& store) {
+  if constexpr (P::VECTOR > 0)
+    return store.aligned();
+  else
+    return P::OUT_BLOCK > 0;
+}
+
+// Starts copies of what the results depend on: beside the stages while these are filled, or LATE, in
+// their place, where there is no room.
+template <class P, int PARTS, bool LATE, class Store>
+__device__ __forceinline__ void fetch_results(float* tile, const Store& store) {
+  if constexpr (P::OUT_BLOCK + P::VECTOR > 0 && bool(P::LATE) == LATE) {
+    if (stores_together<P>(store)) BlockStore<P, PARTS>(tile).fetch(store);
+    if (LATE) copies_commit();
+  }
+}
+
+// Hands the results of the block's tile to `store`, which all blocks of a cluster share out.
+template <class P, int PARTS, class Store>
+__device__ __forceinline__ void store_tile(float* tile, const Store& store) {
+  if (PARTS > 1) cluster_wait();
+  if constexpr (P::OUT_BLOCK + P::VECTOR > 0)
+    if (stores_together<P>(store)) BlockStore<P, PARTS>(tile).finish(store);
+  if constexpr (P::OUT_BLOCK == 0)
+    if (!stores_together<P>(store)) store_elements<P, PARTS>(tile, store);
+  if (PARTS > 1) cluster_leave();
+}
 
 // Computes this block's tile and hands each element to `store(z, m, n, value)`.
 // With CLUSTER the blocks that share k are a cluster, and each stores its part of the total.
@@ -397,21 +454,15 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
-  auto fetch = [&]() {
-    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
-  };
+  auto fetch = [&]() { fetch_results<P, PARTS, false>(shared, store); };
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
     accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
   Overlap<P>::release();
+  fetch_results<P, PARTS, true>(shared, store);
   spread<P>(c, shared);
-  if (PARTS > 1) cluster_wait();
-  if constexpr (P::OUT_BLOCK > 0)
-    BlockStore<P, PARTS>(shared).finish(store);
-  else
-    store_rows<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_leave();
+  store_tile<P, PARTS>(shared, store);
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

@@ -102,7 +102,7 @@ def _reciprocal(divisor: Any) -> Any:
         return None
     limits, value = numpy.finfo("float32"), abs(float(divisor.value))
     normal = limits.tiny <= value <= 1 / limits.tiny
-    return tirx.const(1 / divisor.value, "float32") if normal else None
+    return tirx.const(float(numpy.float32(1 / divisor.value)), "float32") if normal else None
 
 
 def complete_text(text: str) -> str:
