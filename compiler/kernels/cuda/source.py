@@ -30,7 +30,7 @@ _DEVICE_PASSES = [
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
 """Functions of prelude.cuh that stand for LLVM's."""
 
-_ROUNDING = ("tirx.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
+_ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
 """Functions that one unit in the last place of a quotient may bring to another integer."""
 
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
