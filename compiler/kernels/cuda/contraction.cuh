@@ -7,14 +7,6 @@
 // FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
 // lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
 
-// Copies a block of consecutive elements to shared memory.
-template <class T, int COUNT>
-__device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, COUNT>* from, bool valid) {
-  static_assert(sizeof(Block<T, COUNT>) % 16 == 0);
-#pragma unroll
-  for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
-}
-
 // How a kernel overlaps with its neighbours. Copies of weights, which no launch writes, may begin
 // before it waits for the launches before; it then waits by `begin`. When its steps are done it may
 // `release` the launches that follow. A kernel that does either specialises this.
@@ -25,9 +17,6 @@ struct Overlap {
   static __device__ __forceinline__ void begin() {}
   static __device__ __forceinline__ void release() {}
 };
-
-template <class P>
-using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
 // Four k of column `q` of piece `j`, from `k` on.
 template <class P>
@@ -287,117 +276,6 @@ template <class P, class Fetch>
 __device__ __forceinline__ void accumulate_patch(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                  const typename P::Element* b, int first, int steps, const Fetch& fetch);
 
-// Lays a warp's pieces out in the block's tile: row by row, or column by column where consecutive
-// rows lie beside each other in the result.
-template <class P>
-__device__ __forceinline__ void spread(const Sums<P>& c, float* tile) {
-  using T = Tiles<P>;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int row = warp / T::COLUMNS * P::WM + lane / 4, column = warp % T::COLUMNS * P::WN;
-#pragma unroll
-  for (int i = 0; i < T::MT; i++)
-#pragma unroll
-    for (int j = 0; j < T::NT; j += T::V)
-#pragma unroll
-      for (int s = 0; s < 4; s++)
-#pragma unroll
-        for (int v = 0; v < T::V; v++) {
-          const int m = row + i * 16 + s / 2 * 8, n = column + j * 8 + (lane % 4 * 2 + s % 2) * T::V + v;
-          tile[T::BY_PIXEL ? n * T::C_STRIDE + m : m * T::C_STRIDE + n] = c[i][j + v][s];
-        }
-  __syncthreads();
-}
-
-// The sum of what the blocks of the cluster have at a place, in order of their ranks.
-template <int PARTS>
-__device__ __forceinline__ float total_of(const float* own) {
-  float total = PARTS == 1 ? *own : peer_float(own, 0);
-#pragma unroll
-  for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
-  return total;
-}
-template <int PARTS>
-__device__ __forceinline__ float4 total_of_four(const float* own) {
-  float4 total = PARTS == 1 ? *(const float4*)own : peer_float4(own, 0);
-#pragma unroll
-  for (int part = 1; part < PARTS; part++) {
-    const float4 other = peer_float4(own, part);
-    total.x += other.x, total.y += other.y, total.z += other.z, total.w += other.w;
-  }
-  return total;
-}
-
-// Hands the block's tile to `store`, consecutive threads beside each other in n.
-template <class P, int PARTS, class Store>
-__device__ __forceinline__ void store_rows(const float* tile, const Store& store) {
-  using T = Tiles<P>;
-  constexpr int ROWS = T::THREADS / P::BN;
-  const int row = threadIdx.x / P::BN, column = threadIdx.x % P::BN;
-  const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-  const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
-#pragma unroll 8
-  for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS)
-    store(blockIdx.z, m + i, n, total_of<PARTS>(tile + (row + i) * T::C_STRIDE + column));
-}
-
-// Likewise, each thread OUT_BLOCK consecutive rows, which lie beside each other in the result.
-// `fetch` starts copies of what the results depend on besides their sums, so that they are there.
-template <class P, int PARTS>
-struct BlockStore {
-  using T = Tiles<P>;
-  static constexpr int BLOCK = P::OUT_BLOCK, LINES = T::THREADS / P::BN * BLOCK, STEP = PARTS * LINES;
-  static constexpr int TURNS = (P::BM + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
-  static_assert(P::M % BLOCK == 0);
-  float* tile;
-  char *places, *rows;
-  int first, column;
-
-  __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
-    constexpr int STAGES = P::PATCH ? P::PATCH : P::STAGES * T::STAGE * 16, RESULT = P::BN * T::C_STRIDE * 4;
-    places = (char*)tile + (STAGES > RESULT ? STAGES : RESULT), rows = places + P::PLACES * PLACE_STRIDE;
-    first = blockIdx.z % PARTS * LINES + threadIdx.x / P::BN * BLOCK, column = threadIdx.x % P::BN;
-  }
-
-  // Whether this thread has rows in a turn, and which.
-  __device__ __forceinline__ bool turn(int number, int& row) const {
-    row = first + number * STEP;
-    return row < P::BM && blockIdx.y * P::BM + row < P::M && blockIdx.x * P::BN + column < P::N;
-  }
-
-  template <class Store>
-  __device__ __forceinline__ void fetch(const Store& store) const {
-    const int n = blockIdx.x * P::BN + column, own = threadIdx.x * BLOCK, m = blockIdx.y * P::BM;
-    if (P::PLACES > 0)
-#pragma unroll
-      for (int i = 0; i < TURNS; i++) {
-        int row;
-        const bool valid = turn(i, row);
-        char* to = places + (i * T::THREADS + threadIdx.x) * 16;
-        store.fetch_places(valid ? store.place_of(blockIdx.z, m + row, n) : 0, to, PLACE_STRIDE, valid);
-      }
-    const bool valid = m + own < P::M;
-    if (P::ROW_READS > 0 && own < P::BM)
-      store.fetch_rows(valid ? store.row_of(blockIdx.z, m + own) : 0, rows + own * 4, P::BM * 4, valid);
-  }
-
-  template <class Store>
-  __device__ __forceinline__ void finish(const Store& store) const {
-#pragma unroll 4
-    for (int i = 0; i < TURNS; i++) {
-      int row;
-      if (!turn(i, row)) break;
-      float values[BLOCK];
-#pragma unroll
-      for (int r = 0; r < BLOCK; r += 4) {
-        const float4 four = total_of_four<PARTS>(tile + column * T::C_STRIDE + row + r);
-        values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
-      }
-      store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
-            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, rows + row * 4, P::BM * 4);
-    }
-  }
-};
-
 // Computes this block's tile and hands each element to `store(z, m, n, value)`.
 // With CLUSTER the blocks that share k are a cluster, and each stores its part of the total.
 template <class P, class Store>
@@ -409,9 +287,7 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
-  auto fetch = [&]() {
-    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
-  };
+  auto fetch = [&]() { fetch_results<P, PARTS, false>(shared, store); };
   if constexpr (P::PATCH)
     accumulate_patch<P>(c, (int4*)shared, a, b, first, steps, fetch);
   else if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
@@ -419,13 +295,9 @@ __device__ __forceinline__ void contract(const typename P::Element* a, const typ
   else
     accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
   Overlap<P>::release();
+  fetch_results<P, PARTS, true>(shared, store);
   spread<P>(c, shared);
-  if (PARTS > 1) cluster_wait();
-  if constexpr (P::OUT_BLOCK > 0)
-    BlockStore<P, PARTS>(shared).finish(store);
-  else
-    store_rows<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_leave();
+  store_tile<P, PARTS>(shared, store);
 }
 
 // Keeps the sum of one share of k; `z` counts problems, then shares.

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.kernels.cuda.blocks import DEVICE, PROBLEM_NUMBER, block_methods
+from compiler.kernels.cuda.blocks import block_methods, element_methods, fetched_reads
 from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import Part, StoreFunction, c_type, store_function
+from compiler.kernels.cuda.store import StoreFunction, c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import (
     TABLE_DEPTH,
@@ -15,6 +15,7 @@ from compiler.kernels.cuda.tiles import (
     ceil_div,
     check_tile,
     early_operand,
+    resident_blocks,
     shared_bytes,
     shared_room,
     staged_bytes,
@@ -30,7 +31,7 @@ CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 ROW_WARPS = 16
 """Warps of a block that multiplies a few rows."""
 
-TILE_HEADERS = ("operands", "contraction")
+TILE_HEADERS = ("operands", "results", "contraction")
 
 PATCH_HEADERS = (*TILE_HEADERS, "patch")
 """Headers of tiles whose part of the image is copied once for all taps."""
@@ -45,8 +46,8 @@ ADD_THREADS = 256
 """Threads of a block that adds shares."""
 
 
-Stores = dict[int, StoreFunction | None]
-"""Store functions of one group by block; writing one takes longest."""
+Stores = dict[tuple[int, bool], StoreFunction | None]
+"""Store functions of one group by block, and for vectors; writing one takes longest."""
 
 
 def contraction_kernel(
@@ -64,7 +65,7 @@ def contraction_kernel(
     anchor, problem = found
     if tile is None and _few_rows(anchor, problem):
         few = store_function(group, anchor, target)
-        return few and Emitter(group, anchor, problem, few, target).rows()
+        return few and Emitter(group, anchor, replace(problem, vector=0), few, target).rows()
     tile = tile or _choose(problem, target)
     check_tile(problem, tile, target)
     return tiled_kernel(group, anchor, problem, tile, target, stores=stores)
@@ -137,16 +138,16 @@ def tiled_kernel(
     stores: Stores | None = None,
 ) -> CudaKernel | None:
     """The kernel of one tile; None when what follows the anchor needs other elements."""
-    block = problem.block if tile.launches(target) == 1 else 0
-    stores = {} if stores is None else stores
-    if block not in stores:
-        stores[block] = store_function(group, anchor, target, block)
-    store = stores[block]
+    together = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
+    kind, stores = (together[0], together[1] > 0), {} if stores is None else stores
+    if kind not in stores:
+        stores[kind] = store_function(group, anchor, target, *kind)
+    store = stores[kind]
     if store is None:
         return None
-    problem = _with_fetches(replace(problem, block=block if store.by_block else 0), store, group)
-    if shared_bytes(problem, tile, target) > shared_room(problem, target):
-        problem = replace(problem, fetches=(0, 0))
+    block, vector = together if store.by_block else (0, 0)
+    problem = replace(problem, block=block, vector=vector)
+    problem = _with_fetches(problem, store, group, tile, target)
     return Emitter(group, anchor, problem, store, target).tiles(tile, source)
 
 
@@ -156,11 +157,24 @@ def _choose(problem: Problem, target: CudaTarget) -> Tile:
     return tile_for(problem, target)
 
 
-def _with_fetches(problem: Problem, store: StoreFunction, group: Group) -> Problem:
-    """The problem with what its store function reads by place and by row."""
-    reads = [part for i, part in zip(store.arguments, store.parts, strict=True) if i < group.inputs]
-    fetches = (reads.count(Part.PLACE), reads.count(Part.ROW)) if problem.block else (0, 0)
-    return replace(problem, fetches=fetches)
+def _with_fetches(
+    problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: CudaTarget
+) -> Problem:
+    """The problem with what its store function reads by place and by row or column.
+
+    It is fetched late where there is no room beside the stages, or, of vectors, where fewer blocks
+    would fit a processor; not at all where that leaves no room for the results.
+    """
+    if not problem.together:
+        return problem
+    places, edges = fetched_reads(store, problem, group)
+    found = replace(problem, fetches=(len(places), len(edges)))
+    resident = [resident_blocks(each, tile, target) for each in (problem, found)]
+    room, later = shared_room(problem, target), replace(found, late=True)
+    fewer = problem.vector > 0 and resident[1] < resident[0]
+    if shared_bytes(found, tile, target) <= room and not fewer:
+        return found
+    return later if shared_bytes(later, tile, target) <= room else problem
 
 
 @dataclass(frozen=True)
@@ -292,16 +306,11 @@ class Emitter:
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
     def _store_struct(self) -> str:
-        """What hands results to the store function: single ones, or blocks of consecutive rows."""
+        """What hands results to the store function: single ones, or consecutive ones together."""
         fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
-        if self.problem.block:
-            body = block_methods(self.store, self.problem, self.group)
-        else:
-            outer, row, column = self.problem.place
-            passed = ", ".join(f"buffer{i}" for i in range(len(fields)))
-            call = f"{self.store.name}({passed}, {outer}, {row}, {column}, value);"
-            head = f"{DEVICE} void operator()(int share, int m, int n, float value) const {{"
-            body = [head, PROBLEM_NUMBER, f"    {call}", "  }"]
+        body = [] if self.problem.block else element_methods(self.store, self.problem)
+        if self.problem.together:
+            body += block_methods(self.store, self.problem, self.group)
         return "\n".join(["struct Store {", *fields, *body, "};", ""])
 
     def _constants(self, tile: Tile) -> str:
@@ -320,8 +329,10 @@ class Emitter:
             "B_ROUNDED": int(problem.right in packed),
             "ALIGNED": int(sure),
             "OUT_BLOCK": problem.block,
+            "VECTOR": problem.vector,
             "PLACES": problem.fetches[0],
-            "ROW_READS": problem.fetches[1],
+            "EDGES": problem.fetches[1],
+            "LATE": int(problem.late),
             "CHANNELS": gather.channels,
             "ROW": gather.row,
             "TAPS": gather.taps,

@@ -8,7 +8,15 @@ from importlib import resources
 from compiler.nvrtc import nvrtc_version
 
 TEMPLATES = {
-    "contraction": ("contraction", "instructions", "operands", "patch", "warpgroups", "wide"),
+    "contraction": (
+        "contraction",
+        "instructions",
+        "operands",
+        "patch",
+        "results",
+        "warpgroups",
+        "wide",
+    ),
     "grouped": ("grouped",),
     "attention": ("attention", "instructions"),
     "rows": ("rows",),

@@ -73,8 +73,10 @@ class Problem:
 
     A's rows begin `a_row` elements apart, B's `b_row` where it has the form ROWS. The offsets are C
     expressions of the problem's number z, the place (outer, row, column) of an element C
-    expressions of z, m and n. `block` is how many rows lie together in the result. `fetches` counts
-    what the results depend on and is copied beforehand: blocks of their place, and of their row.
+    expressions of z, m and n. `block` is how many rows lie together in the result, `vector` how
+    many columns a thread stores together of a row-major one. `fetches` counts what the results
+    depend on and is copied beforehand: blocks of their place, and of their row or column; `late`,
+    where the stages lay, when these are done.
     """
 
     m: int
@@ -94,6 +96,8 @@ class Problem:
     packings: tuple[tuple[int, str], ...] = ()
     block: int = 0
     fetches: tuple[int, int] = (0, 0)
+    vector: int = 0
+    late: bool = False
 
     @property
     def element_bytes(self) -> int:
@@ -109,6 +113,11 @@ class Problem:
     def step(self) -> int:
         """Products of each element in one step of a tile."""
         return STEP_BYTES // self.element_bytes
+
+    @property
+    def together(self) -> int:
+        """How many results a thread stores at once; 0 where they are single."""
+        return self.block or self.vector
 
     @property
     def contiguous(self) -> bool:
@@ -134,11 +143,21 @@ def read_problem(group: Group, anchor: Operator) -> Problem | None:
     first, second = (find_operand(group, i) for i in anchor.inputs[:2])
     if first is None or second is None or first.dtype != second.dtype:
         return None
+    problem = None
     if anchor.type in ("MatMul", "Gemm"):
-        return product_problem(group, anchor, first, second)
+        problem = product_problem(group, anchor, first, second)
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
-        return image_problem(group, anchor, second, first)
-    return None
+        problem = image_problem(group, anchor, second, first)
+    return problem and replace(problem, vector=_result_vector(group, problem))
+
+
+def _result_vector(group: Group, problem: Problem) -> int:
+    """How many columns fill 16 bytes of the first result, or half of them, where they can."""
+    result, pixels = group.writes[0], problem.gather.pixels
+    in_order = problem.place[2] in ("n", f"n % {pixels}")
+    widths = (8, 4) if ELEMENT_BYTES.get(result.dtype) == 2 else (4,)
+    fits = [width for width in widths if pixels % width == 0]
+    return fits[0] if fits and in_order and not result.block else 0
 
 
 def _triple(values: Sequence[int], missing: int) -> Triple:

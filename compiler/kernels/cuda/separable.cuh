@@ -106,13 +106,9 @@ __device__ __forceinline__ void contract_separable(const typename P::Element* a,
   constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
   const int first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   Sums<P> c = {};
-  if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
+  fetch_results<P, PARTS, false>(shared, store);
   accumulate_separable<P, D>(c, (int4*)shared, a, image, window, first, steps);
+  fetch_results<P, PARTS, true>(shared, store);
   spread<P>(c, shared);
-  if (PARTS > 1) cluster_wait();
-  if constexpr (P::OUT_BLOCK > 0)
-    BlockStore<P, PARTS>(shared).finish(store);
-  else
-    store_rows<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_leave();
+  store_tile<P, PARTS>(shared, store);
 }

@@ -12,7 +12,7 @@ from tvm import IRModule, tirx
 from tvm.ir import Call
 from tvm.ir.transform import Sequential
 from tvm.target.codegen import llvm_get_intrinsic_name
-from tvm.tirx import PrimFunc
+from tvm.tirx import Div, FloatImm, PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.cuda.headers import headers as headers  # sources include them
@@ -29,6 +29,9 @@ _DEVICE_PASSES = [
 
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
 """Functions of prelude.cuh that stand for LLVM's."""
+
+_ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
+"""Functions that one unit in the last place of a quotient may bring to another integer."""
 
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
 """The definition of a kernel up to its body."""
@@ -64,18 +67,42 @@ def _uncompiled() -> Iterator[None]:
 
 
 def _portable(function: PrimFunc) -> PrimFunc:
-    """A function with calls of our own in place of LLVM's intrinsics."""
+    """A function with calls of our own in place of LLVM's intrinsics, and without slow divisions.
+
+    To divide in a GPU takes many instructions and a branch, so float32 is multiplied by a
+    constant's reciprocal, one unit in the last place off at most, but for quotients that are
+    rounded to integers.
+    """
 
     def replace(call: Call, mutator: Any) -> Any:
+        name = getattr(call.op, "name", "")
+        if name in _ROUNDING and isinstance(call.args[0], Div):
+            quotient = mutator.default_mutate(call.args[0])
+            return Call(call.op, [quotient], ret_ty=call.ty)
         call = mutator.default_mutate(call)
-        if getattr(call.op, "name", "") != "tirx.call_llvm_pure_intrin":
+        if name != "tirx.call_llvm_pure_intrin":
             return call
         name = llvm_get_intrinsic_name(int(call.args[0].value))
         if name not in _INTRINSICS:
             raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
         return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
 
-    return function.with_body(tvm_ffi.structural_mutate(function.body, (Call, replace)))
+    def multiply(quotient: Div, mutator: Any) -> Any:
+        quotient = mutator.default_mutate(quotient)
+        factor = _reciprocal(quotient.b)
+        return quotient if factor is None else quotient.a * factor
+
+    body = tvm_ffi.structural_mutate(function.body, ((Call, replace), (Div, multiply)))
+    return function.with_body(body)
+
+
+def _reciprocal(divisor: Any) -> Any:
+    """The reciprocal of a float32 constant; None where either is no normal number."""
+    if not isinstance(divisor, FloatImm) or str(divisor.ty.dtype) != "float32":
+        return None
+    limits, value = numpy.finfo("float32"), abs(float(divisor.value))
+    normal = limits.tiny <= value <= 1 / limits.tiny
+    return tirx.const(float(numpy.float32(1 / divisor.value)), "float32") if normal else None
 
 
 def complete_text(text: str) -> str:

@@ -35,11 +35,12 @@ _QUALIFIERS = 'extern "C" __global__ void'
 
 
 class Part(Enum):
-    """What a store function reads or writes of a buffer: any of it, its place, its row."""
+    """What is read or written of a buffer: any of it, its place, its row or its column."""
 
     ANY = 0
     PLACE = 1
     ROW = 2
+    COLUMN = 3
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
     `arguments` index the task's buffers; `types` are their C types. `parts` says which part of a
-    buffer belongs to the place: of a PLACE or ROW it wants the address of the one element.
+    buffer belongs to the place: of all but ANY it wants the address of the one element.
     """
 
     name: str
@@ -58,16 +59,17 @@ class StoreFunction:
 
     @property
     def by_block(self) -> bool:
-        """Whether it can be given consecutive rows that are loaded and stored together."""
+        """Whether it can be given consecutive elements that are loaded and stored together."""
         return Part.PLACE in self.parts
 
 
 def store_function(
-    group: Group, anchor: Operator, target: CudaTarget, block: int = 0
+    group: Group, anchor: Operator, target: CudaTarget, block: int = 0, vectors: bool = False
 ) -> StoreFunction | None:
     """The results that follow from one sum of the anchor; None when they need other elements.
 
-    With a block, tensors with that many channels together are given element by element.
+    With a block, tensors with that many channels together are given element by element; with
+    vectors, so are row-major ones.
     """
     around = Surroundings(group, anchor)
     if not around.elementwise:
@@ -76,10 +78,13 @@ def store_function(
     value = Var("value", PrimType("float32"))
     product = read_product(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
     if product is not None:
+        extents = prod(product.batch), product.rows, product.columns
         statement = _store_product(around, product, place, value)
     else:
+        extents = *around.shape[:2], prod(around.shape[2:])
         statement = _store_image(around, place, value)
-    parts = _parts(around, group, statement, place, block) if block else {}
+    together = block > 0 or vectors
+    parts = _parts(around, group, statement, place, extents, block) if together else {}
     statement = _by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
     return device_function(name, around, statement, scalars, target, parts=parts)
@@ -121,30 +126,41 @@ def _addend(around: Surroundings, at: list[Any]) -> Any:
 
 
 def _parts(
-    around: Surroundings, group: Group, statement: Stmt, place: list[Var], block: int
+    around: Surroundings,
+    group: Group,
+    statement: Stmt,
+    place: list[Var],
+    extents: Sequence[int],
+    block: int,
 ) -> dict[Var, Part]:
-    """The buffers that are accessed nowhere but at the place of the sum, or in its row.
+    """The buffers that are accessed nowhere but at the place of the sum, or in its row or column.
 
-    The former have their channels in blocks; the latter are weights, which begin at multiples of
-    16 bytes.
+    With a block, the former have their channels in blocks; the latter have one element for each
+    row, and are weights, which begin at multiples of 16 bytes. Else the former are row-major, and
+    the latter have one element for each column.
     """
-    (outer, channel, pixel), shape = place, around.shape
-    pixels, analyzer = prod(shape[2:]), Analyzer()
-    analyzer.bind(outer, Range(0, shape[0]))
-    analyzer.bind(pixel, Range(0, pixels))
-    image, channels = block_steps(shape, block)
-    at = (channel // block * channels + outer * image + pixel) * block + channel % block
+    (outer, row, column), (_, rows, columns), analyzer = place, extents, Analyzer()
+    for scalar, extent in zip(place, extents, strict=True):
+        analyzer.bind(scalar, Range(0, extent))
+    if block:
+        image, channels = block_steps(extents, block)
+        first = row // block * channels + outer * image + column
+        edge, length = Part.ROW, rows
+        indices = {Part.PLACE: first * block + row % block, Part.ROW: row}
+    else:
+        edge, length = Part.COLUMN, columns
+        indices = {Part.PLACE: (outer * rows + row) * columns + column, Part.COLUMN: column}
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):
-        if info.block == block and info.shape == shape:
+        if info.block == block and info.elements == prod(extents):
             found[buffer] = Part.PLACE
-        elif i < group.inputs and group.weights[i] and info.nbytes == shape[1] * 4:
-            found[buffer] = Part.ROW
+        elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
+            found[buffer] = edge
 
     def visit(access: Any) -> None:
         buffer = _buffer_of(access)
-        index = {Part.PLACE: at, Part.ROW: channel}.get(found.get(buffer, Part.ANY))
+        index = indices.get(found.get(buffer, Part.ANY))
         if index is None or not analyzer.can_prove_equal(access.indices[0], index):
             found.pop(buffer, None)
 

@@ -175,13 +175,19 @@ def staged_bytes(problem: Problem, tile: Tile) -> int:
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
-    """Dynamic shared memory of a block: stages, whose place results take, and fetches."""
+    """Dynamic shared memory of a block: stages, whose place results take, and fetches.
+
+    Late ones take the place of stages too.
+    """
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
     aligned = WIDE_ALIGNMENT if tile.wide else 0
-    return max(staged_bytes(problem, tile), result) + fetch_bytes(problem, tile, target) + aligned
+    stages, fetches = staged_bytes(problem, tile), fetch_bytes(problem, tile, target)
+    if problem.late:
+        return max(stages, result + fetches) + aligned
+    return max(stages, result) + fetches + aligned
 
 
 def shared_room(problem: Problem, target: CudaTarget) -> int:
@@ -192,12 +198,13 @@ def shared_room(problem: Problem, target: CudaTarget) -> int:
 
 def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """Shared memory of what the results depend on."""
-    places, rows = problem.fetches
-    if not problem.block:
+    places, edges = problem.fetches
+    if not problem.together:
         return 0
     parts = tile.shares if tile.in_cluster(target) else 1
-    lines = tile.threads // tile.columns * problem.block * parts
-    return places * ceil_div(tile.rows, lines) * tile.threads * 16 + rows * tile.rows * 4
+    turns = ceil_div(tile.rows * tile.columns // problem.together, tile.threads * parts)
+    edge = tile.rows if problem.block else tile.columns
+    return places * turns * tile.threads * 16 + edges * edge * 4
 
 
 def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:

@@ -119,6 +119,7 @@ __device__ __forceinline__ void spread_waves(const WaveSums<P>& c, float* tile) 
         const int m = row + i * 16 + s, n = column + j * 16;
         tile[T::BY_PIXEL ? n * T::C_STRIDE + m : m * T::C_STRIDE + n] = c[i][j][s];
       }
+  fetches_wait<P>();
   __syncthreads();
 }
 
@@ -132,14 +133,12 @@ __device__ __forceinline__ void contract_waves(const typename P::Element* a, con
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   WaveSums<P> c = {};
-  if constexpr (P::OUT_BLOCK > 0) BlockStore<P, 1>(shared).fetch(store);
+  fetch_results<P, 1, false>(shared, store);
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
     accumulate_waves<P, true>(c, (int4*)shared, a, b, first, steps);
   else
     accumulate_waves<P, false>(c, (int4*)shared, a, b, first, steps);
+  fetch_results<P, 1, true>(shared, store);
   spread_waves<P>(c, shared);
-  if constexpr (P::OUT_BLOCK > 0)
-    BlockStore<P, 1>(shared).finish(store);
-  else
-    store_rows<P, 1>(shared, store);
+  store_tile<P, 1>(shared, store);
 }

@@ -144,16 +144,6 @@ __device__ __forceinline__ void restore_mean(Sums<P>& c) {
   }
 }
 
-template <class P, int PARTS, class Store>
-__device__ __forceinline__ void store_wide(const float* tile, const Store& store) {
-  using T = Tiles<P>;
-#pragma unroll 8
-  for (int i = blockIdx.z % PARTS * T::THREADS + threadIdx.x; i < P::BM * P::BN; i += PARTS * T::THREADS) {
-    const int row = i / P::BN, column = i % P::BN, m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-    if (m < P::M && n < P::N) store(blockIdx.z, m, n, total_of<PARTS>(tile + row * T::C_STRIDE + column));
-  }
-}
-
 // As `contract`.
 template <class P, class Store>
 __device__ __forceinline__ void contract_wide(const typename P::Element* a, const typename P::Element* b, const Store& store) {
@@ -164,20 +154,14 @@ __device__ __forceinline__ void contract_wide(const typename P::Element* a, cons
   const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
   Sums<P> c = {};
-  auto fetch = [&]() {
-    if constexpr (P::OUT_BLOCK > 0) BlockStore<P, PARTS>(shared).fetch(store);
-  };
+  auto fetch = [&]() { fetch_results<P, PARTS, false>(shared, store); };
   if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
     accumulate_wide<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
   else
     accumulate_wide<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
   Overlap<P>::release();
+  fetch_results<P, PARTS, true>(shared, store);
   restore_mean<P>(c);
   spread<P>(c, shared);
-  if (PARTS > 1) cluster_wait();
-  if constexpr (P::OUT_BLOCK > 0)
-    BlockStore<P, PARTS>(shared).finish(store);
-  else
-    store_wide<P, PARTS>(shared, store);
-  if (PARTS > 1) cluster_leave();
+  store_tile<P, PARTS>(shared, store);
 }

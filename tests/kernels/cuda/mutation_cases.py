@@ -19,6 +19,7 @@ from tests.kernels.cuda import test_attention as attentions
 from tests.kernels.cuda import test_blocked_contraction as blocked
 from tests.kernels.cuda import test_grouped as grouped
 from tests.kernels.cuda import test_rows as rows
+from tests.kernels.cuda import test_vectors as vectors
 from tests.kernels.cuda.test_contraction import draw, exact
 from tests.kernels.harness import single
 
@@ -79,6 +80,18 @@ def blocks(tile: Tile = SMALL) -> Case:
     return Case(group, inputs, kernel, expected)
 
 
+def late() -> Case:
+    """A product whose bias and residual are fetched when its stages are done."""
+    group = vectors.product("float32", (20, 70), (70, 48), (48,), (20, 48))
+    inputs = vectors.inputs_of(group)
+    kernel = contraction_kernel(group, parse_cuda_target("cuda"), replace(SMALL, stages=25))
+    assert kernel is not None
+    assert vectors.constant(kernel, "LATE") == 1
+    left, right, bias, residual = inputs
+    expected = numpy.maximum(left.astype("float64") @ right + bias + residual, 0)
+    return Case(group, inputs, kernel, expected)
+
+
 def attention() -> Case:
     """An attention whose keys several warps share."""
     case = Attention("heads", "added", 1, 1, 20, 70, 16, 16)
@@ -120,6 +133,7 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: product(replace(SMALL, early=True)),
         window,
         blocks,
+        late,
     ),
     "wide tiles": (
         lambda: product(WIDE, 70, 280),

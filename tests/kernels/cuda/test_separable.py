@@ -226,7 +226,7 @@ def mutants(text: str, functions: Sequence[str]) -> list[tuple[str, str]]:
 
 @emulated
 @pytest.mark.parametrize(("shares", "functions", "waits"), [
-    (1, ["spread"], 1), (2, ["accumulate_separable", "contract_separable"], 5),
+    (1, ["spread"], 1), (2, ["accumulate_separable", "store_tile"], 5),
 ])  # fmt: skip
 def test_every_wait_is_needed(shares: int, functions: list[str], waits: int):
     shape = Shape(68, 20, (4, 5), (3, 3))
