@@ -106,6 +106,8 @@ class _Finder:
         result = self.result(products[1].outputs[0])
         batch = result.window.shape[:-2]
         query, key, value = self.operands([*products[0].inputs, products[1].inputs[1]], batch)
+        if any(o.source in self.network.constants for o in (query, key, value)):
+            return None
         if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
             return None
         return Attention(query, key, value, first, scores, softmax, second, result)

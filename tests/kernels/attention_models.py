@@ -38,7 +38,7 @@ class Attention:
         b, h, s, t, d, e = self.sizes
         shapes = {
             "heads": {"q": (b, s, h * d), "k": (b, t, h * d), "v": (b, t, h * e)},
-            **dict.fromkeys(PACKED, {"qkv": (b, s, 3 * h * d)}),
+            **{form: {"qkv": (b, s, 3 * h * d)} for form in PACKED},
             "plain": {"q": (b, h, s, d), "k": (b, h, t, d), "v": (b, h, t, e)},
             "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
         }[self.form]

@@ -12,6 +12,7 @@ from tvm.ir import PrimType, Var
 from compiler.analysis.attention import Attention, find_attentions
 from compiler.analysis.strides import Window
 from compiler.analysis.windows import MATRIX, Operand
+from compiler.errors import KernelError
 from compiler.kernels.cuda.recorded import first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
@@ -51,12 +52,18 @@ class Block:
 def attention_kernel(
     group: Group, target: CudaTarget, block: Block | None = None
 ) -> CudaKernel | None:
-    """The kernel of a group that is one attention and nothing else; None for any other.
+    """The kernel of a group that is one attention and nothing else; None for one without any.
 
-    A block goes through its columns in order: the same bits every time.
+    A block goes through its columns in order: the same bits every time. Raises KernelError for an
+    attention of other operands, for which no other kernel is fit.
     """
     attention = attention_of(group)
     if attention is None:
+        if find_attentions(group):
+            raise KernelError(
+                f"{group.describe()} holds an attention that does not read its operands as they"
+                " lie: leave fuse-attention out of the pipeline"
+            )
         return None
     return _Emitter(group, attention, target, block or tuned_block(attention, target)).kernel()
 
