@@ -88,7 +88,7 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     chosen = tile_for(problem, target)
     found = []
     for tile in [chosen, *[t for t in others(problem, target, wanted) if t != chosen]]:
-        kernel = contraction_kernel(group, target, None if tile == chosen else tile)
+        kernel = contraction_kernel(group, target, tile, problem=problem)
         if kernel is not None:
             key = f"{library} {tile if tile != chosen else 'chosen'}"
             kinds = ((tile.release, "release"), (tile.early, "early"), (tile.wide, "wide"))

@@ -67,7 +67,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     Those that cannot overlap are there too, so that none takes a tile from similar ones.
     """
     from compiler.frontend import import_model
-    from compiler.kernels.cuda.contraction import tiled_problem
+    from compiler.kernels.cuda.contraction import fastest, tiled_problems
     from compiler.kernels.cuda.headers import full_version, template_hash
     from compiler.kernels.cuda.target import CudaTarget
     from compiler.kernels.cuda.tiles import Tile, estimate, fits_order
@@ -79,10 +79,11 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     target, found = CudaTarget("sm_90", precision), dict[str, Entry]()
     version = full_version(template_hash("contraction"), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
-        tiled = tiled_problem(group)
-        if tiled is None:
+        problems = tiled_problems(group, target)
+        if not problems:
             continue
-        problem, tile = tiled[1], tile_for(tiled[1], target)
+        problem = fastest(problems, target)
+        tile = tile_for(problem, target)
         wanted = [replace(tile, early=early, release=release), replace(tile, release=release)]
         chosen = next((each for each in wanted if fits_order(problem, each, target)), tile)
         measured = (Measured(astuple(chosen), 1e3 * estimate(problem, chosen, target)),)

@@ -1,12 +1,13 @@
 """Recognising attention: softmax(scores(Q K^T)) V, with what lays out Q, K, V and the result."""
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.analysis.network import Network, Node, producers_of, users_of
 from compiler.analysis.operators import KINDS, Kind
-from compiler.analysis.strides import Strided
-from compiler.analysis.windows import FLOATS, Operand, trace_operand
+from compiler.analysis.strides import Window
+from compiler.analysis.windows import FLOATS, Operand, is_matrix, trace_operand
 
 MOST_COLUMNS = 128
 """The largest head: columns of Q and K, and of V, that kernels keep in registers."""
@@ -17,8 +18,9 @@ class Attention:
     """Values and operators are numbers of the network's.
 
     The windows of `query`, `key`, `value` and `result` have the shapes (batch..., S, D),
-    (batch..., D, T), (batch..., T, E) and (batch..., S, E). `first` and `second` are the matrix
-    products, `scores` what happens between the first and the `softmax`, one element at a time.
+    (batch..., D, T), (batch..., T, E) and (batch..., S, E), and one stride for each of the last
+    two axes. No source is a result of `operators`. `first` and `second` are the matrix products,
+    `scores` what happens between the first and the `softmax`, one element at a time.
     """
 
     query: Operand
@@ -103,8 +105,9 @@ class _Finder:
             return None
         result = self.result(products[1].outputs[0])
         batch = result.window.shape[:-2]
-        operands = [products[0].inputs[0], products[0].inputs[1], products[1].inputs[1]]
-        query, key, value = (self.operand(v, batch) for v in operands)
+        query, key, value = self.operands([*products[0].inputs, products[1].inputs[1]], batch)
+        if any(o.source in self.network.constants for o in (query, key, value)):
+            return None
         if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
             return None
         return Attention(query, key, value, first, scores, softmax, second, result)
@@ -114,10 +117,21 @@ class _Finder:
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype == "float32" and len(v.shape) >= 2 and prod(v.shape) for v in used)
 
-    def operand(self, value: int | None, batch: tuple[int, ...]) -> Operand:
+    def operands(self, values: Sequence[int | None], batch: tuple[int, ...]) -> list[Operand]:
+        """The products' operands; what one of them has to be read from, the others read too."""
+        ends = set[int]()
+        while True:
+            found = [self.operand(value, batch, ends) for value in values]
+            inside = {producer for operand in found for producer in operand.operators}
+            met = {o.source for o in found if self.producers.get(o.source) in inside}
+            if not met:
+                return found
+            ends |= met
+
+    def operand(self, value: int | None, batch: tuple[int, ...], ends: Set[int]) -> Operand:
         """A product's operand, repeated over the batch."""
         assert value is not None
-        found = trace_operand(self.network, self.producers, value)
+        found = trace_operand(self.network, self.producers, value, ends)
         window = found.window.broadcast((*batch, *found.window.shape[-2:]))
         return replace(found, window=window)
 
@@ -134,15 +148,15 @@ class _Finder:
                 moved = list(path)
         for length in range(len(moved), 0, -1):
             window = self.backwards(moved[:length])
-            if window is not None:
+            if window is not None and is_matrix(window):
                 given = self.network.operators[moved[length - 1]].outputs[0]
                 return Operand(given, window, 1.0, tuple(moved[:length]))
-        return Operand(value, Strided.contiguous(self.shape(value)))
+        return Operand(value, Window.contiguous(self.shape(value)))
 
-    def backwards(self, path: list[int]) -> Strided | None:
+    def backwards(self, path: list[int]) -> Window | None:
         """Where the operand of the first operator lies in the result of the last."""
         nodes = [self.network.operators[i] for i in path]
-        window: Strided | None = Strided.contiguous(self.shape(nodes[-1].outputs[0]))
+        window: Window | None = Window.contiguous(self.shape(nodes[-1].outputs[0]))
         for node in reversed(nodes):
             if window is None or node.inputs[0] is None:
                 return None

@@ -120,6 +120,8 @@ class _Reader:
         passed = [o for v, o in zip(yielded, group.outputs, strict=True)
                   if v in inner or yielded.count(v) > 1]  # fmt: skip
         self.plain += passed
+        if _is_attention(group):
+            self.plain += [*group.inputs, *group.outputs]
         for op in group.operators:
             self.operator(op, inner)
         reads = [value for value in group.inputs if not isinstance(value.owner, WeightOp)]
@@ -164,6 +166,12 @@ class _Reader:
         for a, b, loss in self.mixtures:
             found.mixtures.append((found.numbers[a], found.numbers[b], loss))
         return found
+
+
+def _is_attention(group: GroupOp) -> bool:
+    """Whether a group is an attention, which reads and writes strided windows."""
+    types = {op.type_name for op in group.operators}
+    return {"MatMul", "Softmax"} <= types
 
 
 def _arguments(group: GroupOp) -> Inner:

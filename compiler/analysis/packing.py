@@ -2,8 +2,9 @@
 
 A packing is steps joined by `|`, each applied to the result of the one before:
 `pad:0,0,13,0` adds zeros behind each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
-numpy's. `round:10` keeps ten bits of each float32's mantissa (TF32), rounding to nearest, ties to
-even. The empty text leaves the weight as it is.
+numpy's. `diagonal:32,4` gives each of 32 groups of rows columns of its own among four groups', with
+zeros in those of the others. `round:10` keeps ten bits of each float32's mantissa (TF32), rounding
+to nearest, ties to even. The empty text leaves the weight as it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ def packing_steps(packing: str) -> Iterator[Step]:
     """The steps of a packing; raises ValueError for one that is not well formed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
-        if name not in ("pad", "reshape", "transpose", "round"):
+        if name not in ("pad", "reshape", "transpose", "diagonal", "round"):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
 
@@ -38,11 +39,19 @@ def _step_shape(
         return tuple(n + p for n, p in zip(shape, numbers, strict=True))
     if name == "reshape" and prod(numbers) == prod(shape):
         return numbers
+    if name == "diagonal" and _has_groups(shape, numbers):
+        return (shape[0], shape[1] * numbers[1], *shape[2:])
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
     if name == "transpose" and sorted(numbers) == list(range(len(shape))):
         return tuple(shape[axis] for axis in numbers)
     raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
+
+
+def _has_groups(shape: tuple[int, ...], numbers: tuple[int, ...]) -> bool:
+    """Whether rows are in so many groups, and these in whole merged ones."""
+    whole = len(numbers) == 2 and min(numbers) > 0 and numbers[0] % numbers[1] == 0
+    return whole and len(shape) >= 2 and shape[0] % numbers[0] == 0
 
 
 def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
@@ -51,11 +60,23 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
     for name, numbers in packing_steps(packing):
         if name == "pad":
             array = numpy.pad(array, [(0, n) for n in numbers])
+        elif name == "diagonal":
+            array = _on_diagonal(array, *numbers)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
     return numpy.ascontiguousarray(array)
+
+
+def _on_diagonal(array: numpy.ndarray, groups: int, merged: int) -> numpy.ndarray:
+    """The rows of each of some merged groups at columns of their own, between zeros."""
+    rows, columns, *rest = array.shape
+    own = array.reshape(groups // merged, merged, rows // groups, columns, *rest)
+    found = numpy.zeros((*own.shape[:3], merged, columns, *rest), array.dtype)
+    for i in range(merged):
+        found[:, i, :, i] = own[:, i]
+    return found.reshape(rows, merged * columns, *rest)
 
 
 def round_mantissa(array: numpy.ndarray, kept: int) -> numpy.ndarray:

@@ -1,72 +1,118 @@
 """Tensors as strided windows of a buffer, and what reshapes, transposes and slices make of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides, in elements, of a contiguous tensor."""
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+Run = tuple[int, int]
+"""An extent above 1, and the elements of the buffer from one of its steps to the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strided:
-    """Element `i` lies `offset + sum(i * strides)` elements into a buffer; no extent is 0."""
+class Window:
+    """A tensor whose axes each go over some runs, the outermost first; no extent is 0.
 
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    An index of an axis is a number whose digits count the steps of its runs, and an element lies
+    `offset` and all these steps into the buffer. An axis of one element has no runs; one that
+    others were merged into may have several.
+    """
+
+    axes: tuple[tuple[Run, ...], ...]
     offset: int = 0
 
     @classmethod
     def contiguous(cls, shape: Sequence[int]) -> Self:
         """A whole buffer in row-major order."""
-        return cls(tuple(shape), row_major(shape))
+        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return cls(tuple(_merged([run]) for run in zip(shape, steps, strict=True)))
 
-    def transposed(self, permutation: Sequence[int]) -> "Strided":
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the axes."""
+        return tuple(map(_extent, self.axes))
+
+    def stride(self, axis: int) -> int | None:
+        """Elements from one index of an axis to the next; None for an axis of several runs."""
+        runs = self.axes[axis]
+        return None if len(runs) > 1 else sum(stride for _, stride in runs)
+
+    def transposed(self, permutation: Sequence[int]) -> "Window":
         """The axes in another order."""
-        shape = tuple(self.shape[axis] for axis in permutation)
-        return Strided(shape, tuple(self.strides[axis] for axis in permutation), self.offset)
+        return Window(tuple(self.axes[axis] for axis in permutation), self.offset)
 
-    def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "Strided":
-        """A part of one axis."""
-        shape, strides = list(self.shape), list(self.strides)
-        offset = self.offset + start * strides[axis]
-        shape[axis], strides[axis] = extent, strides[axis] * step
-        return Strided(tuple(shape), tuple(strides), offset)
+    def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "Window | None":
+        """A part of one axis; None where it cuts the outer runs of several unevenly."""
+        part = _part(self.axes[axis], range(start, start + extent * step, step))
+        if part is None:
+            return None
+        offset, runs = part
+        before, after = self.axes[:axis], self.axes[axis + 1 :]
+        return Window((*before, runs, *after), self.offset + offset)
 
-    def broadcast(self, shape: Sequence[int]) -> "Strided":
+    def broadcast(self, shape: Sequence[int]) -> "Window":
         """Repeated along new leading axes and axes of one element, which must fit."""
-        added = len(shape) - len(self.shape)
-        own = zip(self.shape, self.strides, strict=True)
-        strides = [0] * added + [0 if extent == 1 else stride for extent, stride in own]
-        return Strided(tuple(shape), tuple(strides), self.offset)
+        own = [()] * (len(shape) - len(self.axes)) + list(self.axes)
+        repeated = (runs or _merged([(n, 0)]) for runs, n in zip(own, shape, strict=True))
+        return Window(tuple(repeated), self.offset)
 
-    def reshaped(self, shape: Sequence[int]) -> "Strided | None":
-        """Under another shape of as many elements; None where that would move elements."""
-        runs = self._runs()
-        strides: list[int] = []
+    def reshaped(self, shape: Sequence[int]) -> "Window | None":
+        """Under another shape of as many elements; None where that cuts runs unevenly."""
+        runs = list(_merged(run for axis in self.axes for run in axis))
+        axes: list[tuple[Run, ...]] = []
         for extent in reversed(shape):
-            if extent == 1:
-                strides.append(0)
-                continue
-            length, stride = runs.pop()
-            if length % extent:
+            taken = _take(runs, extent)
+            if taken is None:
                 return None
-            strides.append(stride)
-            if length > extent:
-                runs.append((length // extent, stride * extent))
-        return Strided(tuple(shape), tuple(reversed(strides)), self.offset)
+            axes.append(taken)
+        return Window(tuple(reversed(axes)), self.offset)
 
-    def _runs(self) -> list[tuple[int, int]]:
-        """Extents and strides with axes merged that count on as one."""
-        runs: list[tuple[int, int]] = []
-        for extent, stride in zip(self.shape, self.strides, strict=True):
-            if extent == 1:
-                continue
-            if runs and runs[-1][1] == extent * stride:
-                runs[-1] = (runs[-1][0] * extent, stride)
-            else:
-                runs.append((extent, stride))
-        return runs
+
+def _extent(runs: Sequence[Run]) -> int:
+    return prod(extent for extent, _ in runs)
+
+
+def _merged(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same steps in as few runs as possible."""
+    found: list[Run] = []
+    for extent, stride in runs:
+        if found and found[-1][1] == extent * stride:
+            found[-1] = (found[-1][0] * extent, stride)
+        elif extent > 1:
+            found.append((extent, stride))
+    return tuple(found)
+
+
+def _take(runs: list[Run], extent: int) -> tuple[Run, ...] | None:
+    """The innermost runs of some elements, taken off the end."""
+    taken: list[Run] = []
+    while extent > 1:
+        length, stride = runs.pop()
+        inner = min(length, extent)
+        if length % inner or extent % inner:
+            return None
+        taken.append((inner, stride))
+        if length > inner:
+            runs.append((length // inner, stride * inner))
+        extent //= inner
+    return tuple(reversed(taken))
+
+
+def _part(runs: tuple[Run, ...], indices: range) -> tuple[int, tuple[Run, ...]] | None:
+    """Where some indices of an axis begin, and their runs."""
+    if len(indices) == _extent(runs):
+        return 0, runs
+    (_, stride), inner = runs[0], runs[1:]
+    length = _extent(inner)
+    outer, start = divmod(indices[0], length)
+    if indices[-1] // length == outer:
+        part = _part(inner, range(start, indices[-1] % length + 1, indices.step))
+        return part and (part[0] + outer * stride, part[1])
+    if indices.step % length == 0:
+        offset, _ = _part(inner, range(start, start + 1)) or (0, ())
+        return offset + outer * stride, ((len(indices), indices.step // length * stride),)
+    rows = len(indices) * indices.step
+    if length % indices.step or rows % length or start >= indices.step:
+        return None
+    part = _part(inner, range(start, length, indices.step))
+    return part and (part[0] + outer * stride, ((rows // length, stride), *part[1]))

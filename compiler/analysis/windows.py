@@ -1,18 +1,21 @@
 """Operands that are strided windows of other values, scaled perhaps: nothing has to be moved."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from compiler.analysis.network import Network, Node
 from compiler.analysis.operators import KINDS, Kind
-from compiler.analysis.strides import Strided
+from compiler.analysis.strides import Window
 
 FLOATS = ("float32", "float16", "bfloat16")
 
-Step = Callable[[Network, Node, Strided, int], Strided | None]
+MATRIX = (-2, -1)
+"""The axes of an operand that a product goes over; those before them only count products."""
+
+Step = Callable[[Network, Node, Window, int], Window | None]
 
 
-def window_through(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def window_through(network: Network, node: Node, window: Window, output: int) -> Window | None:
     """Where the elements of an operator's output lie, given where those of its input 0 do.
 
     None for an operator that computes, or whose result is no strided window.
@@ -22,37 +25,37 @@ def window_through(network: Network, node: Node, window: Strided, output: int) -
     return None if step is None else step(network, node, window, output)
 
 
-def _reshape(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _reshape(network: Network, node: Node, window: Window, output: int) -> Window | None:
     return window.reshaped(network.values[output].shape)
 
 
-def _transpose(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _transpose(network: Network, node: Node, window: Window, output: int) -> Window | None:
     axes = range(len(window.shape))
     return window.transposed(node.attributes.get("perm") or list(reversed(axes)))
 
 
-def _expand(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _expand(network: Network, node: Node, window: Window, output: int) -> Window | None:
     return window.broadcast(network.values[output].shape)
 
 
-def _split(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _split(network: Network, node: Node, window: Window, output: int) -> Window | None:
     axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     extents = [network.values[value].shape[axis] for value in node.outputs]
     place = node.outputs.index(output)
     return window.sliced(axis, sum(extents[:place]), extents[place])
 
 
-def _gather(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _gather(network: Network, node: Node, window: Window, output: int) -> Window | None:
     """The one index of an axis that is picked."""
     index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
     if index is None or index.size != 1:
         return None
     axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     picked = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
-    return picked.reshaped(network.values[output].shape)
+    return picked and picked.reshaped(network.values[output].shape)
 
 
-def _slice(network: Network, node: Node, window: Strided, output: int) -> Strided | None:
+def _slice(network: Network, node: Node, window: Window, output: int) -> Window | None:
     given = [network.constants.get(-1 if v is None else v) for v in node.inputs[1:]]
     starts, ends = given[:2]
     if starts is None or ends is None:
@@ -66,7 +69,10 @@ def _slice(network: Network, node: Node, window: Strided, output: int) -> Stride
         part = range(window.shape[own])[int(start) : int(end) : int(step)]
         if not part:
             return None
-        window = window.sliced(own, part.start, len(part), int(step))
+        found = window.sliced(own, part.start, len(part), int(step))
+        if found is None:
+            return None
+        window = found
     return window
 
 
@@ -84,7 +90,7 @@ class Operand:
     """`factor` times a window of the value `source`, by way of `operators`."""
 
     source: int
-    window: Strided
+    window: Window
     factor: float = 1.0
     operators: tuple[int, ...] = ()
 
@@ -99,18 +105,31 @@ class _Link:
     factor: float
 
 
-def trace_operand(network: Network, producers: Mapping[int, int], value: int) -> Operand:
-    """A value as a window of the farthest value that it can be one of."""
-    links = list(_links(network, producers, value))
+def trace_operand(
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int] = frozenset()
+) -> Operand:
+    """A product's operand as a window of the farthest value that it can be one of.
+
+    Its matrices' axes have one stride each. Values that are `ends` are not looked through.
+    """
+    links = list(_links(network, producers, value, ends))
     for length in range(len(links), 0, -1):
-        if (found := _follow(network, links[:length])) is not None:
+        found = _follow(network, links[:length])
+        if found is not None and is_matrix(found.window):
             return found
-    return Operand(value, Strided.contiguous(network.values[value].shape))
+    return Operand(value, Window.contiguous(network.values[value].shape))
 
 
-def _links(network: Network, producers: Mapping[int, int], value: int) -> Iterator[_Link]:
+def is_matrix(window: Window) -> bool:
+    """Whether the last two axes have one stride each."""
+    return all(window.stride(axis) is not None for axis in MATRIX)
+
+
+def _links(
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int]
+) -> Iterator[_Link]:
     """The operators behind a value that only rename, pick, scale or widen, last one first."""
-    while (number := producers.get(value)) is not None:
+    while value not in ends and (number := producers.get(value)) is not None:
         node = network.operators[number]
         link = _scaling(network, node, number) or _naming(network, node, number, value)
         if link is None:
@@ -154,7 +173,7 @@ def _scaling(network: Network, node: Node, number: int) -> _Link | None:
 def _follow(network: Network, links: Sequence[_Link]) -> Operand | None:
     """The window behind the last of some links, followed to the first."""
     source, factor = links[-1].before, 1.0
-    window: Strided | None = Strided.contiguous(network.values[source].shape)
+    window: Window | None = Window.contiguous(network.values[source].shape)
     for link in reversed(links):
         node = network.operators[link.operator]
         factor *= link.factor

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.analysis.attention import find_attentions
@@ -58,16 +58,25 @@ def _fuse(graph: GraphOp) -> None:
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
     """The operators, with copies of those that others need as well; the last gives the result."""
-    inside, copies = set(operators), dict[SSAValue, SSAValue]()
+    needed, copies = _needed_outside(operators), dict[SSAValue, SSAValue]()
     own: list[OperatorOp] = []
     for op in operators:
-        shared = any(use.operation not in inside for value in op.results for use in value.uses)
-        mine = _copy(op) if shared and op is not operators[-1] else op
+        mine = _copy(op) if op in needed else op
         if mine is not op:
             copies.update(zip(op.results, mine.results, strict=True))
         mine.operands = [copies.get(value, value) for value in mine.operands]
         own.append(mine)
     return own
+
+
+def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:
+    """All but the last that others need, or that one of these does."""
+    inside, needed = set[Operation](operators), set[Operation]()
+    for op in reversed(operators[:-1]):
+        users = {use.operation for value in op.results for use in value.uses}
+        if not users <= inside - needed:
+            needed.add(op)
+    return needed
 
 
 def _copy(op: OperatorOp) -> OperatorOp:

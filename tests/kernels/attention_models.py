@@ -5,9 +5,13 @@ from dataclasses import dataclass
 import numpy
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-FORMS = ("heads", "packed", "plain", "columns")
-"""Q, K and V as (batch, rows, heads * columns); as one such tensor; as (batch, heads, rows,
-columns); and with K as (batch, heads, columns, rows)."""
+FORMS = ("heads", "packed", "merged", "plain", "columns")
+"""Q, K and V as (batch, rows, heads * columns); as one such tensor; as one whose keys are
+transposed with batch and heads as one axis; as (batch, heads, rows, columns); and with K as
+(batch, heads, columns, rows)."""
+
+PACKED = ("packed", "merged")
+"""The forms with one tensor."""
 
 MASKS = ("none", "added", "each", "where")
 """No mask; one added to all heads; one for each score; a causal choice between score and -1e9."""
@@ -34,7 +38,7 @@ class Attention:
         b, h, s, t, d, e = self.sizes
         shapes = {
             "heads": {"q": (b, s, h * d), "k": (b, t, h * d), "v": (b, t, h * e)},
-            "packed": {"qkv": (b, s, 3 * h * d)},
+            **{form: {"qkv": (b, s, 3 * h * d)} for form in PACKED},
             "plain": {"q": (b, h, s, d), "k": (b, h, t, d), "v": (b, h, t, e)},
             "columns": {"q": (b, h, s, d), "k": (b, h, d, t), "v": (b, h, t, e)},
         }[self.form]
@@ -47,7 +51,7 @@ class Attention:
     @property
     def sizes(self) -> tuple[int, int, int, int, int, int]:
         """Batch, heads, rows, keys, depth, width; a packed tensor has as many of each."""
-        t, e = (self.rows, self.depth) if self.form == "packed" else (self.columns, self.width)
+        t, e = (self.rows, self.depth) if self.form in PACKED else (self.columns, self.width)
         return self.batch, self.heads, self.rows, t, self.depth, e
 
     def model(self) -> ModelProto:
@@ -58,7 +62,7 @@ class Attention:
         """The output in float64."""
         b, h, s, t, d, e = self.sizes
         wide = {n: x.astype("float64") if x.dtype != bool else x for n, x in inputs.items()}
-        if self.form == "packed":
+        if self.form in PACKED:
             q, k, v = wide["qkv"].reshape(b, s, 3, h, d).transpose(2, 0, 3, 1, 4)
         elif self.form == "heads":
             q = wide["q"].reshape(b, s, h, d).transpose(0, 2, 1, 3)
@@ -75,7 +79,7 @@ class Attention:
         with numpy.errstate(invalid="ignore"):
             weights = numpy.exp(scores - scores.max(-1, keepdims=True))
             y = weights / weights.sum(-1, keepdims=True) @ v
-        joined = self.form in ("heads", "packed")
+        joined = self.form in ("heads", *PACKED)
         return y.transpose(0, 2, 1, 3).reshape(b, s, h * e) if joined else y
 
 
@@ -103,21 +107,30 @@ class _Writer:
             q = self.op("Transpose", self.split("q", s, d), perm=[0, 2, 1, 3])
             k = self.op("Transpose", self.split("k", t, d), perm=[0, 2, 3, 1])
             return q, k, self.op("Transpose", self.split("v", t, e), perm=[0, 2, 1, 3])
-        if self.case.form == "packed":
+        if self.case.form in PACKED:
             shape = self.constant(numpy.array([b, s, 3, h, d]))
             moved = self.op("Transpose", self.op("Reshape", "qkv", shape), perm=[2, 0, 3, 1, 4])
             q, k, v = (
                 self.op("Gather", moved, self.constant(numpy.array(i)), axis=0) for i in range(3)
             )
             root = self.constant(numpy.array(2.0, "float32"))
-            return self.op("Div", q, root), self.op("Transpose", k, perm=[0, 1, 3, 2]), v
+            return self.op("Div", q, root), self.columns(k), v
         k = "k" if self.case.form == "columns" else self.op("Transpose", "k", perm=[0, 1, 3, 2])
         return "q", k, "v"
+
+    def columns(self, k: str) -> str:
+        """(batch, heads, rows, columns) as (batch, heads, columns, rows)."""
+        if self.case.form != "merged":
+            return self.op("Transpose", k, perm=[0, 1, 3, 2])
+        b, h, _, t, d, _ = self.case.sizes
+        flat = self.op("Reshape", k, self.constant(numpy.array([b * h, t, d])))
+        moved = self.op("Transpose", flat, perm=[0, 2, 1])
+        return self.op("Reshape", moved, self.constant(numpy.array([b, h, d, t])))
 
     def model(self) -> ModelProto:
         case = self.case
         q, k, v = self.operands()
-        factor = 0.5 if case.form == "packed" else 0.25
+        factor = 0.5 if case.form in PACKED else 0.25
         scores = self.op(
             "Mul", self.op("MatMul", q, k), self.constant(numpy.array(factor, "float32"))
         )
@@ -126,7 +139,7 @@ class _Writer:
         elif case.mask != "none":
             scores = self.op("Add", scores, "m")
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
-        if case.form in ("heads", "packed"):
+        if case.form in ("heads", *PACKED):
             b, h, s, _, _, e = case.sizes
             y = self.op("Transpose", y, perm=[0, 2, 1, 3])
             y = self.op("Reshape", y, self.constant(numpy.array([b, s, h * e])))

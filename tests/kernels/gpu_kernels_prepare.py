@@ -180,7 +180,7 @@ def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[st
         cost = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
         built = []
         for tile in sorted(cost, key=lambda t: cost[t])[:count]:
-            kernel = contraction_kernel(group, target, tile)
+            kernel = contraction_kernel(group, target, tile, problem=problem)
             label = f"{tile.rows}x{tile.columns}/{tile.shares} estimate {cost[tile]:.1f}"
             built.append(("tf32", label, compile_kernel(group, kernel, target)))
         cases += group_cases(store, model, group, built)

@@ -32,7 +32,30 @@ def test_no_element_is_lost(order: list[int], pads: list[int]):
     assert sorted(packed[packed > 0]) == list(range(1, 121))
 
 
-@pytest.mark.parametrize("packing", ["pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1"])
+@given(*[st.integers(1, 3)] * 4, st.lists(st.integers(1, 3), max_size=2))
+def test_groups_on_a_diagonal(many: int, merged: int, rows: int, columns: int, rest: list[int]):
+    """Each merged group's matrix has those of its groups as blocks, and zeros else."""
+    weight = numpy.random.default_rng(0).random((many * merged * rows, columns, *rest))
+    packing = f"diagonal:{many * merged},{merged}"
+    packed = apply_packing(weight, packing)
+    assert packed.shape == packed_shape(weight.shape, packing)
+    for index in numpy.ndindex(*rest):
+        blocks = weight[(..., *index)].reshape(many, merged, rows, columns)
+        matrices = packed[(..., *index)].reshape(many, merged * rows, merged * columns)
+        for own, matrix in zip(blocks, matrices, strict=True):
+            expected = numpy.zeros_like(matrix)
+            for i, block in enumerate(own):
+                place = numpy.ix_(range(i * rows, (i + 1) * rows),
+                                  range(i * columns, (i + 1) * columns))  # fmt: skip
+                expected[place] = block
+            numpy.testing.assert_array_equal(matrix, expected)
+
+
+WRONG = ("pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1", "diagonal:2", "diagonal:3,3",
+         "diagonal:2,4", "diagonal:0,0")  # fmt: skip
+
+
+@pytest.mark.parametrize("packing", WRONG)
 def test_a_packing_that_does_not_fit_is_refused(packing: str):
     with pytest.raises(ValueError, match="packing"):
         apply_packing(numpy.zeros((2, 3)), packing)

@@ -3,15 +3,16 @@
 import json
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any
 
 from tvm.ir import PrimType, Var
 
 from compiler.analysis.attention import Attention, find_attentions
-from compiler.analysis.strides import Strided
-from compiler.analysis.windows import Operand
+from compiler.analysis.strides import Window
+from compiler.analysis.windows import MATRIX, Operand
+from compiler.errors import KernelError
 from compiler.kernels.cuda.recorded import first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
@@ -68,12 +69,18 @@ class Block:
 def attention_kernel(
     group: Group, target: CudaTarget, block: Block | None = None
 ) -> CudaKernel | None:
-    """The kernel of a group that is one attention and nothing else; None for any other.
+    """The kernel of a group that is one attention and nothing else; None for one without any.
 
-    A block goes through its columns in order: the same bits every time.
+    A block goes through its columns in order: the same bits every time. Raises KernelError for an
+    attention of other operands, for which no other kernel is fit.
     """
     attention = attention_of(group)
     if attention is None:
+        if find_attentions(group):
+            raise KernelError(
+                f"{group.describe()} holds an attention that does not read its operands as they"
+                " lie: leave fuse-attention out of the pipeline"
+            )
         return None
     return _Emitter(group, attention, target, block or tuned_block(attention, target)).kernel()
 
@@ -148,7 +155,7 @@ def tuned_block(attention: Attention, target: CudaTarget) -> Block:
 def attention_key(attention: Attention, target: CudaTarget) -> str:
     """What decides the speed of a problem's blocks; how scores are masked is left out."""
     windows = [x.window for x in (attention.query, attention.key, attention.value)]
-    shapes = [(*window.shape[-2:], *window.strides[-2:]) for window in windows]
+    shapes = [(*window.shape[-2:], *map(window.stride, MATRIX)) for window in windows]
     sizes = (target.precision, prod(attention.batch), *shapes)
     return json.dumps(("attention", *sizes), separators=(",", ":"))
 
@@ -240,7 +247,7 @@ class _Emitter:
         wide: dict[str, bool] = {}
         strides: dict[str, int] = {}
         for letter, operand in zip("QKVO", self._operands(), strict=True):
-            row, column = operand.window.strides[-2:]
+            row, column = map(operand.window.stride, MATRIX)
             strides |= {f"{letter}_ROW": row, f"{letter}_COLUMN": column}
             wide[letter] = in_fours(operand.window, inner=-2 if letter == "K" else -1)
         scalars |= {f"{letter}_WIDE": int(value) for letter, value in wide.items()}
@@ -256,16 +263,19 @@ class _Emitter:
         return "\n".join(["struct Problem {", *lines, "};", ""])
 
 
-def in_fours(window: Strided, inner: int) -> bool:
+def in_fours(window: Window, inner: int) -> bool:
     """Whether elements along an axis can be read by four wherever the buffer is aligned so."""
-    steps = [*window.strides[:-2], window.strides[-3 - inner], window.offset, window.shape[inner]]
-    return window.strides[inner] == 1 and all(step % 4 == 0 for step in steps)
+    others = [axis for axis in range(-len(window.axes), 0) if axis != inner]
+    steps = [stride for axis in others for _, stride in window.axes[axis]]
+    whole = all(step % 4 == 0 for step in (*steps, window.offset, window.shape[inner]))
+    return window.stride(inner) == 1 and whole
 
 
-def batch_offset(window: Strided) -> str:
+def batch_offset(window: Window) -> str:
     """Where problem z of a window begins, as a C expression."""
-    batch, terms = window.shape[:-2], [str(window.offset)] if window.offset else []
-    for axis, (extent, stride) in enumerate(zip(batch, window.strides[:-2], strict=True)):
-        if extent > 1 and stride:
-            terms.append(f"(int64_t)(z / {prod(batch[axis + 1 :])} % {extent}) * {stride}")
+    terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
+    for extent, stride in chain.from_iterable(window.axes[:-2]):
+        inner //= extent
+        if stride:
+            terms.append(f"(int64_t)(z / {inner} % {extent}) * {stride}")
     return " + ".join(terms) or "0"

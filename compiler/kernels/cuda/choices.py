@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from compiler.kernels.cuda import attention, grouped, rows
-from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problem
+from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problems
 from compiler.kernels.cuda.headers import template_hash
+from compiler.kernels.cuda.problem import Problem
 from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import CudaTarget
@@ -63,12 +64,16 @@ class Choices:
 def choices_of(group: Group, target: CudaTarget, count: int) -> Iterator[Choices]:
     """The templates that can take a group, with at most `count` options each.
 
-    A convolution of few channels a group may go to two, which the times of both decide.
+    A convolution of few channels a group may go to two, and to tiles of several merges of groups:
+    the times of all decide.
     """
-    for template in (_attention, _grouped, _contraction, _rows):
+    for template in (_attention, _grouped, _rows):
         found = template(group, target, count)
         if found is not None:
             yield found
+    stores = Stores()
+    for problem in tiled_problems(group, target):
+        yield _contraction(group, problem, stores, target, count)
 
 
 def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
@@ -80,17 +85,15 @@ def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
     return Standing.SIMILAR if lent else Standing.ESTIMATED
 
 
-def _contraction(group: Group, target: CudaTarget, count: int) -> Choices | None:
-    found = tiled_problem(group)
-    if found is None:
-        return None
-    problem, stores = found[1], Stores()
+def _contraction(
+    group: Group, problem: Problem, stores: Stores, target: CudaTarget, count: int
+) -> Choices:
     lent = transferred(problem, target, entries(target), set(candidates(problem, target)))
     first = [in_order(lent)] if lent else []
     tiles = list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
 
     def build(values: Values) -> CudaKernel | None:
-        return contraction_kernel(group, target, Tile(*values), stores)
+        return contraction_kernel(group, target, Tile(*values), stores, problem)
 
     def variants(values: Values) -> tuple[Values, ...]:
         return tuple(astuple(tile) for tile in overlapping(problem, Tile(*values), target))

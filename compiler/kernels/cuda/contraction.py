@@ -1,10 +1,11 @@
 """Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.kernels.cuda.blocks import block_methods, element_methods, fetched_reads
-from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, read_problem
+from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, merges, read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, c_type, store_function
@@ -20,7 +21,7 @@ from compiler.kernels.cuda.tiles import (
     shared_room,
     staged_bytes,
 )
-from compiler.kernels.cuda.tuned import tile_for
+from compiler.kernels.cuda.tuned import contender, tile_for
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.hip.tiles import WAVE, choose_wave_tile
@@ -51,36 +52,62 @@ Stores = dict[tuple[int, bool], StoreFunction | None]
 
 
 def contraction_kernel(
-    group: Group, target: CudaTarget, tile: Tile | None = None, stores: Stores | None = None
+    group: Group,
+    target: CudaTarget,
+    tile: Tile | None = None,
+    stores: Stores | None = None,
+    problem: Problem | None = None,
 ) -> CudaKernel | None:
     """The kernel of a group with a contraction; None when the generic schedule must take it.
 
-    Without a tile the one that should be fastest is taken. Calls that write kernels of one group
-    may share `stores`. Sums are in float32, in an order that depends on the problem and the tile
-    only, shares of k too: the same bits every time.
+    Without a problem or a tile those that should be fastest are taken. Calls that write kernels of
+    one group may share `stores`. Sums are in float32, in an order that depends on the problem and
+    the tile only, shares of k too: the same bits every time.
     """
-    found = _problem(group)
-    if found is None:
+    anchor, problems = contraction_problems(group, target)
+    if anchor is None or not problems:
         return None
-    anchor, problem = found
-    if tile is None and _few_rows(anchor, problem):
+    if tile is None and _few_rows(anchor, problems[0]):
         few = store_function(group, anchor, target)
-        return few and Emitter(group, anchor, replace(problem, vector=0), few, target).rows()
+        return few and Emitter(group, anchor, replace(problems[0], vector=0), few, target).rows()
+    problem = problem or fastest(problems, target)
     tile = tile or _choose(problem, target)
     check_tile(problem, tile, target)
     return tiled_kernel(group, anchor, problem, tile, target, stores=stores)
 
 
-def tiled_problem(group: Group) -> tuple[Operator, Problem] | None:
-    """The contraction of a group that is computed in tiles; None for any other group."""
-    found = _problem(group)
-    return None if found is None or _few_rows(*found) else found
+def tiled_problems(group: Group, target: CudaTarget) -> list[Problem]:
+    """What a group's contraction can be as tiles, merged groups of channels last."""
+    anchor, problems = contraction_problems(group, target)
+    few = anchor is not None and any(_few_rows(anchor, problem) for problem in problems)
+    return [] if few else problems
 
 
-def _problem(group: Group) -> tuple[Operator, Problem] | None:
+def fastest(problems: Sequence[Problem], target: CudaTarget) -> Problem:
+    """The problem of a group that should be computed fastest, the first of equals."""
+    best, *others = problems
+    for other in others:
+        if contender(other, target).is_faster(contender(best, target)):
+            best = other
+    return best
+
+
+def contraction_problems(group: Group, target: CudaTarget) -> tuple[Operator | None, list[Problem]]:
+    """The only contraction of a group, and the problems that it can be."""
     anchors = [op for op in group.operators if op.type in CONTRACTIONS]
-    problem = read_problem(group, anchors[0]) if len(anchors) == 1 else None
-    return None if problem is None else (anchors[0], problem)
+    if len(anchors) != 1:
+        return None, []
+    (anchor,) = anchors
+    found = [read_problem(group, anchor)]
+    found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
+    able = [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
+    return anchor, able
+
+
+def _has_tensor_cores(problem: Problem, target: CudaTarget) -> bool:
+    """Whether tensor cores multiply a problem, which zeros then cost little."""
+    short = problem.element_bytes == 2 or target.precision != "fp32"
+    return short and not isinstance(target, HipTarget)
 
 
 def _few_rows(anchor: Operator, problem: Problem) -> bool:

@@ -7,15 +7,14 @@ from math import prod
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.blocks import block_store
+from compiler.kernels.cuda.contraction import fastest, tiled_problems
 from compiler.kernels.cuda.operands import Operand, find_operand
-from compiler.kernels.cuda.problem import read_problem
-from compiler.kernels.cuda.recorded import first_of, recorded
+from compiler.kernels.cuda.recorded import Contender, first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import choose_tile, estimate
-from compiler.kernels.cuda.tuned import key_of
+from compiler.kernels.cuda.tuned import contender
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import Context
 from compiler.kernels.pooling import Window, window_of
@@ -137,7 +136,7 @@ def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -
         return None
     if work is None:
         work = tuned_work(problem, target)
-        if not _is_faster(group, anchor, target, problem, work):
+        if not _is_faster(group, target, problem, work):
             return None
     name = f"{group.name}_0"
     parts = [store.text, constants(problem, work), block_store(store, group, problem.block)]
@@ -229,20 +228,11 @@ def grouped_key(problem: Grouped) -> str:
     return json.dumps(("grouped", *types, *sizes, *axes), separators=(",", ":"))
 
 
-def _is_faster(
-    group: Group, anchor: Operator, target: CudaTarget, grouped: Grouped, work: Work
-) -> bool:
-    """Whether tiles on tensor cores would take longer, or cannot be used.
-
-    Measured times decide where there are any of both, else the estimates of both.
-    """
-    problem = read_problem(group, anchor)
-    if problem is None:
-        return True
-    own, other = recorded(grouped_key(grouped), target), recorded(key_of(problem, target), target)
-    if own and other and own.device == other.device:
-        return own.ranked[0].warm <= other.ranked[0].warm
-    return work_us(grouped, work) <= estimate(problem, choose_tile(problem, target), target)
+def _is_faster(group: Group, target: CudaTarget, grouped: Grouped, work: Work) -> bool:
+    """Whether tiles on tensor cores would take longer, or cannot be used."""
+    problems = tiled_problems(group, target)
+    own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work))
+    return not problems or not contender(fastest(problems, target), target).is_faster(own)
 
 
 def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> str:

@@ -26,6 +26,9 @@ STEP_BYTES = 128
 WASTE = 1.125
 """How much k may grow by padding a plain image's channels to whole steps."""
 
+MERGED_ROWS = (16, 128)
+"""Fewest and most rows of groups that are merged: those of the smallest and the largest tile."""
+
 FEW_ROWS = 4
 """Up to this many rows a product is bound by reading its matrix, which then stays as it is."""
 
@@ -76,7 +79,8 @@ class Problem:
     expressions of z, m and n. `block` is how many rows lie together in the result, `vector` how
     many columns a thread stores together of a row-major one. `fetches` counts what the results
     depend on and is copied beforehand: blocks of their place, and of their row or column; `late`,
-    where the stages lay, when these are done.
+    where the stages lay, when these are done. `merged` is how many groups of a convolution are one,
+    whose A has zeros beside their weights.
     """
 
     m: int
@@ -98,6 +102,7 @@ class Problem:
     fetches: tuple[int, int] = (0, 0)
     vector: int = 0
     late: bool = False
+    merged: int = 1
 
     @property
     def element_bytes(self) -> int:
@@ -126,8 +131,8 @@ class Problem:
 
     @property
     def multiplications(self) -> int:
-        """Multiply-adds, padding left out of account."""
-        return self.count * self.m * self.n * self.k
+        """Multiply-adds of the operator, padding left out of account."""
+        return self.count * self.m * self.n * self.k // self.merged
 
 
 def round_up(number: int, multiple: int) -> int:
@@ -135,8 +140,11 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def read_problem(group: Group, anchor: Operator) -> Problem | None:
-    """The problem of a contraction that multiplies reads of one type; None for any other."""
+def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | None:
+    """The problem of a contraction that multiplies reads of one type; None for any other.
+
+    Of a convolution, as many groups as are `merged` become one.
+    """
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     if {v.dtype for v in used} != {"float32"} or any(v.elements == 0 for v in used):
         return None
@@ -147,7 +155,7 @@ def read_problem(group: Group, anchor: Operator) -> Problem | None:
     if anchor.type in ("MatMul", "Gemm"):
         problem = product_problem(group, anchor, first, second)
     if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
-        problem = image_problem(group, anchor, second, first)
+        problem = image_problem(group, anchor, second, first, merged)
     return problem and replace(problem, vector=_result_vector(group, problem))
 
 
@@ -158,6 +166,25 @@ def _result_vector(group: Group, problem: Problem) -> int:
     widths = (8, 4) if ELEMENT_BYTES.get(result.dtype) == 2 else (4,)
     fits = [width for width in widths if pixels % width == 0]
     return fits[0] if fits and in_order and not result.block else 0
+
+
+def merges(group: Group, anchor: Operator) -> list[int]:
+    """How many groups of a convolution to merge, so that they fill tensor cores.
+
+    The fewest that fill the rows of a tile, and the fewest whose steps of k have one tap each,
+    which are copied faster. Nothing for groups of one channel, or of weights that are computed.
+    """
+    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
+    groups = anchor.attributes.get("group", 1)
+    if anchor.type != "Conv" or image is None or weight is None or not weight.constant:
+        return []
+    rows, channels = weight.view.shape[0] // groups, weight.view.shape[1]
+    step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    able = [n for n in range(1, groups + 1) if groups % n == 0 and n * rows <= MERGED_ROWS[1]]
+    fill = [n for n in able if n * rows >= MERGED_ROWS[0] and n * channels % weight.chunk == 0]
+    whole = [n for n in fill if n * channels % step == 0]
+    found = {n for n in (*fill[:1], *whole[:1]) if n > 1}
+    return sorted(found) if channels > 1 and image.block else []
 
 
 def _triple(values: Sequence[int], missing: int) -> Triple:
@@ -242,10 +269,13 @@ def _batch_offset(matrix: numpy.ndarray, batch: Sequence[int]) -> str:
 
 
 def image_problem(
-    group: Group, anchor: Operator, weight: Operand, image: Operand
+    group: Group, anchor: Operator, weight: Operand, image: Operand, merged: int = 1
 ) -> Problem | None:
-    """The problem of a convolution, or of a transposed one whose weights are constant."""
-    shape, groups = image.view.shape, anchor.attributes.get("group", 1)
+    """The problem of a convolution, or of a transposed one whose weights are constant.
+
+    Where groups are merged, infinities of one make all results of the others NaN.
+    """
+    shape, groups = image.view.shape, anchor.attributes.get("group", 1) // merged
     transposed = anchor.type == "ConvTranspose"
     output = group.values[anchor.outputs[0]]
     channels, rows = shape[1] // groups, output.shape[1] // groups
@@ -261,10 +291,14 @@ def image_problem(
     k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
     a_row = round_up(k, weight.chunk) if weight.constant else k
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    first, second, *window = weight.view.shape
+    kernel = (first, second * merged, *window)
     if form is Form.BLOCKS and gather.taps > 1 and channels % step == 0:
-        packing = _inner_taps(weight.view.shape, groups, gather, step, transposed)
+        packing = _inner_taps(kernel, groups, gather, step, transposed)
     else:
-        packing = _weight_packing(weight.view.shape, groups, gather, a_row, transposed)
+        packing = _weight_packing(kernel, groups, gather, a_row, transposed)
+    if merged > 1:
+        packing = f"diagonal:{groups * merged},{merged}|{packing}"
     single = output.shape[0] == 1
     return Problem(
         rows,
@@ -287,6 +321,7 @@ def image_problem(
         ),
         ((weight.read, packing),) if weight.constant else (),
         _result_block(group, rows),
+        merged=merged,
     )
 
 

@@ -1,6 +1,7 @@
 """What the database of measured choices holds for a template's problem."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from enum import Enum
 
 from compiler.kernels import database
@@ -17,6 +18,22 @@ class Standing(Enum):
     OTHER_VERSION = "tuned with older templates or another compiler"
     SIMILAR = "taken from similar kernels"
     ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of several kernels of a group: what was measured of it, and its estimate in
+    microseconds."""
+
+    entry: Entry | None
+    estimate: float
+
+    def is_faster(self, other: "Contender") -> bool:
+        """By measured times where both have one of the same device, else by estimates."""
+        own, others = self.entry, other.entry
+        if own and others and own.device == others.device:
+            return own.ranked[0].warm < others.ranked[0].warm
+        return self.estimate < other.estimate
 
 
 def entries(target: CudaTarget) -> dict[str, Entry]:

@@ -8,7 +8,7 @@ from math import log2
 from typing import Any
 
 from compiler.kernels.cuda.problem import Form, Gather, Problem
-from compiler.kernels.cuda.recorded import entries
+from compiler.kernels.cuda.recorded import Contender, entries, recorded
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
     Tile,
@@ -33,11 +33,17 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     known = entries(target)
     entry = known.get(key_of(problem, target)) or known.get(_wide_key(problem, target))
     fits = set(candidates(problem, target)) if known else set[Tile]()
-    recorded = (Tile(*x.tile) for x in entry.ranked) if entry else ()
-    measured = next((t for t in recorded if _fits(problem, t, target, fits)), None)
+    tiles = (Tile(*x.tile) for x in entry.ranked) if entry else ()
+    measured = next((t for t in tiles if _fits(problem, t, target, fits)), None)
     if measured:
         return measured
     return transferred(problem, target, known, fits) or choose_tile(problem, target)
+
+
+def contender(problem: Problem, target: CudaTarget) -> Contender:
+    """How fast a problem's best tile is, to be compared with other kernels of its group."""
+    time = estimate(problem, choose_tile(problem, target), target)
+    return Contender(recorded(key_of(problem, target), target), time)
 
 
 def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:

@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.cuda.compile import compile_cubin
-from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problem
+from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.scheduled import CudaKernel
@@ -52,11 +52,14 @@ class Case:
     @property
     def kernel(self) -> CudaKernel:
         """The kernel of the chosen tile, or of the template that takes it."""
-        target, found = parse_cuda_target(self.target), tiled_problem(self.group)
-        if found is None:
+        target = parse_cuda_target(self.target)
+        problems = tiled_problems(self.group, target)
+        if not problems:
             return generate(self.group, target)
-        tiles = [t for t in candidates(found[1], target) if t.threads <= 128 and not t.wide]
-        kernel = contraction_kernel(self.group, target, tiles[self.choice % len(tiles)])
+        problem = problems[self.choice % len(problems)]
+        tiles = [t for t in candidates(problem, target) if t.threads <= 128 and not t.wide]
+        tile = tiles[self.choice % len(tiles)]
+        kernel = contraction_kernel(self.group, target, tile, problem=problem)
         assert kernel is not None
         return kernel
 
