@@ -24,7 +24,7 @@ from compiler.kernels.cuda.tiles import (
     in_order,
     overlapping,
 )
-from compiler.kernels.cuda.tuned import key_of, neighbours, transferred
+from compiler.kernels.cuda.tuned import key_of, near_recorded, neighbours, transferred
 from compiler.kernels.group import Group
 
 Values = tuple[int, ...]
@@ -88,8 +88,9 @@ def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
 def _contraction(
     group: Group, problem: Problem, stores: Stores, target: CudaTarget, count: int
 ) -> Choices:
-    lent = transferred(problem, target, entries(target), set(candidates(problem, target)))
-    first = [in_order(lent)] if lent else []
+    fits = set(candidates(problem, target))
+    lent = transferred(problem, target, entries(target), fits)
+    first = [*near_recorded(problem, target, fits), *([in_order(lent)] if lent else [])]
     tiles = list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
 
     def build(values: Values) -> CudaKernel | None:

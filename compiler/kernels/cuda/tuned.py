@@ -24,6 +24,9 @@ from compiler.kernels.database import Entry
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
 
+BEST = 3
+"""How many of the measured tiles are measured again."""
+
 OTHERS = ("attention", "grouped", "rows")
 """How keys of other templates begin."""
 
@@ -38,6 +41,24 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     if measured:
         return measured
     return transferred(problem, target, known, fits) or choose_tile(problem, target)
+
+
+def near_recorded(problem: Problem, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+    """The best that were measured, then tiles that differ from them in one thing.
+
+    Those copy a tile's part of an image once for all taps, or have half or twice the shares.
+    """
+    entry = recorded(key_of(problem, target), target)
+    best = [in_order(Tile(*x.tile)) for x in entry.ranked[:BEST]] if entry else []
+    best = [tile for tile in dict.fromkeys(best) if tile in fits]
+    near = [*best]
+    for own in best:
+        patched = (t for t in fits if t.patch and replace(t, patch=False).shape == own.shape)
+        near += sorted(patched, key=lambda tile: abs(tile.shares - own.shares))[:1]
+    for own in best[:1]:
+        alike = (t for t in _alike(problem, own, target, fits) if t.wide == own.wide)
+        near += sorted(alike, key=lambda tile: tile.shares)
+    return list(dict.fromkeys(near))
 
 
 def contender(problem: Problem, target: CudaTarget) -> Contender:

@@ -12,7 +12,7 @@ from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import Standing, first_of, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import SLOWEST, candidates, choose_tile, diverse, estimate
-from compiler.kernels.cuda.tuned import key_of, neighbours, problem_of, tile_for
+from compiler.kernels.cuda.tuned import key_of, near_recorded, neighbours, problem_of, tile_for
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
@@ -169,3 +169,20 @@ def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Pa
     assert cache.load(group, target) is not None
     record(product(128, 768, 768), 0)
     assert cache.load(group, target) is None
+
+
+def test_what_was_measured_best_is_measured_again_with_what_is_near():
+    image = Gather(64, 361, 64 * 361, 361, 9, 64, True, (1, 19, 19), (1, 19, 19), (1, 3, 3),
+                   pads=(0, 1, 1))  # fmt: skip
+    sizes = (128, 361, 576, 1, "float32", Form.BLOCKS, 576, 0, 0, 1, image)
+    problem = Problem(*sizes, "0", "0", ("0", "m", "n"), ((0, ""),), 4)
+    fits = set(candidates(problem, TARGET))
+    assert near_recorded(problem, TARGET, fits) == []
+    best = next(t for t in candidates(problem, TARGET) if t.shares == 4 and not t.patch)
+    fields = (*astuple(best)[:10],)
+    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),)))
+    first, patch, *others = near_recorded(problem, TARGET, fits)
+    assert first == best
+    assert replace(patch, patch=False, stages=best.stages) == best
+    assert {tile.shares for tile in others} == {2, 3, 6}
+    assert all(tile.shape == best.shape for tile in others)
