@@ -12,7 +12,7 @@ from tvm import IRModule, tirx
 from tvm.ir import Call
 from tvm.ir.transform import Sequential
 from tvm.target.codegen import llvm_get_intrinsic_name
-from tvm.tirx import Div, FloatImm, PrimFunc
+from tvm.tirx import Add, Div, FloatImm, PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.cuda.headers import headers as headers  # sources include them
@@ -67,11 +67,11 @@ def _uncompiled() -> Iterator[None]:
 
 
 def _portable(function: PrimFunc) -> PrimFunc:
-    """A function with calls of our own in place of LLVM's intrinsics, and without slow divisions.
+    """A function with calls of our own in place of LLVM's intrinsics, and of what is slow in a GPU.
 
-    To divide in a GPU takes many instructions and a branch, so float32 is multiplied by a
-    constant's reciprocal, one unit in the last place off at most, but for quotients that are
-    rounded to integers.
+    To divide takes many instructions and a branch, so float32 is multiplied by a constant's
+    reciprocal, one unit in the last place off at most, but for quotients that are rounded to
+    integers. GELU's `erf(x) + 1` is one function.
     """
 
     def replace(call: Call, mutator: Any) -> Any:
@@ -92,8 +92,20 @@ def _portable(function: PrimFunc) -> PrimFunc:
         factor = _reciprocal(quotient.b)
         return quotient if factor is None else quotient.a * factor
 
-    body = tvm_ffi.structural_mutate(function.body, ((Call, replace), (Div, multiply)))
-    return function.with_body(body)
+    def join(total: Add, mutator: Any) -> Any:
+        total = mutator.default_mutate(total)
+        for one, other in ((total.a, total.b), (total.b, total.a)):
+            if isinstance(one, FloatImm) and one.value == 1 and _is_erf(other):
+                return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
+        return total
+
+    rules = ((Call, replace), (Div, multiply), (Add, join))
+    return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+
+
+def _is_erf(value: Any) -> bool:
+    name = getattr(getattr(value, "op", None), "name", "")
+    return name == "tirx.call_pure_extern" and value.args[0] == "flowloom_erf"
 
 
 def _reciprocal(divisor: Any) -> Any:

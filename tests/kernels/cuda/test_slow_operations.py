@@ -1,4 +1,6 @@
-"""Divisions by constants on the emulator: by multiplication, but where the last bit decides."""
+"""What takes a GPU many instructions, on the emulator: dividing by constants, GELU's erf(x) + 1."""
+
+import math
 
 import numpy
 import pytest
@@ -52,3 +54,29 @@ def test_what_is_rounded_is_divided(type: str):
     function = {"Floor": numpy.floor, "Ceil": numpy.ceil, "Round": numpy.rint}[type]
     assert divides
     numpy.testing.assert_array_equal(found, function(expected))
+
+
+def error_function_and_one(type: str, x: numpy.ndarray) -> tuple[str, numpy.ndarray]:
+    """The text of a kernel of `1 + type(x)`, and what it gives."""
+    info, one = TensorInfo("float32", x.shape), TensorInfo("float32", ())
+    chain = Operator(type, {}, (0,), (2,)), Operator("Add", {}, (1, 2), (3,))
+    constants = {1: numpy.ones((), "float32")}
+    group = Group("sum", (info, one, info, info), 1, (False,), constants, chain, (3,))
+    kernel = generate(group, parse_cuda_target("cuda"))
+    return kernel.text, run(kernel, group, [x])[0]
+
+
+def test_the_error_function_and_one_are_computed_together():
+    special = [0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan, 1e-45, 3e38, -3e38]
+    x = numpy.concatenate([numpy.linspace(-12, 12, 40001), special]).astype("float32")
+    text, found = error_function_and_one("Erf", x)
+    assert "flowloom_erf_plus_one(" in text
+    expected = numpy.array([math.erfc(-float(value)) for value in x])
+    numpy.testing.assert_allclose(found, expected, rtol=0, atol=2e-7)
+
+
+def test_other_functions_and_one_are_not():
+    x = numpy.linspace(-2, 2, 100, dtype="float32")
+    text, found = error_function_and_one("Tanh", x)
+    assert "erf" not in text
+    numpy.testing.assert_allclose(found, 1 + numpy.tanh(x), rtol=0, atol=2e-7)
