@@ -22,8 +22,8 @@ from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
 
-_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
-"""How a kernel says how many threads its blocks have."""
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
+"""How a kernel says how many threads its blocks have, and how many of these a processor."""
 
 
 @dataclass(frozen=True)

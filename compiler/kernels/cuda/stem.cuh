@@ -41,8 +41,10 @@ __device__ __forceinline__ void copy_factors(Chunk* to, const Weight* weights) {
   using T = StemTile<P>;
   constexpr int COUNT = 4 * T::PAIR;
   weights += (int64_t)blockIdx.y * T::FACTORS * COUNT;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < T::FACTORS; i += T::THREADS) {
+#pragma unroll 8
+  for (int first = 0; first < T::FACTORS; first += T::THREADS) {
+    const int i = first + threadIdx.x;
+    if (i >= T::FACTORS) continue;
     if constexpr (P::PRECISION == TF32 && sizeof(Weight) == 4) {
       copy_chunk<true>(to + i, weights + i * COUNT, true);
     } else {
@@ -79,7 +81,8 @@ __device__ __forceinline__ void copy_patch(uint32_t* patch, const Image* image, 
   using T = StemTile<P>;
   constexpr int PARTS = (P::PATCH_COLUMNS + 31) / 32, COUNT = (T::LINES + T::WARPS - 1) / T::WARPS;
   constexpr int LOADS = 16, LINES = PARTS >= LOADS ? 1 : LOADS / PARTS < COUNT ? LOADS / PARTS : COUNT;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  asm volatile("" : "+r"(lane), "+r"(warp));  // else places would stay in registers beside sums
 #pragma unroll 1
   for (int first = 0; first < COUNT; first += LINES) {
     float values[LINES][PARTS];
@@ -87,13 +90,13 @@ __device__ __forceinline__ void copy_patch(uint32_t* patch, const Image* image, 
     for (int i = 0; i < LINES; i++) {
       const int line = (first + i) * T::WARPS + warp, row = y + line % P::PATCH_ROWS;
       const bool inside = line < T::LINES && (unsigned)row < P::SOURCE1;
-      const Image* from = image + (int64_t)(line / P::PATCH_ROWS * P::SOURCE1 + row) * P::SOURCE2;
+      const Image* from = image + (line / P::PATCH_ROWS * P::SOURCE1 + row) * P::SOURCE2 + x;
 #pragma unroll
       for (int p = 0; p < PARTS; p++) {
         const int own = p * 32 + lane;
         values[i][p] = 0;
         if (inside && own < P::PATCH_COLUMNS && (unsigned)(x + own) < P::SOURCE2)
-          values[i][p] = (float)from[x + own];
+          values[i][p] = (float)from[own];
       }
     }
 #pragma unroll
@@ -163,8 +166,9 @@ __device__ __forceinline__ void multiply_patch(float (&sums)[P::PIXELS / 16][P::
   }
 }
 
-// Stores a warp's sums of the tile whose first pixel is (y, x) of image n; `channel` is its first.
-template <class P, class Store>
+// Stores a warp's sums of the tile whose first pixel is (y, x) of image n; `channel` is its first. Of a
+// WHOLE tile, all are in the result: then nothing keeps reads of different pixels apart.
+template <class P, bool WHOLE, class Store>
 __device__ __forceinline__ void store_sums(const float (&sums)[P::PIXELS / 16][P::WIDTH / 8][4], const Store& store,
                                            int n, int y, int x, int segment, int channel) {
   using T = StemTile<P>;
@@ -173,7 +177,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[P::PIXELS / 16][P
 #pragma unroll
   for (int i = 0; i < 2 * T::PIECES; i++) {
     const int row = y + (segment + i) / T::SEGMENTS, column = x + (segment + i) % T::SEGMENTS * 8 + lane / 4;
-    if (row >= P::RESULT1 || column >= P::RESULT2) continue;
+    if (!WHOLE && (row >= P::RESULT1 || column >= P::RESULT2)) continue;
 #pragma unroll
     for (int b = 0; b < P::WIDTH / P::BUNDLE; b++)
 #pragma unroll
@@ -183,7 +187,7 @@ __device__ __forceinline__ void store_sums(const float (&sums)[P::PIXELS / 16][P
 #pragma unroll
         for (int v = 0; v < P::BLOCK; v++)
           values[v] = sums[i / 2][b * (OWN / 2) + (q + v) / 2][i % 2 * 2 + (q + v) % 2];
-        if (first < P::FILTERS) store(n, first, row * P::RESULT2 + column, values);
+        if (P::FILTERS % P::BUNDLE == 0 || first < P::FILTERS) store(n, first, row * P::RESULT2 + column, values);
       }
   }
 }
@@ -198,7 +202,9 @@ __device__ __forceinline__ void convolve_stem(const Image* image, const Weight* 
   const int warp = threadIdx.x / 32, segment = warp / T::ACROSS * (P::PIXELS / 8), channel = warp % T::ACROSS * P::WIDTH;
   const Chunk* const own = factors + channel / 16 * P::STEPS * 32;
 #pragma unroll 1
-  for (int tile = blockIdx.x; tile < T::TILES; tile += gridDim.x) {
+  for (int turn = 0; turn < P::TURNS; turn++) {
+    const int tile = blockIdx.x + turn * gridDim.x;
+    if (tile >= T::TILES) break;
     const int n = tile / (T::DOWN * T::ALONG), y = tile / T::ALONG % T::DOWN * P::ROWS, x = tile % T::ALONG * P::COLUMNS;
     __syncthreads();
     copy_patch<P>(patch, image + (int64_t)n * P::SOURCE0 * P::SOURCE1 * P::SOURCE2, y * P::STRIDES1 - P::PADS1,
@@ -207,6 +213,10 @@ __device__ __forceinline__ void convolve_stem(const Image* image, const Weight* 
     __syncthreads();
     float sums[T::PIECES][T::FRAGMENTS][4] = {};
     multiply_patch<P>(sums, patch, own, segment);
-    store_sums<P>(sums, store, n, y, x, segment, blockIdx.y * P::SLICE + channel);
+    const int first = blockIdx.y * P::SLICE + channel;
+    if (y + P::ROWS <= P::RESULT1 && x + P::COLUMNS <= P::RESULT2)
+      store_sums<P, true>(sums, store, n, y, x, segment, first);
+    else
+      store_sums<P, false>(sums, store, n, y, x, segment, first);
   }
 }

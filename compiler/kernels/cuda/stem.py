@@ -15,7 +15,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
-from compiler.kernels.cuda.tiles import PROCESSORS, REGISTERS, RESERVED, ceil_div
+from compiler.kernels.cuda.tiles import PROCESSORS, REGISTERS, RESERVED, WARPS, ceil_div
 from compiler.kernels.cuda.tuned import beats_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
@@ -44,14 +44,20 @@ TURNS = (1, 2, 3, 4, 6, 8, 12)
 LEAST_THREADS, MOST_THREADS, MOST_SUMS = 64, 512, 128
 """Threads of a block, and sums that a thread keeps in registers."""
 
-START_US, COPY_US, CLOCK = 1.6, 0.7, 1755
-"""Launching and ending, the latency of copying before products, and cycles a microsecond."""
+START_US, BLOCK_US, COPY_US = 1.2, 0.5, 0.6
+"""Launching and ending a kernel and a block of it, and the latency of copying before products."""
 
-PRODUCT_CYCLES, WAVE_CYCLES = 1.8, 1.0
-"""Cycles of one processor for a product of 16 x 8, and for 128 bytes of shared memory."""
+CLOCK, PRODUCT_CYCLES, WAVE_CYCLES = 1755, 1.8, 1.0
+"""Cycles a microsecond; those of one processor for 16 x 8 sums, and for 128 bytes that it keeps."""
 
-LINE_CYCLES, STORE_BYTES = 6, 3.0e6
-"""Cycles for 32 places of a patch; bytes of results a microsecond of all processors."""
+LINE_CYCLES, WARP_CYCLES = 4, 60
+"""Cycles for 32 places of a row of a patch, and for what else a warp does in each tile."""
+
+STORE_BYTES, OVERLAP = 3.2e6, 0.1
+"""Bytes of results a microsecond, and how much of what should overlap does not."""
+
+RESIDENT, LEAST_REGISTERS = 32, 88
+"""Most blocks of a processor, and what a thread takes at least."""
 
 Triple = tuple[int, int, int]
 
@@ -280,7 +286,8 @@ def stem_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> C
         return None
     name, problem_text = f"{group.name}_0", _constants(problem, work)
     parts = [store.text, problem_text, block_store(store, group, problem.block)]
-    kernel = _kernel(name, problem, store.types, problem.threads(work))
+    bounds = f"{problem.threads(work)}, {_resident(problem, work, target)}"
+    kernel = _kernel(name, problem, store.types, bounds)
     packings = [""] * group.inputs
     packings[problem.weight.read] = problem.packing
     grid = (problem.blocks(work), problem.channels // problem.slice(work), 1)
@@ -335,34 +342,38 @@ def choose_work(problem: Stem, target: CudaTarget) -> Work | None:
 
 
 def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
-    """Microseconds that a kernel should take: products, shared memory or results, the slowest.
-
-    Blocks of one processor overlap, what one does before its products with the others' products.
+    """Microseconds that a kernel should take: the longest of what processors do, what blocks wait
+    for, and storing the results.
     """
-    processors, threads = PROCESSORS.get(target.capability, 132), problem.threads(work)
-    warps, slices = threads // 32, problem.channels // problem.slice(work)
-    rows, columns = problem.patch(work)
-    waves = pitch(problem, rows, columns)[1]
-    products = problem.steps * work.pixels * work.width / 128 * PRODUCT_CYCLES
-    loads = problem.steps * (work.pixels / 4 * waves + work.width / 4) * WAVE_CYCLES
-    copies = problem.source[1] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
-    weights = problem.slice(work) * problem.steps / 4
-    tile = warps * max(products, loads) + copies
-    resident = _resident(problem, work, target)
+    processors, warps = PROCESSORS.get(target.capability, 132), problem.threads(work) // 32
+    slices, tile = problem.channels // problem.slice(work), _tile_cycles(problem, work)
     blocks = ceil_div(problem.blocks(work) * slices, processors)
-    turns = blocks * work.turns
-    busy = (turns * tile + blocks * weights) / CLOCK
-    waiting = COPY_US * ceil_div(turns, resident)
-    results = prod(problem.result) * (2 if problem.pair == 2 else 4) / STORE_BYTES
-    return START_US + max(busy + COPY_US, waiting + busy / min(blocks, resident), results)
+    weights = problem.slice(work) * problem.steps / 4
+    busy = blocks * (work.turns * tile + weights) / CLOCK
+    turn = COPY_US + tile * max(1, 4 / warps) / CLOCK
+    waves = ceil_div(blocks, _resident(problem, work, target))
+    waiting = waves * (BLOCK_US + work.turns * turn)
+    results = prod(problem.result) * (4 if problem.pair == 1 else 2) / STORE_BYTES
+    return START_US + max(busy, waiting, results) + OVERLAP * (busy + waiting + results)
+
+
+def _tile_cycles(problem: Stem, work: Work) -> float:
+    """Cycles of one processor for a tile: products or what they load, and copying the patch."""
+    rows, columns = problem.patch(work)
+    waits = pitch(problem, rows, columns)[1]
+    products = problem.steps * work.pixels * work.width / 128 * PRODUCT_CYCLES
+    loads = problem.steps * (work.pixels / 4 * waits + work.width / 4) * WAVE_CYCLES
+    copies = problem.source[1] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
+    return problem.threads(work) // 32 * (max(products, loads) + WARP_CYCLES) + copies
 
 
 def _resident(problem: Stem, work: Work, target: CudaTarget) -> int:
-    """Blocks that a processor has room for."""
-    threads = problem.threads(work)
-    registers = min(255, work.pixels * work.width // 32 + work.pixels // 4 + 56)
+    """Blocks that a processor should have room for; each of its quarters has as many warps."""
+    sums, threads = work.pixels * work.width // 32, problem.threads(work)
+    registers = max(LEAST_REGISTERS, sums + sums // 4 + work.pixels // 4 + 40)
+    warps = min(WARPS, 4 * (REGISTERS // 128 // registers))
     shared = target.shared_bytes // (problem.shared_bytes(work) + RESERVED)
-    return max(1, min(shared, REGISTERS // (threads * registers)))
+    return max(1, min(shared, 32 * warps // threads, RESIDENT))
 
 
 def tuned_work(problem: Stem, target: CudaTarget) -> Work | None:
@@ -390,12 +401,12 @@ def _is_faster(
     return tiled is None or beats_tiles(stem_key(problem), time, tiled, target)
 
 
-def _kernel(name: str, problem: Stem, types: Sequence[str], threads: int) -> str:
+def _kernel(name: str, problem: Stem, types: Sequence[str], bounds: str) -> str:
     image, weight = c_type(problem.image.dtype), c_type(problem.weight.dtype)
     given = [f"const {image}* __restrict__ image", f"const {weight}* __restrict__ weights"]
     given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(types)]
     names = ", ".join(f"buffer{i}" for i in range(len(types)))
-    head = f'extern "C" __global__ void __launch_bounds__({threads})'
+    head = f'extern "C" __global__ void __launch_bounds__({bounds})'
     call = f"convolve_stem<Problem>(image, weights, Store{{{names}}});"
     return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
@@ -416,6 +427,7 @@ def _constants(problem: Stem, work: Work) -> str:
         "PIXELS": work.pixels,
         "WIDTH": work.width,
         "SLICE": problem.slice(work),
+        "TURNS": work.turns,
         "PATCH_ROWS": rows,
         "PATCH_COLUMNS": columns,
         "PITCH": around,
