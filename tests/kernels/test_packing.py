@@ -38,8 +38,10 @@ def test_no_element_is_lost(order: list[int], pads: list[int]):
     assert sorted(packed[packed > 0]) == list(range(1, 121))
 
 
-@pytest.mark.parametrize("packing", ["pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1",
-                                     "take:", "take:2,0", "take:-1,0", "take:1,3", "take:1,-1"])  # fmt: skip
+@pytest.mark.parametrize("packing", [
+    "pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1", "take:", "take:2,0", "take:-1,0",
+    "take:1,3", "take:1,-1",
+])  # fmt: skip
 def test_a_packing_that_does_not_fit_is_refused(packing: str):
     with pytest.raises(ValueError, match="packing"):
         apply_packing(numpy.zeros((2, 3)), packing)

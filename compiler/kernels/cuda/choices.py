@@ -120,15 +120,12 @@ def _stem(group: Group, target: CudaTarget, count: int) -> Choices | None:
     if found is None:
         return None
     problem = found[1]
-    works = [
-        (stem.work_us(problem, work, target), astuple(work))
-        for work in stem.candidates(problem, target)
-    ]
 
     def build(values: Values) -> CudaKernel | None:
         return stem.stem_kernel(group, target, stem.Work(*values))
 
-    options = tuple(Option(values, time) for time, values in sorted(works)[:count])
+    works = stem.diverse(problem, target, count)
+    options = tuple(Option(astuple(work), time) for time, work in works)
     return Choices("stem", stem.stem_key(problem), options, build) if options else None
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from itertools import product
+from itertools import product, zip_longest
 from math import prod
 
 from compiler.kernels.cuda.blocks import block_store
@@ -15,7 +15,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
-from compiler.kernels.cuda.tiles import PROCESSORS, REGISTERS, RESERVED, WARPS, ceil_div
+from compiler.kernels.cuda.tiles import PROCESSORS, REGISTERS, RESERVED, SLOWEST, WARPS, ceil_div
 from compiler.kernels.cuda.tuned import beats_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
@@ -339,6 +339,24 @@ def choose_work(problem: Stem, target: CudaTarget) -> Work | None:
     """The work with the least estimated time; None where none fits."""
     works = candidates(problem, target)
     return min(works, key=lambda work: work_us(problem, work, target), default=None)
+
+
+def diverse(problem: Stem, target: CudaTarget, count: int) -> list[tuple[float, Work]]:
+    """At most `count` works to measure with their estimates, the one that should be fastest first.
+
+    Shapes of warps take turns; each block's shape comes once, with the turns of the least estimate.
+    """
+    works = candidates(problem, target)
+    timed = sorted((work_us(problem, work, target), astuple(work)) for work in works)
+    best = dict[tuple[int, ...], tuple[float, Work]]()
+    for time, values in timed:
+        if time <= SLOWEST * timed[0][0]:
+            best.setdefault(values[:4], (time, Work(*values)))
+    warps = dict[tuple[int, int], list[tuple[float, Work]]]()
+    for time, work in best.values():
+        warps.setdefault((work.pixels, work.width), []).append((time, work))
+    rounds = zip_longest(*warps.values())
+    return [found for each in rounds for found in each if found is not None][:count]
 
 
 def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
