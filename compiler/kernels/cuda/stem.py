@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product, zip_longest
 from math import prod
 
@@ -21,7 +21,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.lowering import Context
 from compiler.kernels.pooling import Window, window_of
-from compiler.schedule import Launch
+from compiler.schedule import ELEMENT_BYTES, Launch
 
 CHANNELS = 4
 """Most channels of an image that is read so."""
@@ -81,7 +81,8 @@ class Work:
 class Stem:
     """One problem: `source` and `result` are images (N, C, rows, columns).
 
-    Results are stored `block` channels at a time; `precision` is what words are rounded to.
+    Results of `element_bytes` are stored `block` channels at a time, which lie together where
+    `blocked`; `precision` is what words are rounded to.
     """
 
     image: Operand
@@ -90,6 +91,8 @@ class Stem:
     result: tuple[int, ...]
     window: Window
     block: int
+    blocked: bool
+    element_bytes: int
     precision: str
 
     @property
@@ -102,7 +105,7 @@ class Stem:
         """Channels that four lanes have together, of each the same number beside each other."""
         return 4 * max(4, self.block)
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Channels of the result, padded to whole bundles."""
         return ceil_div(self.result[1], self.bundle) * self.bundle
@@ -112,7 +115,7 @@ class Stem:
         """The window: channels, rows, columns."""
         return (self.source[1], self.window.kernel[0], self.window.kernel[1])
 
-    @property
+    @cached_property
     def lanes(self) -> Triple:
         """How four lanes divide among them what they read at once: so that it is least often."""
         return min(LANES, key=lambda lanes: prod(self._counts(lanes)))
@@ -140,7 +143,7 @@ class Stem:
         a, b, c = (max(0, n - s) for n, s in zip(self.extents, self.spans, strict=True))
         return (a, b, c)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps of two quads."""
         return ceil_div(prod(self.counts), 2)
@@ -280,8 +283,8 @@ def stem_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> C
         work = tuned_work(problem, target)
         if work is None or not _is_faster(group, anchor, problem, work, target):
             return None
-    block = group.writes[0].block
-    store = store_function(group, anchor, target, block if block == problem.block else 0)
+    block = problem.block if problem.blocked else 0
+    store = store_function(group, anchor, target, block)
     if store is None:
         return None
     name, problem_text = f"{group.name}_0", _constants(problem, work)
@@ -324,15 +327,12 @@ def read_stem(group: Group, anchor: Operator, target: CudaTarget) -> Stem | None
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
     context = Context(anchor, (None,) * len(infos), infos, (output,))
     window = window_of(context, weight.view.shape[2:])
-    block = _block(group, output.shape[1])
-    problem = Stem(image, weight, shape, output.shape, window, block, precision)
+    written = group.writes[0]
+    able = (written.block, 4, 2, 1)
+    block = next(each for each in able if each and output.shape[1] % each == 0)
+    stored = (block, block == written.block, ELEMENT_BYTES[written.dtype])
+    problem = Stem(image, weight, shape, output.shape, window, *stored, precision)
     return problem if problem.steps <= MOST_STEPS else None
-
-
-def _block(group: Group, channels: int) -> int:
-    """Channels that a lane stores together: the result's block, or what divides its channels."""
-    able = (group.writes[0].block, 4, 2, 1)
-    return next(block for block in able if block and channels % block == 0)
 
 
 def choose_work(problem: Stem, target: CudaTarget) -> Work | None:
@@ -371,18 +371,20 @@ def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
     turn = COPY_US + tile * max(1, 4 / warps) / CLOCK
     waves = ceil_div(blocks, _resident(problem, work, target))
     waiting = waves * (BLOCK_US + work.turns * turn)
-    results = prod(problem.result) * (4 if problem.pair == 1 else 2) / STORE_BYTES
+    sectors = 1 if problem.blocked else max(1, 32 / (work.columns * problem.element_bytes))
+    results = prod(problem.result) * problem.element_bytes * sectors / STORE_BYTES
     return START_US + max(busy, waiting, results) + OVERLAP * (busy + waiting + results)
 
 
 def _tile_cycles(problem: Stem, work: Work) -> float:
-    """Cycles of one processor for a tile: products or what they load, and copying the patch."""
+    """Cycles of one processor for a tile: products, or loads and stores, and copying the patch."""
     rows, columns = problem.patch(work)
     waits = pitch(problem, rows, columns)[1]
     products = problem.steps * work.pixels * work.width / 128 * PRODUCT_CYCLES
     loads = problem.steps * (work.pixels / 4 * waits + work.width / 4) * WAVE_CYCLES
     copies = problem.source[1] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
-    return problem.threads(work) // 32 * (max(products, loads) + WARP_CYCLES) + copies
+    stores = work.pixels * work.width / 32 * (1 if problem.blocked else 4)
+    return problem.threads(work) // 32 * (max(products, loads + stores) + WARP_CYCLES) + copies
 
 
 def _resident(problem: Stem, work: Work, target: CudaTarget) -> int:
@@ -407,7 +409,8 @@ def stem_key(problem: Stem) -> str:
     window = problem.window
     types = (problem.precision, problem.image.dtype, problem.weight.dtype)
     axes = (window.kernel, window.strides, window.dilations, window.before)
-    fields = ("stem", *types, problem.source, problem.result, problem.block, *axes)
+    stored = (problem.block, problem.blocked, problem.element_bytes)
+    fields = ("stem", *types, problem.source, problem.result, *stored, *axes)
     return json.dumps(fields, separators=(",", ":"))
 
 
