@@ -6,6 +6,7 @@ from typing import Any
 
 from compiler.kernels.cuda.blocks import block_methods, element_methods, fetched_reads
 from compiler.kernels.cuda.problem import FEW_ROWS, Form, Problem, merges, read_problem
+from compiler.kernels.cuda.recorded import Contender
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, c_type, store_function
@@ -90,6 +91,12 @@ def fastest(problems: Sequence[Problem], target: CudaTarget) -> Problem:
         if contender(other, target).is_faster(contender(best, target)):
             best = other
     return best
+
+
+def tiles_beat(other: Contender, group: Group, target: CudaTarget) -> bool:
+    """Whether tiles should take a group's contraction faster than a kernel of another template."""
+    problems = tiled_problems(group, target)
+    return bool(problems) and contender(fastest(problems, target), target).is_faster(other)
 
 
 def contraction_problems(group: Group, target: CudaTarget) -> tuple[Operator | None, list[Problem]]:

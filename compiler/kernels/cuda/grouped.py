@@ -7,14 +7,13 @@ from math import prod
 
 from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.blocks import block_store
-from compiler.kernels.cuda.contraction import fastest, tiled_problems
+from compiler.kernels.cuda.contraction import tiles_beat
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.recorded import Contender, first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tuned import contender
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import Context
 from compiler.kernels.pooling import Window, window_of
@@ -230,9 +229,8 @@ def grouped_key(problem: Grouped) -> str:
 
 def _is_faster(group: Group, target: CudaTarget, grouped: Grouped, work: Work) -> bool:
     """Whether tiles on tensor cores would take longer, or cannot be used."""
-    problems = tiled_problems(group, target)
     own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work))
-    return not problems or not contender(fastest(problems, target), target).is_faster(own)
+    return not tiles_beat(own, group, target)
 
 
 def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> str:

@@ -27,7 +27,7 @@ NEIGHBOURS, REACH = 4, 3.0
 BEST = 3
 """How many of the measured tiles are measured again."""
 
-OTHERS = ("attention", "grouped", "rows")
+OTHERS = ("attention", "grouped", "rows", "stem")
 """How keys of other templates begin."""
 
 
