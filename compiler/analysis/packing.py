@@ -2,8 +2,9 @@
 
 A packing is steps joined by `|`, each applied to the result of the one before:
 `pad:0,0,13,0` adds zeros behind each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
-numpy's. `round:10` keeps ten bits of each float32's mantissa (TF32), rounding to nearest, ties to
-even. The empty text leaves the weight as it is.
+numpy's. `take:1,0,2,2` takes places 0, 2 and 2 along axis 1. `round:10` keeps ten bits of each
+float32's mantissa (TF32), rounding to nearest, ties to even. The empty text leaves the weight as it
+is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ def packing_steps(packing: str) -> Iterator[Step]:
     """The steps of a packing; raises ValueError for one that is not well formed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
-        if name not in ("pad", "reshape", "transpose", "round"):
+        if name not in ("pad", "reshape", "transpose", "take", "round"):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
 
@@ -40,6 +41,10 @@ def _step_shape(
         return numbers
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
+    if name == "take" and numbers and numbers[0] < len(shape):
+        axis, *places = numbers
+        if axis >= 0 and all(0 <= place < shape[axis] for place in places):
+            return (*shape[:axis], len(places), *shape[axis + 1 :])
     if name == "transpose" and sorted(numbers) == list(range(len(shape))):
         return tuple(shape[axis] for axis in numbers)
     raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
@@ -53,6 +58,8 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = numpy.pad(array, [(0, n) for n in numbers])
         elif name == "round":
             array = round_mantissa(array, numbers[0])
+        elif name == "take":
+            array = array.take(numbers[1:], numbers[0])
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
     return numpy.ascontiguousarray(array)

@@ -23,6 +23,12 @@ def test_the_empty_packing_changes_nothing():
     assert (apply_packing(weight, "") == weight).all()
 
 
+def test_places_are_taken_again_and_in_any_order():
+    weight = numpy.arange(6).reshape(2, 3)
+    assert packed_shape(weight.shape, "take:1,2,0,2,2") == (2, 4)
+    assert apply_packing(weight, "take:1,2,0,2,2").tolist() == [[2, 0, 2, 2], [5, 3, 5, 5]]
+
+
 @given(st.permutations(range(4)), st.lists(st.integers(0, 3), min_size=4, max_size=4))
 def test_no_element_is_lost(order: list[int], pads: list[int]):
     weight = numpy.arange(1, 121).reshape(2, 3, 4, 5)
@@ -32,7 +38,10 @@ def test_no_element_is_lost(order: list[int], pads: list[int]):
     assert sorted(packed[packed > 0]) == list(range(1, 121))
 
 
-@pytest.mark.parametrize("packing", ["pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1"])
+@pytest.mark.parametrize("packing", [
+    "pad:1", "pad:-1,0", "reshape:7", "transpose:0,0", "swap:1", "take:", "take:2,0", "take:-1,0",
+    "take:1,3", "take:1,-1",
+])  # fmt: skip
 def test_a_packing_that_does_not_fit_is_refused(packing: str):
     with pytest.raises(ValueError, match="packing"):
         apply_packing(numpy.zeros((2, 3)), packing)
