@@ -13,8 +13,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import choose_tile, estimate
-from compiler.kernels.cuda.tuned import key_of
+from compiler.kernels.cuda.tuned import beats_tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import Context
 from compiler.kernels.pooling import Window, window_of
@@ -231,17 +230,9 @@ def grouped_key(problem: Grouped) -> str:
 def _is_faster(
     group: Group, anchor: Operator, target: CudaTarget, grouped: Grouped, work: Work
 ) -> bool:
-    """Whether tiles on tensor cores would take longer, or cannot be used.
-
-    Measured times decide where there are any of both, else the estimates of both.
-    """
-    problem = read_problem(group, anchor)
-    if problem is None:
-        return True
-    own, other = recorded(grouped_key(grouped), target), recorded(key_of(problem, target), target)
-    if own and other and own.device == other.device:
-        return own.ranked[0].warm <= other.ranked[0].warm
-    return work_us(grouped, work) <= estimate(problem, choose_tile(problem, target), target)
+    """Whether tiles on tensor cores would take longer, or cannot be used."""
+    problem, time = read_problem(group, anchor), work_us(grouped, work)
+    return problem is None or beats_tiles(grouped_key(grouped), time, problem, target)
 
 
 def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> str:

@@ -8,7 +8,7 @@ from math import log2
 from typing import Any
 
 from compiler.kernels.cuda.problem import Form, Gather, Problem
-from compiler.kernels.cuda.recorded import entries
+from compiler.kernels.cuda.recorded import entries, recorded
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
     Tile,
@@ -24,7 +24,7 @@ from compiler.kernels.database import Entry
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
 
-OTHERS = ("attention", "grouped", "rows")
+OTHERS = ("attention", "grouped", "rows", "stem")
 """How keys of other templates begin."""
 
 
@@ -33,11 +33,22 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     known = entries(target)
     entry = known.get(key_of(problem, target)) or known.get(_wide_key(problem, target))
     fits = set(candidates(problem, target)) if known else set[Tile]()
-    recorded = (Tile(*x.tile) for x in entry.ranked) if entry else ()
-    measured = next((t for t in recorded if _fits(problem, t, target, fits)), None)
+    ranked = (Tile(*x.tile) for x in entry.ranked) if entry else ()
+    measured = next((t for t in ranked if _fits(problem, t, target, fits)), None)
     if measured:
         return measured
     return transferred(problem, target, known, fits) or choose_tile(problem, target)
+
+
+def beats_tiles(key: str, time: float, problem: Problem, target: CudaTarget) -> bool:
+    """Whether a kernel of another template, with a key and an estimate, is as fast as tiles.
+
+    Measured times decide where there are any of both, else the estimates of both.
+    """
+    own, other = recorded(key, target), recorded(key_of(problem, target), target)
+    if own and other and own.device == other.device:
+        return own.ranked[0].warm <= other.ranked[0].warm
+    return time <= estimate(problem, choose_tile(problem, target), target)
 
 
 def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
