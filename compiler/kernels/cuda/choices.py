@@ -6,7 +6,7 @@ Every template with a parameter that decides nothing but speed takes part.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
-from compiler.kernels.cuda import attention, grouped, rows
+from compiler.kernels.cuda import attention, grouped, rows, stem
 from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problem
 from compiler.kernels.cuda.headers import template_hash
 from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
@@ -63,9 +63,9 @@ class Choices:
 def choices_of(group: Group, target: CudaTarget, count: int) -> Iterator[Choices]:
     """The templates that can take a group, with at most `count` options each.
 
-    A convolution of few channels a group may go to two, which the times of both decide.
+    A convolution of few channels may go to two, which the times of both decide.
     """
-    for template in (_attention, _grouped, _contraction, _rows):
+    for template in (_attention, _grouped, _stem, _contraction, _rows):
         found = template(group, target, count)
         if found is not None:
             yield found
@@ -113,6 +113,20 @@ def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:
 
     options = tuple(Option(values, time) for time, values in sorted(works)[:count])
     return Choices("grouped", grouped.grouped_key(problem), options, build)
+
+
+def _stem(group: Group, target: CudaTarget, count: int) -> Choices | None:
+    found = stem.stem_problem(group, target)
+    if found is None:
+        return None
+    problem = found[1]
+
+    def build(values: Values) -> CudaKernel | None:
+        return stem.stem_kernel(group, target, stem.Work(*values))
+
+    works = stem.diverse(problem, target, count)
+    options = tuple(Option(astuple(work), time) for time, work in works)
+    return Choices("stem", stem.stem_key(problem), options, build) if options else None
 
 
 def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:

@@ -12,6 +12,7 @@ TEMPLATES = {
     "grouped": ("grouped",),
     "attention": ("attention", "instructions"),
     "rows": ("rows",),
+    "stem": ("stem", "instructions"),
 }
 """The headers that decide how fast a choice of each template is."""
 

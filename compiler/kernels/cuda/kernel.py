@@ -17,12 +17,13 @@ from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.separable import separable_kernel
 from compiler.kernels.cuda.source import complete_text, cuda_text
+from compiler.kernels.cuda.stem import stem_kernel
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
 
-_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
-"""How a kernel says how many threads its blocks have."""
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
+"""How a kernel says how many threads its blocks have, and how many of these a processor."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ TEMPLATES = (
     attention_kernel,
     separable_kernel,
     grouped_kernel,
+    stem_kernel,
     contraction_kernel,
     rows_kernel,
     pointwise_kernel,

@@ -11,6 +11,8 @@ from compiler.kernels.cuda.grouped import Work, grouped_kernel
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.rows import rows_kernel
 from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.cuda.stem import Work as Turns
+from compiler.kernels.cuda.stem import stem_kernel
 from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
@@ -19,6 +21,7 @@ from tests.kernels.cuda import test_attention as attentions
 from tests.kernels.cuda import test_blocked_contraction as blocked
 from tests.kernels.cuda import test_grouped as grouped
 from tests.kernels.cuda import test_rows as rows
+from tests.kernels.cuda import test_stem as stem
 from tests.kernels.cuda.test_contraction import draw, exact
 from tests.kernels.harness import single
 
@@ -48,6 +51,16 @@ def product(
     kernel = contraction_kernel(group, parse_cuda_target(target), tile)
     assert kernel is not None
     return Case(group, inputs, kernel, inputs[0].astype("float64") @ inputs[1])
+
+
+def first_convolution() -> Case:
+    """A convolution whose blocks compute two tiles one after another."""
+    shape = replace(stem.SMALL, members=3)
+    group = stem.convolution(shape, "float32", 4)
+    kernel = stem_kernel(group, parse_cuda_target("cuda"), Turns(4, 16, 16, 32, 2))
+    assert kernel is not None
+    inputs = stem.draw_inputs(group)
+    return Case(group, inputs, kernel, stem.reference(shape, inputs))
 
 
 def softmax() -> Case:
@@ -131,5 +144,6 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "normalization": (normalization,),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),
+    "stem": (first_convolution,),
 }
 """Cases by template."""
