@@ -15,7 +15,15 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import c_type, store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
-from compiler.kernels.cuda.tiles import PROCESSORS, REGISTERS, RESERVED, SLOWEST, WARPS, ceil_div
+from compiler.kernels.cuda.tiles import (
+    CACHE_BYTES,
+    PROCESSORS,
+    REGISTERS,
+    RESERVED,
+    SLOWEST,
+    WARPS,
+    ceil_div,
+)
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.lowering import Context
@@ -360,19 +368,28 @@ def diverse(problem: Stem, target: CudaTarget, count: int) -> list[tuple[float, 
 
 def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
     """Microseconds that a kernel should take: the longest of what processors do, what blocks wait
-    for, and storing the results.
+    for, copying weights and patches, and storing the results.
     """
     processors, warps = PROCESSORS.get(target.capability, 132), problem.threads(work) // 32
     slices, tile = problem.channels // problem.slice(work), _tile_cycles(problem, work)
     blocks = ceil_div(problem.blocks(work) * slices, processors)
-    weights = problem.slice(work) * problem.steps / 4
-    busy = blocks * (work.turns * tile + weights) / CLOCK
+    busy = blocks * work.turns * tile / CLOCK
     turn = COPY_US + tile * max(1, 4 / warps) / CLOCK
     waves = ceil_div(blocks, _resident(problem, work, target))
     waiting = waves * (BLOCK_US + work.turns * turn)
     sectors = 1 if problem.blocked else max(1, 32 / (work.columns * problem.element_bytes))
     results = prod(problem.result) * problem.element_bytes * sectors / STORE_BYTES
-    return START_US + max(busy, waiting, results) + OVERLAP * (busy + waiting + results)
+    parts = (busy, waiting, _copied_bytes(problem, work) / CACHE_BYTES, results)
+    return START_US + max(parts) + OVERLAP * sum(parts)
+
+
+def _copied_bytes(problem: Stem, work: Work) -> int:
+    """Bytes that all blocks copy: weights once, the patch of each tile."""
+    weights = 8 * problem.steps * problem.channels * problem.pair
+    patch = problem.source[1] * prod(problem.patch(work))
+    copied = weights * problem.blocks(work) * ELEMENT_BYTES[problem.weight.dtype]
+    slices = problem.channels // problem.slice(work)
+    return copied + slices * problem.tiles(work) * patch * ELEMENT_BYTES[problem.image.dtype]
 
 
 def _tile_cycles(problem: Stem, work: Work) -> float:
