@@ -125,7 +125,8 @@ class _Reader:
         for op in group.operators:
             self.operator(op, inner)
         reads = [value for value in group.inputs if not isinstance(value.owner, WeightOp)]
-        first, *others = [*group.outputs, *reads]
+        able = [value for value in reads if block_for(value, self.block_bytes)]
+        first, *others = [*group.outputs, *able]
         for other in others:
             loss = MIXTURE * min(nbytes_of(first.type), nbytes_of(other.type))
             self.mixtures.append((first, other, loss))

@@ -55,6 +55,53 @@ __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&
   }
 }
 
+// Four elements as tensor cores read them: two pairs, where they lie so in memory, else floats.
+struct Pairs {
+  uint32_t at[2];
+};
+struct Floats {
+  float at[4];
+};
+template <bool PAIRS>
+struct Fours {
+  using Type = Floats;
+};
+template <>
+struct Fours<true> {
+  using Type = Pairs;
+};
+
+template <bool WIDE, class T>
+__device__ __forceinline__ void load_four(Floats& to, const T* from, int64_t stride, int valid) {
+  load_four<WIDE>(to.at, from, stride, valid);
+}
+template <bool WIDE, class T>
+__device__ __forceinline__ void load_four(Pairs& to, const T* from, int64_t stride, int valid) {
+  if constexpr (WIDE) {
+    const uint2 pairs = valid > 0 ? *(const uint2*)from : uint2{0, 0};
+    to.at[0] = pairs.x, to.at[1] = pairs.y;
+  } else {
+    const uint16_t* bits = (const uint16_t*)from;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const uint32_t low = i * 2 < valid ? bits[i * 2 * stride] : 0, high = i * 2 + 1 < valid ? bits[(i * 2 + 1) * stride] : 0;
+      to.at[i] = low | high << 16;
+    }
+  }
+}
+
+// Element `j` of each of four fours.
+__device__ __forceinline__ Floats column_of(const Floats& a, const Floats& b, const Floats& c, const Floats& d, int j) {
+  return Floats{{a.at[j], b.at[j], c.at[j], d.at[j]}};
+}
+__device__ __forceinline__ uint32_t joined(uint32_t low, uint32_t high, bool upper) {
+  return upper ? low >> 16 | (high & 0xffff0000u) : (low & 0xffffu) | high << 16;
+}
+__device__ __forceinline__ Pairs column_of(const Pairs& a, const Pairs& b, const Pairs& c, const Pairs& d, int j) {
+  const int i = j / 2;
+  return Pairs{{joined(a.at[i], b.at[i], j % 2), joined(c.at[i], d.at[i], j % 2)}};
+}
+
 // The part of a float that tensor cores read of it as TF32.
 __device__ __forceinline__ float leading(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
 __device__ __forceinline__ float trailing(float x) { return leading(x) == x ? 0.0f : x - leading(x); }
@@ -101,6 +148,27 @@ __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&up
       multiply_add<TF32>(c, a, b);
     }
   }
+}
+
+template <int PRECISION>
+__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const Floats& upper, const Floats& lower, const Floats& right) {
+  multiply_sixteen<PRECISION>(c, upper.at, lower.at, right.at);
+}
+template <int PRECISION>
+__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const Pairs& upper, const Pairs& lower, const Pairs& right) {
+  const uint32_t a[4] = {upper.at[0], lower.at[0], upper.at[1], lower.at[1]};
+  multiply_add<PRECISION>(c, a, right.at);
+}
+
+// Weights as the left operand.
+template <int PRECISION>
+__device__ __forceinline__ void take_weights(Floats& to, float a, float b, float c, float d) {
+  to = Floats{{a, b, c, d}};
+}
+template <int PRECISION>
+__device__ __forceinline__ void take_weights(Pairs& to, float a, float b, float c, float d) {
+  const float first[2] = {a, b}, second[2] = {c, d};
+  to = Pairs{{rounded_pair<PRECISION>(first), rounded_pair<PRECISION>(second)}};
 }
 
 // The largest of the four threads that share a row, and their sum.
@@ -157,7 +225,8 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
   using T = Pieces<P>;
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
-  float query[P::TILES][2][T::DEPTHS][4];
+  using Four = typename Fours<P::PAIRS>::Type;
+  Four query[P::TILES][2][T::DEPTHS];
 #pragma unroll
   for (int m = 0; m < P::TILES * 2; m++)
 #pragma unroll
@@ -168,7 +237,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
     }
 #pragma unroll 1
   for (int chunk = warp % P::WARPS; chunk < T::CHUNKS; chunk += P::WARPS) {
-    float key[2][T::DEPTHS][4], value[4][T::WIDTHS][4];
+    Four key[2][T::DEPTHS], value[4][T::WIDTHS];
 #pragma unroll
     for (int j = 0; j < 2; j++)
 #pragma unroll
@@ -201,15 +270,15 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
         own = exists ? score(z, row, column, own * P::FACTOR) : -CUDART_INF_F;
       }
       seen.weigh(scores, m);
-      const float upper[4] = {scores[0][0], scores[0][1], scores[1][0], scores[1][1]};
-      const float lower[4] = {scores[0][2], scores[0][3], scores[1][2], scores[1][3]};
+      Four upper, lower;
+      take_weights<P::PRECISION>(upper, scores[0][0], scores[0][1], scores[1][0], scores[1][1]);
+      take_weights<P::PRECISION>(lower, scores[0][2], scores[0][3], scores[1][2], scores[1][3]);
 #pragma unroll
       for (int t = 0; t < T::WIDTHS; t++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-          const float right[4] = {value[0][t][j], value[1][t][j], value[2][t][j], value[3][t][j]};
-          multiply_sixteen<P::PRECISION>(seen.values[m][t][j], upper, lower, right);
-        }
+        for (int j = 0; j < 4; j++)
+          multiply_sixteen<P::PRECISION>(seen.values[m][t][j], upper, lower,
+                                         column_of(value[0][t], value[1][t], value[2][t], value[3][t], j));
     }
   }
 }

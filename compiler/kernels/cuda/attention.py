@@ -225,6 +225,13 @@ class _Emitter:
             f"  attend<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
 
+    @property
+    def _in_pairs(self) -> bool:
+        """Whether Q, K and V lie in memory as tensor cores read them, two elements a register."""
+        multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(self.target.precision)
+        kinds = {self.group.values[operand.source].dtype for operand in self._operands()[:3]}
+        return kinds == {multiplied}
+
     def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
         attention = self.attention
         return attention.query, attention.key, attention.value, attention.result
@@ -243,6 +250,7 @@ class _Emitter:
             "TILES": self.block.tiles,
             "WARPS": self.block.warps,
             "BANDS": self.block.bands,
+            "PAIRS": int(self._in_pairs),
         }
         wide: dict[str, bool] = {}
         strides: dict[str, int] = {}

@@ -6,7 +6,9 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import ModelProto, helper
 
+import compiler
 from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
@@ -125,3 +127,30 @@ def test_nothing_spills(depth: int, precision: str):
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()
         assert found.stack_bytes == 0
+
+
+def behind_kernels(case: Attention) -> ModelProto:
+    """The model with its operands negated first, so that kernels store them."""
+    model = case.model()
+    for operand in [value.name for value in model.graph.input if value.name != "m"]:
+        kept = f"{operand}_kept"
+        for node in model.graph.node:
+            node.input[:] = [kept if name == operand else name for name in node.input]
+        model.graph.node.insert(0, helper.make_node("Neg", [operand], [kept]))
+    return model
+
+
+@emulated
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_operands_of_two_bytes(form: str, precision: str):
+    """Whole models, whose tensors between kernels have 16 bits; odd sizes are read one by one."""
+    for sizes in ((2, 3, 21, 37, 24, 40), (2, 2, 20, 19, 7, 9)):
+        case = Attention(form, "each", *sizes)
+        inputs = case.inputs()
+        negated = {name: x if name == "m" else -x for name, x in inputs.items()}
+        expected = case.expected(negated)
+        module = compiler.compile(behind_kernels(case), target="emu", precision=precision)
+        (found,) = module.run(inputs).values()
+        difference = numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected)
+        assert difference < 2 * BOUNDS[precision]
