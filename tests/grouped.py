@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -93,6 +94,9 @@ class Scheduled:
 
     def __repr__(self) -> str:
         return str(self.module)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
 
     @property
     def graph(self) -> taskflow.GraphOp:

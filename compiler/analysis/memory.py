@@ -59,14 +59,18 @@ class Lifetimes:
 def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> ArenaPlan:
     """Pack an arena: two regions share bytes only if all uses of one happen before the other.
 
-    Best fit in launch order; for small arenas also largest first, and the better of the two.
+    Best fit in launch order; for small arenas also largest first, and the better of the two. An
+    arena that this would enlarge stays: parts of a tensor that nobody uses as a whole may lie
+    closer.
     """
     regions = lifetimes(schedule, allocation, order)
     offsets = _in_launch_order(regions)
     if len(regions.begins) <= EXHAUSTIVE_REGIONS:
         offsets = min(offsets, _largest_first(regions), key=lambda each: _top(regions, each))
-    before = schedule.allocations[allocation].nbytes
-    return ArenaPlan(before, _top(regions, offsets), regions.begins, offsets)
+    before, size = schedule.allocations[allocation].nbytes, _top(regions, offsets)
+    if size > before:
+        return ArenaPlan(before, before, (0,), (0,))
+    return ArenaPlan(before, size, regions.begins, offsets)
 
 
 def _top(regions: Lifetimes, offsets: Sequence[int]) -> int:

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.analysis.happens_before import check_schedule
-from compiler.analysis.memory import aligned
+from compiler.analysis.happens_before import HappensBefore, check_schedule
+from compiler.analysis.memory import aligned, plan_arena
 from compiler.errors import PipelineError
 from compiler.ir.taskflow import ArenaOp
 from compiler.passes.elide_sync import ElideSync
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.plan_memory import PlanMemory
-from compiler.schedule import Schedule
+from compiler.schedule import Allocation, Schedule, Task, View
 from tests.adversary import agrees, in_order, shuffled
 from tests.graphs import GraphBuilder
 from tests.grouped import Scheduled, group_each, schedule_groups, synchronise, taskflow_of
@@ -71,6 +71,20 @@ def test_idempotent(case: Scheduled):
     PlanMemory().apply(Context(), case.module)
     check_schedule(case.schedule())
     assert arena_bytes(case.schedule()) <= size
+
+
+def test_an_arena_never_grows():
+    """Halves of 64 bytes that nobody uses as a whole would take 64 bytes each."""
+    parts = [View(0, 32 * i, "float32", (8,)) for i in range(2)]
+    tasks = [
+        *(Task("write", 0, (), (), (part,)) for part in parts),
+        *(Task("read", 0, (), (part,), (View(1 + i, 0, "float32", (8,)),))
+          for i, part in enumerate(parts)),
+    ]  # fmt: skip
+    outputs = [Allocation("output", f"y{i}", "float32", (8,)) for i in range(2)]
+    schedule = Schedule("s", (Allocation("arena", "a", "uint8", (64,)), *outputs), tuple(tasks))
+    plan = plan_arena(schedule, 0, HappensBefore(schedule))
+    assert (plan.size, plan.move(0), plan.move(32)) == (64, 0, 32)
 
 
 def chain(length: int, streams: list[int]) -> ModuleOp:
