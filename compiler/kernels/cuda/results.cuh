@@ -131,7 +131,8 @@ struct BlockStore {
 
   template <class Store>
   __device__ __forceinline__ void finish(const Store& store) const {
-#pragma unroll (DOWN ? 4 : 2)
+    constexpr int UNROLL = DOWN ? 4 : 2;
+#pragma unroll UNROLL
     for (int i = 0; i < TURNS; i++) {
       int row, column;
       if (!turn(i, row, column)) {

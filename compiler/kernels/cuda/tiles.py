@@ -364,14 +364,14 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
     blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
-    that no estimate is fitted to come last, ranked among themselves. None overlaps with its
-    neighbours: what that is worth shows only between other kernels.
+    that no estimate is fitted to come last, patches behind others, ranked among themselves. None
+    overlaps with its neighbours: what that is worth shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
-    timed = {tile: is_measured(problem, tile) for tile in times}
-    least, shapes = dict[bool, float](), dict[tuple[int, ...], list[Tile]]()
-    for tile in sorted(times, key=lambda tile: (not timed[tile], times[tile])):
-        if times[tile] <= SLOWEST * least.setdefault(timed[tile], times[tile]):
+    kinds = {tile: (not is_measured(problem, tile), tile.patch) for tile in times}
+    least, shapes = dict[tuple[bool, bool], float](), dict[tuple[int, ...], list[Tile]]()
+    for tile in sorted(times, key=lambda tile: (kinds[tile], times[tile])):
+        if times[tile] <= SLOWEST * least.setdefault(kinds[tile], times[tile]):
             shapes.setdefault(tile.shape, []).append(tile)
     lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
     turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from compiler.errors import KernelError
 from compiler.kernels.cuda.compile import compile_cubin
-from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problem
+from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import parse_cuda_target
@@ -78,13 +78,12 @@ def test_others_are_refused(change: dict[str, object], target: str):
 
 
 def test_only_measurements_choose_them():
-    found = tiled_problem(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)))
-    assert found is not None
     target = parse_cuda_target("cuda:sm_90:tf32")
-    patches = [tile for tile in candidates(found[1], target) if tile.patch]
+    (problem,) = tiled_problems(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)), target)
+    patches = [tile for tile in candidates(problem, target) if tile.patch]
     assert patches
-    assert not any(is_measured(found[1], tile) for tile in patches)
-    assert all(shared_bytes(found[1], tile, target) <= target.shared_bytes for tile in patches)
+    assert not any(is_measured(problem, tile) for tile in patches)
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in patches)
 
 
 @needs_nvrtc

@@ -1,6 +1,7 @@
 """Convolutions by warpgroups of images in channel blocks, and bfloat16, against float64."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import KernelError
+from compiler.kernels import database
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import read_resources
 from compiler.kernels.cuda.kernel import compile_kernel
@@ -155,7 +157,10 @@ def test_refused(groups: int, tile: Tile):
 
 
 @pytest.mark.parametrize("precision", TYPES)
-def test_only_what_is_measured_chooses_them(precision: str):
+def test_only_what_is_measured_chooses_them(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     group = convolution(precision, (1, 256, 14, 14), (256, 256, 3, 3), pads=[1] * 4)
     target, problem = parse_cuda_target(f"cuda:sm_90:{precision}"), problem_of(group)
     found = diverse(problem, target, 24)
