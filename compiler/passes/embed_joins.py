@@ -117,8 +117,13 @@ def _constant(group: GroupOp, value: SSAValue) -> SSAValue:
 
 
 def _replace(view: OperatorOp, group: GroupOp) -> None:
-    """Let a group compute what a view was to be."""
+    """Let a group compute what a view was to be; the constants copied for it go too."""
     for old, new in zip(view.outputs, group.outputs, strict=True):
         old.replace_all_uses_with(new)
+    owners = [value.owner for value in view.inputs]
     view.detach()
     view.erase()
+    for owner in owners:
+        if isinstance(owner, ConstantOp | NoneOp) and owner.output.first_use is None:
+            owner.detach()
+            owner.erase()

@@ -9,7 +9,7 @@ from compiler.analysis.aliases import plan_views
 from compiler.analysis.units import graphs_of
 from compiler.build import set_target
 from compiler.frontend import import_model
-from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.cuda.emulator import COMPILER
@@ -18,7 +18,9 @@ BATCH = 3
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
 joins (float[{BATCH},8,6,5] x) => (float[{BATCH},16,6,5] y)
-<int64[2] halves = {{16, 8}}, int64[1] from = {{8}}, int64[1] to = {{16}}, int64[1] axis = {{1}}>
+<int64[2] halves = {{16, 8}}, int64[1] from = {{8}}, int64[1] to = {{16}}, int64[1] axis = {{1}},
+ int64[1] first = {{1}}, int64[1] last = {{6}}, int64[1] rows = {{2}},
+ int64[8] around = {{0, 0, 1, 0, 0, 0, 0, 0}}>
 {{
     a = Conv<pads = [1,1,1,1]> (x, w0)
     b = Conv<pads = [1,1,1,1]> (a, w1)
@@ -36,6 +38,10 @@ joins (float[{BATCH},8,6,5] x) => (float[{BATCH},16,6,5] y)
 }}
 """
 JOINED = "y = Concat<axis = 1> (g, h)"
+CROPPED = """cropped = Slice (h, first, last, rows)
+    kept = Conv<pads = [1,1,1,1]> (cropped, w5)
+    grown = Pad (kept, around)
+    y = Concat<axis = 1> (g, grown)"""
 AGAIN = """both = Concat<axis = 1> (g, h)
     i = Conv<pads = [1,1,1,1]> (both, w6)
     twice = Concat<axis = 1> (h, h)
@@ -86,12 +92,19 @@ def test_the_row_major_result_is_a_kernel_and_so_is_what_would_be_copied():
     assert joins(embedded(network(AGAIN), "cuda:sm_90:tf32"))[1] == ["Concat"]
 
 
+def test_a_cut_of_rows_stays_a_kernel_and_leaves_no_constant_behind():
+    graph = embedded(network(CROPPED), "cuda:sm_90:tf32")
+    assert "Slice" in joins(graph)[1]
+    for op in graph.body.block.ops:
+        assert not isinstance(op, ConstantOp) or op.output.first_use is not None
+
+
 def test_row_major_images_keep_their_kernels():
     assert not joins(embedded(network(), "cpu:x86-64-v3"))[0]
 
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
-@pytest.mark.parametrize("last", [JOINED, AGAIN], ids=["joined", "again"])
+@pytest.mark.parametrize("last", [JOINED, AGAIN, CROPPED], ids=["joined", "again", "cropped"])
 @pytest.mark.parametrize(("precision", "bound"), [("fp32", 1e-5), ("tf32", 3e-3), ("fp16", 3e-3)])
 def test_results(precision: str, bound: float, last: str):
     model = network(last)

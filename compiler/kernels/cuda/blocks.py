@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from compiler.ir.layouts import block_steps
+from compiler.kernels.cuda.operands import Operand
 from compiler.kernels.cuda.problem import Problem
-from compiler.kernels.cuda.store import Part, StoreFunction
+from compiler.kernels.cuda.store import Part, StoreFunction, c_type
 from compiler.kernels.group import Group
 from compiler.schedule import ELEMENT_BYTES
 
@@ -165,6 +166,23 @@ def block_store(store: StoreFunction, group: Group, block: int) -> str:
     lines += ["#pragma unroll", f"    for (int r = 0; r < {block}; r++) {call}"]
     lines += [f"    (({kinds[i]}*)buffer{i})[place] = block{i};" for i in single if i not in reads]
     return "\n".join(["struct Store {", *lines, "  }", "};", ""])
+
+
+def image_kernel(
+    name: str,
+    function: str,
+    operands: tuple[Operand, Operand],
+    store: StoreFunction,
+    bounds: int | str,
+) -> str:
+    """A kernel that hands an image, its weights and a `Store` to a template's function."""
+    named = zip(operands, ("image", "weights"), strict=True)
+    given = [f"const {c_type(read.dtype)}* __restrict__ {own}" for read, own in named]
+    given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(store.types)]
+    names = ", ".join(f"buffer{i}" for i in range(len(store.types)))
+    head = f'extern "C" __global__ void __launch_bounds__({bounds})'
+    call = f"{function}<Problem>(image, weights, Store{{{names}}});"
+    return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
 
 def _passed(store: StoreFunction) -> str:

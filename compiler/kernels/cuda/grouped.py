@@ -6,13 +6,13 @@ from dataclasses import astuple, dataclass
 from math import prod
 
 from compiler.ir.layouts import block_steps
-from compiler.kernels.cuda.blocks import block_store
+from compiler.kernels.cuda.blocks import block_store, image_kernel
 from compiler.kernels.cuda.contraction import tiles_beat
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.recorded import Contender, first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import c_type, store_function
+from compiler.kernels.cuda.store import store_function
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import Context
@@ -139,7 +139,8 @@ def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -
             return None
     name = f"{group.name}_0"
     parts = [store.text, constants(problem, work), block_store(store, group, problem.block)]
-    kernel = _kernel(name, problem, store.types, work)
+    operands = (problem.image, problem.weight)
+    kernel = image_kernel(name, "convolve_groups", operands, store, work.threads)
     packings = [""] * group.inputs
     packings[problem.weight.read] = problem.packing
     grid = (-(-problem.places(work.pixels) // work.places), 1, 1)
@@ -231,16 +232,6 @@ def _is_faster(group: Group, target: CudaTarget, grouped: Grouped, work: Work) -
     """Whether tiles on tensor cores would take longer, or cannot be used."""
     own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work))
     return not tiles_beat(own, group, target)
-
-
-def _kernel(name: str, problem: Grouped, types: Sequence[str], work: Work) -> str:
-    image, weight = c_type(problem.image.dtype), c_type(problem.weight.dtype)
-    given = [f"const {image}* __restrict__ image", f"const {weight}* __restrict__ weights"]
-    given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(types)]
-    names = ", ".join(f"buffer{i}" for i in range(len(types)))
-    head = f'extern "C" __global__ void __launch_bounds__({work.threads})'
-    call = f"convolve_groups<Problem>(image, weights, Store{{{names}}});"
-    return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
 
 def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:

@@ -7,13 +7,13 @@ from functools import cache, cached_property
 from itertools import product, zip_longest
 from math import prod
 
-from compiler.kernels.cuda.blocks import block_store
+from compiler.kernels.cuda.blocks import block_store, image_kernel
 from compiler.kernels.cuda.contraction import tiles_beat
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.recorded import Contender, first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
-from compiler.kernels.cuda.store import c_type, store_function
+from compiler.kernels.cuda.store import store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import (
     CACHE_BYTES,
@@ -297,7 +297,8 @@ def stem_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> C
     name, problem_text = f"{group.name}_0", _constants(problem, work)
     parts = [store.text, problem_text, block_store(store, group, problem.block)]
     bounds = f"{problem.threads(work)}, {_resident(problem, work, target)}"
-    kernel = _kernel(name, problem, store.types, bounds)
+    operands = (problem.image, problem.weight)
+    kernel = image_kernel(name, "convolve_stem", operands, store, bounds)
     packings = [""] * group.inputs
     packings[problem.weight.read] = problem.packing
     grid = (problem.blocks(work), problem.channels // problem.slice(work), 1)
@@ -434,16 +435,6 @@ def _is_faster(group: Group, problem: Stem, work: Work, target: CudaTarget) -> b
     """Whether tiles of a product would take longer, or cannot be used."""
     own = Contender(recorded(stem_key(problem), target), work_us(problem, work, target))
     return not tiles_beat(own, group, target)
-
-
-def _kernel(name: str, problem: Stem, types: Sequence[str], bounds: str) -> str:
-    image, weight = c_type(problem.image.dtype), c_type(problem.weight.dtype)
-    given = [f"const {image}* __restrict__ image", f"const {weight}* __restrict__ weights"]
-    given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(types)]
-    names = ", ".join(f"buffer{i}" for i in range(len(types)))
-    head = f'extern "C" __global__ void __launch_bounds__({bounds})'
-    call = f"convolve_stem<Problem>(image, weights, Store{{{names}}});"
-    return f"{head} {name}({', '.join(given)}) {{\n  {call}\n}}\n"
 
 
 def _constants(problem: Stem, work: Work) -> str:

@@ -20,6 +20,7 @@ from tests.kernels.harness import numpy_dtype
 
 TARGET = parse_cuda_target("cuda:sm_90:tf32")
 BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}
+CASTS = {"float32": 1, "float16": 10, "bfloat16": 16}
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 
 
@@ -51,6 +52,18 @@ class Shape:
         return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in rows)
 
 
+def residual_convolution(attributes: dict[str, object], stored: str) -> tuple[Operator, ...]:
+    """relu(conv(0, 1) + 2 + 3) of reads of any type, cast to the one that is stored."""
+    return (
+        Operator("Cast", {"to": 1}, (0,), (4,)),
+        Operator("Cast", {"to": 1}, (1,), (5,)),
+        Operator("Conv", attributes, (4, 5, 2), (6,)),
+        Operator("Add", {}, (6, 3), (7,)),
+        Operator("Relu", {}, (7,), (8,)),
+        Operator("Cast", {"to": CASTS[stored]}, (8,), (9,)),
+    )
+
+
 def convolution(
     shape: Shape, dtype: str = "float32", block: int | None = None, plain: bool = False
 ) -> Group:
@@ -73,14 +86,7 @@ def convolution(
         "dilations": list(shape.dilations),
         "pads": list(shape.pads),
     }
-    operators = (
-        Operator("Cast", {"to": 1}, (0,), (4,)),
-        Operator("Cast", {"to": 1}, (1,), (5,)),
-        Operator("Conv", attributes, (4, 5, 2), (6,)),
-        Operator("Add", {}, (6, 3), (7,)),
-        Operator("Relu", {}, (7,), (8,)),
-        Operator("Cast", {"to": 1}, (8,), (9,)),
-    )
+    operators = residual_convolution(attributes, dtype)
     flags = (False, True, True, False)
     return Group("grouped", (*values, wide, wide, wide, narrow), 4, flags, {}, operators, (9,))
 

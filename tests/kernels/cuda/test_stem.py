@@ -28,15 +28,14 @@ from compiler.kernels.cuda.target import parse_cuda_target
 from compiler.kernels.cuda.tiles import choose_tile
 from compiler.kernels.cuda.tuned import key_of
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.hip.target import parse_hip_target
 from tests.kernels.cuda.emulator import COMPILER, run, run_twice
-from tests.kernels.cuda.test_grouped import Shape, draw_inputs, reference
+from tests.kernels.cuda.test_grouped import Shape, draw_inputs, reference, residual_convolution
 from tests.tools import needs_nvrtc
 
 PRECISIONS = {"tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 TOLERANCES = {"tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
-CASTS = {"float32": 1, "float16": 10, "bfloat16": 16}
 
 TARGET = parse_cuda_target("cuda:sm_90:tf32")
 
@@ -67,14 +66,7 @@ def convolution(shape: Shape, stored: str, block: int = 0, image: str = "float32
         "dilations": list(shape.dilations),
         "pads": list(shape.pads),
     }
-    operators = (
-        Operator("Cast", {"to": 1}, (0,), (4,)),
-        Operator("Cast", {"to": 1}, (1,), (5,)),
-        Operator("Conv", attributes, (4, 5, 2), (6,)),
-        Operator("Add", {}, (6, 3), (7,)),
-        Operator("Relu", {}, (7,), (8,)),
-        Operator("Cast", {"to": CASTS[stored]}, (8,), (9,)),
-    )
+    operators = residual_convolution(attributes, stored)
     inner = (TensorInfo("float32", given), TensorInfo("float32", weight), wide, wide, wide)
     values = (*reads, *inner, TensorInfo(stored, result, block))
     return Group("stem", values, 4, (False, True, True, False), {}, operators, (9,))
