@@ -59,7 +59,7 @@ template <int PRECISION>
 struct Kind {};
 template <int PRECISION, int PIECES>
 static inline void multiply_wide(float (&c)[PIECES][4], uint64_t a, uint64_t b, Kind<PRECISION>) {
-  static_assert(PIECES % 4 == 0 && PIECES <= 16 && PRECISION != FP32, "as warpgroups.cuh");
+  static_assert(PIECES % 4 == 0 && PIECES <= 32 && PRECISION != FP32, "as warpgroups.cuh");
   emulator::meet(a, b);
   emulator_product(emulator::multiply_warpgroup<PRECISION>, c[0], PIECES * 4, a, b);
 }

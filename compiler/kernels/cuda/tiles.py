@@ -40,6 +40,9 @@ CLUSTER, CLUSTER_CAPABILITY = 8, 90
 WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 """Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
 
+WIDE_SHAPES = (*product(WIDE_ROWS, WIDE_COLUMNS), (128, 192), (128, 256), (256, 64), (256, 128))
+"""Rows and columns of wide tiles; the last need fewer bytes of the L2 cache for a product."""
+
 WIDE_STAGES = (4, 8)
 """Fewest and most stages of wide tiles."""
 
@@ -51,6 +54,9 @@ WIDE_RESULTS = 5e3
 
 WIDE_PROCESSOR_BYTES, WIDE_CACHE_BYTES = 0.1e6, 9e6
 """Bytes a microsecond that one processor and all of them copy for warpgroups."""
+
+WIDE_RATES = {"tf32": 1.5e6, "fp16": 3e6, "bf16": 3e6}
+"""Multiply-adds a microsecond of the warpgroups of one processor."""
 
 RESERVED = 1024
 """Bytes of shared memory that each block takes beside its own."""
@@ -210,12 +216,13 @@ def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
 def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
-    whole = tile.rows % 64 == 0 and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
+    shape = (tile.rows, tile.columns)
+    whole = shape in WIDE_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
     plain = problem.form is Form.ROWS and not problem.block
     image = problem.form is Form.BLOCKS and problem.count == 1 and _shares_work(problem, tile)
     plain |= image and tile.threads % tile.columns == 0
     ours = multiplied or problem.element_bytes == 2
-    fits = target.has_warpgroups and ours and whole and tile.columns in WIDE_COLUMNS
+    fits = target.has_warpgroups and ours and whole
     return fits and plain and tile.launches(target) == 1
 
 
@@ -331,7 +338,7 @@ def _has_room(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
 
 def wide_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
     """The wide tiles for problems that fill their rows, with all stages that there is room for."""
-    for rows, columns, shares in product(WIDE_ROWS, WIDE_COLUMNS, SHARES):
+    for (rows, columns), shares in product(WIDE_SHAPES, SHARES):
         tile = Tile(rows, columns, 16, columns, shares, WIDE_STAGES[0], wide=True)
         room = shared_room(problem, target) - shared_bytes(problem, tile, target)
         further = room // stage_bytes(problem, tile)
@@ -468,7 +475,9 @@ def _wide_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     blocks, steps = _blocks(problem, tile), ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     copied = STEP_BYTES * (tile.rows + tile.columns)
     waves = ceil_div(blocks, _processors(target))
-    step = max(waves * copied / WIDE_PROCESSOR_BYTES, blocks * copied / WIDE_CACHE_BYTES)
+    products = tile.rows * tile.columns * problem.step / WIDE_RATES[_precision(problem, target)]
+    single = max(copied / WIDE_PROCESSOR_BYTES, products)
+    step = max(waves * single, blocks * copied / WIDE_CACHE_BYTES)
     stored = waves * tile.rows * tile.columns / tile.shares / WIDE_RESULTS
     added = WIDE_CLUSTER_US + WIDE_MEMBER_US * tile.shares if tile.shares > 1 else 0.0
     return WIDE_START_US + steps * step + stored + added

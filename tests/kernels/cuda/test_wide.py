@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from compiler.errors import KernelError
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import WIDE_COLUMNS, WIDE_ROWS, Tile
+from compiler.kernels.cuda.tiles import WIDE_SHAPES, Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, Order, run
 from tests.kernels.cuda.test_contraction import BOUNDS, draw
@@ -81,20 +81,27 @@ BOUND = {"float32": 2 * BOUNDS["tf32"], "float16": BOUNDS["fp16"]}
 @given(
     st.sampled_from(sorted(BOUND)),
     st.tuples(st.integers(5, 140), st.integers(2, 140), st.integers(2, 400)),
-    st.sampled_from(WIDE_ROWS), st.sampled_from(WIDE_COLUMNS), st.sampled_from([1, 2, 3]),
+    st.sampled_from(WIDE_SHAPES), st.sampled_from([1, 2, 3]),
     st.booleans(), st.booleans(), st.integers(0, 9), st.sampled_from([32, 64]),
 )  # fmt: skip
 def test_any_product_is_right(
-    dtype: str, size: tuple[int, int, int], rows: int, columns: int, shares: int,
+    dtype: str, size: tuple[int, int, int], shape: tuple[int, int], shares: int,
     weight: bool, odd: bool, seed: int, warp: int,
 ):  # fmt: skip
     steps = -(-size[2] // (32 if dtype == "float32" else 64))
     shares = min(shares, steps)
     if -(-steps // shares) * (shares - 1) >= steps:
         shares = 1
-    tile = Tile(rows, columns, 16, columns, shares, 4, wide=True)
+    tile = Tile(*shape, 16, shape[1], shares, 4, wide=True)
     offset = odd * numpy.dtype(dtype).itemsize
     assert error(dtype, size, tile, weight, offset, Order(seed, warp)) < BOUND[dtype]
+
+
+@emulated
+@pytest.mark.parametrize("shape", [shape for shape in WIDE_SHAPES if max(shape) > 128])
+def test_large_tiles(shape: tuple[int, int]):
+    tile = Tile(*shape, 16, shape[1], 1, 4, wide=True)
+    assert error("float16", (300, 264, 200), tile) < BOUND["float16"]
 
 
 @emulated
