@@ -101,7 +101,9 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
 
 def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     """The most promising tiles, of each kind where kinds are wanted."""
-    from compiler.kernels.cuda.tiles import candidates, estimate, overlapping
+    from compiler.kernels.cuda.candidates import candidates
+    from compiler.kernels.cuda.estimates import estimate
+    from compiler.kernels.cuda.tiles import overlapping
 
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:

@@ -68,9 +68,10 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     """
     from compiler.frontend import import_model
     from compiler.kernels.cuda.contraction import fastest, tiled_problems
+    from compiler.kernels.cuda.estimates import estimate
     from compiler.kernels.cuda.headers import full_version, template_hash
     from compiler.kernels.cuda.target import CudaTarget
-    from compiler.kernels.cuda.tiles import Tile, estimate, fits_order
+    from compiler.kernels.cuda.tiles import Tile, fits_order
     from compiler.kernels.cuda.tuned import key_of, tile_for
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.nvrtc import nvrtc_version

@@ -14,8 +14,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from compiler.kernels.cuda.candidates import candidates
+from compiler.kernels.cuda.estimates import estimate
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile, candidates, estimate
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.cuda.tuned import is_contraction, problem_of, transferred
 from compiler.kernels.database import Entry, device_of
 from compiler.tools.tuning import write_bundle

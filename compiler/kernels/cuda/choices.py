@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from compiler.kernels.cuda import attention, grouped, rows, stem
+from compiler.kernels.cuda.candidates import candidates, diverse
 from compiler.kernels.cuda.contraction import Stores, contraction_kernel, tiled_problems
+from compiler.kernels.cuda.estimates import RATES, START_US, estimate
 from compiler.kernels.cuda.headers import template_hash
 from compiler.kernels.cuda.problem import Problem
 from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
@@ -15,12 +17,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
     PROCESSORS,
-    RATES,
-    START_US,
     Tile,
-    candidates,
-    diverse,
-    estimate,
     in_order,
     overlapping,
 )

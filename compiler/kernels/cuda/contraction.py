@@ -146,15 +146,17 @@ class Source:
 
 def operands_source(problem: Problem, tile: Tile) -> Source:
     """Both operands as they lie in memory, by the template of a tile's kind."""
-    headers, function = TILE_HEADERS, "contract<Problem>"
+    headers, function, resident = TILE_HEADERS, "contract<Problem>", 0
     if tile.wide:
         headers, function = WIDE_HEADERS, "contract_wide<Problem>"
+        resident = 2 * int(tile.side_by_side)
     elif tile.patch:
         headers = PATCH_HEADERS
     elif tile.lanes == WAVE:
         headers, function = WAVE_HEADERS, "contract_waves<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
-    return Source(headers, function, (problem.left, problem.right), operand_parameters(kind))
+    reads = (problem.left, problem.right)
+    return Source(headers, function, reads, operand_parameters(kind), resident=resident)
 
 
 def operand_parameters(kind: str) -> str:
@@ -383,7 +385,8 @@ class Emitter:
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
-            "PATCH": staged_bytes(problem, tile) if tile.patch else 0,
+            "STAGED": staged_bytes(problem, tile),
+            "PATCH": int(tile.patch),
             "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.shares,

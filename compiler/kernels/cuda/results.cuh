@@ -98,9 +98,8 @@ struct BlockStore {
   char *places, *edges;
 
   __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
-    constexpr int STAGES = P::PATCH ? P::PATCH : P::STAGES * T::STAGE * 16;
     constexpr int RESULT = (DOWN ? P::BN : P::BM) * T::C_STRIDE * 4;
-    places = (char*)tile + (STAGES > RESULT && !P::LATE ? STAGES : RESULT), edges = places + P::PLACES * PLACE_STRIDE;
+    places = (char*)tile + (P::STAGED > RESULT && !P::LATE ? P::STAGED : RESULT), edges = places + P::PLACES * PLACE_STRIDE;
   }
 
   // Whether this thread has results in a turn, and where they begin.

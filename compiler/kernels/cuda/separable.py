@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.analysis.separable import Convolution, are_separable
+from compiler.kernels.cuda.candidates import candidates as tiles
 from compiler.kernels.cuda.contraction import TILE_HEADERS, Source, tiled_kernel
+from compiler.kernels.cuda.estimates import estimate
 from compiler.kernels.cuda.grouped import (
     LOADS,
     PRODUCTS,
@@ -23,12 +25,10 @@ from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
     Tile,
     ceil_div,
-    estimate,
     resident_blocks,
     shared_bytes,
     shared_room,
 )
-from compiler.kernels.cuda.tiles import candidates as tiles
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
 

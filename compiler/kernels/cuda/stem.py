@@ -8,7 +8,9 @@ from itertools import product, zip_longest
 from math import prod
 
 from compiler.kernels.cuda.blocks import block_store, image_kernel
+from compiler.kernels.cuda.candidates import SLOWEST
 from compiler.kernels.cuda.contraction import tiles_beat
+from compiler.kernels.cuda.estimates import CACHE_BYTES
 from compiler.kernels.cuda.operands import Operand, find_operand
 from compiler.kernels.cuda.recorded import Contender, first_of, recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
@@ -16,11 +18,9 @@ from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import (
-    CACHE_BYTES,
     PROCESSORS,
     REGISTERS,
     RESERVED,
-    SLOWEST,
     WARPS,
     ceil_div,
 )

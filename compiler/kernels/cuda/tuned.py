@@ -7,18 +7,17 @@ from functools import cache
 from math import log2
 from typing import Any
 
+from compiler.kernels.cuda.candidates import (
+    candidates,
+    choose_tile,
+    has_wide_room,
+    is_measured,
+)
+from compiler.kernels.cuda.estimates import estimate
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import Contender, entries, recorded
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import (
-    Tile,
-    candidates,
-    choose_tile,
-    estimate,
-    fits_order,
-    in_order,
-    is_measured,
-)
+from compiler.kernels.cuda.tiles import Tile, fits_order, in_order
 from compiler.kernels.database import Entry
 
 NEIGHBOURS, REACH = 4, 3.0
@@ -50,7 +49,7 @@ def near_recorded(problem: Problem, target: CudaTarget, fits: Collection[Tile]) 
     """
     entry = recorded(key_of(problem, target), target)
     best = [in_order(Tile(*x.tile)) for x in entry.ranked[:BEST]] if entry else []
-    best = [tile for tile in dict.fromkeys(best) if tile in fits]
+    best = [tile for tile in dict.fromkeys(best) if _fits(problem, tile, target, fits)]
     near = [*best]
     for own in best:
         patched = (t for t in fits if t.patch and replace(t, patch=False).shape == own.shape)
@@ -68,8 +67,12 @@ def contender(problem: Problem, target: CudaTarget) -> Contender:
 
 
 def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
-    """Whether a tile is one of those that fit, but for how it overlaps with its neighbours."""
-    return in_order(tile) in fits and fits_order(problem, tile, target)
+    """Whether a tile is one of those that fit, but for how it overlaps with its neighbours.
+
+    A wide tile may have any number of stages that there is room for.
+    """
+    wide = tile.wide and has_wide_room(problem, tile, target)
+    return (wide or in_order(tile) in fits) and fits_order(problem, tile, target)
 
 
 def key_of(problem: Problem, target: CudaTarget) -> str:

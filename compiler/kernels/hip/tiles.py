@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
+from compiler.kernels.cuda.candidates import SHAPES, SHARES
 from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.cuda.tiles import (
-    SHAPES,
-    SHARES,
     Tile,
     ceil_div,
     shared_bytes,

@@ -11,12 +11,13 @@ import tvm_ffi
 from compiler.errors import KernelError
 from compiler.kernels import KernelCache, parse_target
 from compiler.kernels.cuda import compile as compiling
+from compiler.kernels.cuda.candidates import candidates, choose_tile
 from compiler.kernels.cuda.cubin import check_resources, read_resources
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.problem import read_problem
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
-from compiler.kernels.cuda.tiles import candidates, choose_tile, shared_bytes
+from compiler.kernels.cuda.tiles import shared_bytes
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch

@@ -17,6 +17,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels import kernel as _lowerings
+from compiler.kernels.cuda.candidates import candidates
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
 from compiler.kernels.cuda.cubin import check_resources
@@ -24,7 +25,7 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import Tile, candidates
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, run_twice
 from tests.kernels.cuda.test_contraction import draw

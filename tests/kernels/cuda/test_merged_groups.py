@@ -11,13 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import database
+from compiler.kernels.cuda.candidates import candidates, choose_tile
 from compiler.kernels.cuda.choices import choices_of
 from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
 from compiler.kernels.cuda.grouped import choose_work, grouped_key, grouped_problem
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.problem import Problem
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
-from compiler.kernels.cuda.tiles import candidates, choose_tile
 from compiler.kernels.cuda.tuned import key_of
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.group import Group

@@ -7,8 +7,9 @@ import pytest
 
 from compiler.backends.gpu.timing import Timing
 from compiler.kernels import database
+from compiler.kernels.cuda.candidates import candidates, choose_tile
 from compiler.kernels.cuda.choices import choices_of
-from compiler.kernels.cuda.tiles import Tile, candidates, choose_tile
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.cuda.tuned import key_of, tile_for
 from compiler.kernels.database import Entry, Measured
 from compiler.kernels.group import TensorInfo

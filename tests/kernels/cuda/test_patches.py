@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import KernelError
+from compiler.kernels.cuda.candidates import candidates, is_measured
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import Tile, candidates, is_measured, shared_bytes
+from compiler.kernels.cuda.tiles import Tile, shared_bytes
 from tests.kernels.cuda.emulator import COMPILER
 from tests.kernels.cuda.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
 from tests.tools import needs_nvrtc

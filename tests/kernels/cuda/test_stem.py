@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import database
+from compiler.kernels.cuda.candidates import choose_tile
 from compiler.kernels.cuda.choices import choices_of
 from compiler.kernels.cuda.kernel import compile_text, generate
 from compiler.kernels.cuda.problem import read_problem
@@ -25,7 +26,6 @@ from compiler.kernels.cuda.stem import (
     stem_problem,
 )
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import choose_tile
 from compiler.kernels.cuda.tuned import key_of
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.group import Group, TensorInfo

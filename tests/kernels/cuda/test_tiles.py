@@ -3,16 +3,10 @@
 import numpy
 import pytest
 
+from compiler.kernels.cuda.candidates import STAGES, candidates, choose_tile
 from compiler.kernels.cuda.problem import Problem, read_problem
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import (
-    PROCESSORS,
-    STAGES,
-    candidates,
-    ceil_div,
-    choose_tile,
-    shared_bytes,
-)
+from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div, shared_bytes
 from compiler.kernels.group import TensorInfo
 from tests.kernels.harness import single
 

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from compiler.errors import KernelError
 from compiler.kernels import database
+from compiler.kernels.cuda.candidates import choose_tile, diverse
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.cubin import read_resources
 from compiler.kernels.cuda.kernel import compile_kernel
 from compiler.kernels.cuda.problem import Problem, read_problem
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import WIDE_SHAPES, Tile, choose_tile, diverse
+from compiler.kernels.cuda.tiles import WIDE_SHAPES, Tile
 from compiler.kernels.group import Group
 from tests.kernels.cuda.emulator import COMPILER
 from tests.kernels.cuda.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of

@@ -10,11 +10,12 @@ import numpy
 import pytest
 
 from compiler.errors import DeviceError, KernelError
+from compiler.kernels.cuda.candidates import SHAPES
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.problem import read_problem
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import complete_text
-from compiler.kernels.cuda.tiles import SHAPES, Tile
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.hip.compile import compile_object
 from compiler.kernels.hip.target import HipTarget, parse_hip_target

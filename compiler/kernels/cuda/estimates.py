@@ -1,0 +1,115 @@
+"""How long a tile should take: bytes, multiply-adds, waves of blocks, with constants of an H200."""
+
+from compiler.kernels.cuda.problem import STEP_BYTES, Form, Problem
+from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import (
+    Tile,
+    block_count,
+    ceil_div,
+    multiplied_in,
+    patch_pixels,
+    processors,
+    resident_blocks,
+)
+
+WIDE_START_US, WIDE_CLUSTER_US, WIDE_MEMBER_US = 2.6, 1.2, 0.2
+"""Beginning and ending a kernel of wide tiles, adding shares in a cluster, each block of it."""
+
+WIDE_RESULTS = 5e3
+"""Results a microsecond that one processor stores after warpgroups."""
+
+WIDE_PROCESSOR_BYTES, WIDE_CACHE_BYTES = 0.1e6, 9e6
+"""Bytes a microsecond that one processor and all of them copy for warpgroups."""
+
+WIDE_RATES = {"tf32": 1.5e6, "fp16": 3e6, "bf16": 3e6}
+"""Multiply-adds a microsecond of the warpgroups of one processor."""
+
+START_US, WAVE_US, SHARE_US = 0.51, 0.61, 0.59
+"""Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
+
+CLUSTER_US, MEMBER_US = 0.89, 0.43
+"""Adding shares within a cluster, and for each of its blocks."""
+
+STEP_US, WARP_US = 0.086, 0.0047
+"""What a step takes at least, and for each warp that waits at its barrier."""
+
+RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.2e6, "bf16": 1.2e6}
+"""Multiply-adds a microsecond of one processor when operands are in shared memory."""
+
+FRAGMENT_BYTES, LINE_ELEMENTS = 0.16e6, 0.33e6
+"""Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
+that it copies there one by one."""
+
+SCATTERED_CHUNKS = 1.8e3
+"""Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
+
+CACHE_BYTES, REUSE = 4.2e6, 0.76
+"""Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
+they do, since taps overlap in the first level."""
+
+RESULT_BYTES = 12.3e3
+"""Bytes of results a microsecond that one processor stores."""
+
+SHARES_BYTES = 5.7e6
+"""Bytes a microsecond that shares of a second launch take."""
+
+
+def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds that a kernel should take."""
+    if tile.wide:
+        return _wide_us(problem, tile, target)
+    resident = resident_blocks(problem, tile, target)
+    waves = ceil_div(block_count(problem, tile), processors(target) * resident)
+    parts, added = 1, 0.0
+    if tile.in_cluster(target):
+        parts, added = tile.shares, CLUSTER_US + MEMBER_US * tile.shares
+    elif tile.shares > 1:
+        elements = problem.count * problem.m * problem.n
+        added = SHARE_US + 8 * elements * tile.shares / SHARES_BYTES
+    results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
+    return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
+
+
+def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds of one processor for one step: tensor cores, loads or copies, the slowest."""
+    products = tile.rows * tile.columns * problem.step / RATES[multiplied_in(problem, target)]
+    loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
+    if problem.form is Form.LINES and not problem.contiguous:
+        return max(products, loaded, problem.step * tile.columns / LINE_ELEMENTS)
+    gather = problem.gather
+    if problem.form is Form.BLOCKS and gather.taps > 1 and gather.channels % problem.step:
+        chunks = tile.columns * STEP_BYTES / 16
+        return max(products, loaded, chunks / SCATTERED_CHUNKS)
+    return max(products, loaded)
+
+
+def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
+    blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    work = work_us(problem, tile, target)
+    step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
+    copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
+    waves = ceil_div(blocks, processors(target) * resident)
+    return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
+
+
+def _columns_copied(problem: Problem, tile: Tile) -> float:
+    """Columns of the image's tile that one step copies from the L2 cache, in the mean."""
+    taps = problem.gather.taps
+    if tile.patch:
+        return patch_pixels(problem, tile) / taps
+    return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
+
+
+def _wide_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+    blocks = block_count(problem, tile)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    copied = STEP_BYTES * (tile.rows + tile.columns)
+    waves = ceil_div(blocks, processors(target))
+    products = tile.rows * tile.columns * problem.step / WIDE_RATES[multiplied_in(problem, target)]
+    single = max(copied / WIDE_PROCESSOR_BYTES, products)
+    step = max(waves * single, blocks * copied / WIDE_CACHE_BYTES)
+    stored = waves * tile.rows * tile.columns / tile.shares / WIDE_RESULTS
+    added = WIDE_CLUSTER_US + WIDE_MEMBER_US * tile.shares if tile.shares > 1 else 0.0
+    return WIDE_START_US + steps * step + stored + added
