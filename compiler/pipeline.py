@@ -27,6 +27,7 @@ from compiler.passes import PASSES
 def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     """The default passes, with other options of `partition` and another number of streams."""
     return f"""
+    multiply-patches,
     canonicalize,
     batch-products,
     merge-branches,
@@ -50,6 +51,7 @@ DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
 GRAPH_PASSES = (
+    "multiply-patches",
     "canonicalize",
     "batch-products",
     "merge-branches",

@@ -55,7 +55,7 @@ def test_a_spec_round_trips():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("fues", "unknown pass 'fues'; the passes are canonicalize, batch-products"),
+        ("fues", "unknown pass 'fues'; the passes are multiply-patches, canonicalize"),
         ("fuse{depth=3}", "the options of fuse are"),
         ("partition{max-nodes=x}", "max-nodes"),
         ("fuse{", "cannot be parsed"),

@@ -15,13 +15,23 @@ def joined_key(keys: Sequence[str], axis: int) -> str:
     return json.dumps({"concat": list(keys), "axis": axis})
 
 
+def reshaped_key(key: str, shape: Sequence[int]) -> str:
+    """The key of the weight of a key in another shape of as many elements."""
+    return json.dumps({"reshape": key, "shape": list(shape)})
+
+
 def weight_array(store: Mapping[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """The weight of a key: one of the store, or joined of some; raises ModelError without one."""
+    """The weight of a key: one of the store, or made of some; raises ModelError without one."""
     if key in store:
         return store[key]
     try:
-        made = json.loads(key)
-        parts, axis = made["concat"], made["axis"]
-    except (ValueError, TypeError, KeyError):
-        raise ModelError(f"the weight {key!r} is not in the store") from None
-    return numpy.concatenate([weight_array(store, part) for part in parts], axis)
+        match json.loads(key):
+            case {"concat": parts, "axis": axis}:
+                return numpy.concatenate([weight_array(store, part) for part in parts], axis)
+            case {"reshape": whole, "shape": shape}:
+                return weight_array(store, whole).reshape(shape)
+            case _:
+                pass
+    except ValueError:
+        pass
+    raise ModelError(f"the weight {key!r} is not in the store")

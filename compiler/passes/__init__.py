@@ -16,12 +16,14 @@ from compiler.passes.import_schedule import ImportSchedule
 from compiler.passes.insert_sync import InsertSync
 from compiler.passes.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.merge_branches import MergeBranches
+from compiler.passes.multiply_patches import MultiplyPatches
 from compiler.passes.order_launches import OrderLaunches
 from compiler.passes.partition import Partition
 from compiler.passes.plan_memory import PlanMemory
 from compiler.passes.reduce_precision import ReducePrecision
 
 _ALL: tuple[type[ModulePass], ...] = (
+    MultiplyPatches,
     Canonicalize,
     BatchProducts,
     MergeBranches,
