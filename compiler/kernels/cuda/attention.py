@@ -8,6 +8,7 @@ from math import e, log2, prod
 from typing import Any
 
 from tvm.ir import PrimType, Var
+from tvm.tirx import Div, FloatImm, Mul
 
 from compiler.analysis.attention import Attention, find_attentions
 from compiler.analysis.strides import Window
@@ -20,6 +21,7 @@ from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, v
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div
 from compiler.kernels.group import Group
+from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.lowering import unflatten_index
 from compiler.kernels.templates.fusion import Surroundings
 from compiler.kernels.templates.loops import variable
@@ -49,11 +51,17 @@ ROOM = 64
 FOUR, EIGHT = 4, 8
 """Elements of two bytes, or of four, that are read or copied at once."""
 
-STAGED = ((1, 8, 64), (1, 8, 32), (1, 4, 64), (1, 4, 32), (2, 4, 32), (2, 4, 64))
+STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64))
 """Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
 
-WARPS_AT_ONCE = {1: 16, 2: 12}
-"""Warps of staged blocks, by their tiles, of which a processor holds the registers."""
+REGISTERS, OTHERS = 65536, 40
+"""Registers of a processor, and of a thread of a staged block beside what it multiplies."""
+
+RESERVED = 1 << 10
+"""Bytes of shared memory that a processor keeps for each block."""
+
+MOST_REGISTERS = 232
+"""Most registers of a thread by `_registers`, above which the compiler may need more than 255."""
 
 AHEAD = 2
 """Pieces of keys that are copied before they are used, where shared memory has no room for all."""
@@ -126,7 +134,8 @@ def can_stage(group: Group, attention: Attention, target: CudaTarget) -> bool:
     """Whether blocks copy Q, K and V to shared memory as they lie, 16 bytes at a time."""
     windows = [operand.window for operand in (attention.query, attention.key, attention.value)]
     whole = all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
-    return whole and _in_pairs(group, attention, target)
+    copied = not isinstance(target, HipTarget)
+    return whole and copied and _in_pairs(group, attention, target)
 
 
 def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
@@ -145,8 +154,9 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     columns = attention.value.window.shape[-2]
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
     many = problems * ceil_div(rows, PIECE) > 2 * processors
+    staged = _staged(attention, target) if stages else iter(())
     if problems * ceil_div(rows, PIECE) >= BANDS[-1] * processors:
-        return next(_staged(attention, target)) if stages else Block(1, 1, BANDS[-1])
+        return next(staged, Block(1, 1, BANDS[-1]))
     tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
@@ -157,9 +167,7 @@ def _fits_two(attention: Attention, target: CudaTarget) -> bool:
     return target.precision != "fp32" and max(depth, width) <= ROOM
 
 
-def candidates(
-    attention: Attention, target: CudaTarget, stages: bool = False
-) -> Iterator[Block]:
+def candidates(attention: Attention, target: CudaTarget, stages: bool = False) -> Iterator[Block]:
     """The blocks that fit shared memory, and have no warp without keys; the chosen one first.
 
     With `stages`, which `can_stage` tells, staged ones are among them.
@@ -167,7 +175,8 @@ def candidates(
     first = choose_block(attention, target, stages)
     yield first
     if stages:
-        yield from (block for block in _staged(attention, target) if block != first)
+        own = dict.fromkeys(_staged(attention, target))
+        yield from (block for block in own if block != first)
     most = max(FEWEST, ceil_div(attention.value.window.shape[-2], PIECE))
     for tiles in (1, 2) if _fits_two(attention, target) else (1,):
         for warps in (FEWEST, 6, WARPS, 12, MOST):
@@ -190,12 +199,13 @@ def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
 
 def _staged(attention: Attention, target: CudaTarget) -> Iterator[Block]:
     """The staged blocks that fit, whose bands have tiles of rows as even as they can."""
-    rows, columns = attention.query.window.shape[-2], attention.value.window.shape[-2]
+    rows = attention.query.window.shape[-2]
     for tiles, most, keys in STAGED:
         pieces = ceil_div(rows, PIECE * tiles)
-        bands = ceil_div(pieces, ceil_div(pieces, most))
-        block = Block(tiles, 1, bands, keys)
-        yield block
+        block = Block(tiles, 1, ceil_div(pieces, ceil_div(pieces, most)), keys)
+        fits = shared_bytes(attention, block) <= target.shared_bytes
+        if block.bands > 1 and fits and _registers(attention, block) <= MOST_REGISTERS:
+            yield block
 
 
 def tuned_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
@@ -226,8 +236,12 @@ def shared_bytes(attention: Attention, block: Block) -> int:
 
 def _line_bytes(attention: Attention) -> int:
     """Shared memory of a key and its value, each in chunks of 16 bytes and one more."""
-    sizes = attention.query.window.shape[-1], attention.value.window.shape[-1]
-    return sum(16 * (2 * ceil_div(size, PIECE) + 1) for size in sizes)
+    return sum(16 * (2 * ceil_div(size, PIECE) + 1) for size in _heads(attention))
+
+
+def _heads(attention: Attention) -> tuple[int, int]:
+    """The columns of Q and K, and of V."""
+    return attention.query.window.shape[-1], attention.value.window.shape[-1]
 
 
 def _ahead(attention: Attention, block: Block) -> int:
@@ -245,9 +259,24 @@ def _kept(attention: Attention, block: Block) -> int:
     return most if ceil_div(columns, block.staged) <= ahead else (ahead + 1) * block.staged
 
 
-def _together(attention: Attention, block: Block) -> int:
-    """How many staged blocks a processor should have at once: as many as registers have room for."""
-    return max(1, WARPS_AT_ONCE[block.tiles] // block.bands)
+def _registers(attention: Attention, block: Block) -> int:
+    """About how many registers a thread of a staged block needs.
+
+    What masks the scores of a second tile takes as many again.
+    """
+    depth, width = (ceil_div(n, PIECE) for n in _heads(attention))
+    scores = block.staged // 2 * (block.tiles if attention.scores else 1)
+    return OTHERS + block.tiles * (4 * depth + 8 * width + scores)
+
+
+def _together(attention: Attention, block: Block, target: CudaTarget) -> int:
+    """How many staged blocks a processor has registers and shared memory for.
+
+    Each of its four parts takes whole warps.
+    """
+    warps = REGISTERS // (32 * ceil_div(_registers(attention, block), 8) * 8) // 4 * 4
+    shared = (target.shared_bytes + RESERVED) // (shared_bytes(attention, block) + RESERVED)
+    return max(1, min(warps // block.bands, shared))
 
 
 @dataclass(frozen=True)
@@ -261,7 +290,7 @@ class _Emitter:
 
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
-        score, name = self._score(), f"{self.group.name}_0"
+        (score, scale), name = self._score(), f"{self.group.name}_0"
         sources = tuple(operand.source for operand in self._operands()[:3])
         text = "\n".join(
             [
@@ -269,7 +298,7 @@ class _Emitter:
                 header("attention"),
                 *([header("staged")] if self.block.staged else []),
                 score.text,
-                self._constants(),
+                self._constants(scale),
                 value_struct("Score", score, "int outer, int row, int column, float product"),
                 self._function(name, score),
             ]
@@ -281,8 +310,8 @@ class _Emitter:
         launch = Launch(name, arguments, grid, (self.block.threads, 1, 1), shared)
         return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
 
-    def _score(self) -> StoreFunction:
-        """What the softmax sees of one product."""
+    def _score(self) -> tuple[StoreFunction, float]:
+        """What the softmax sees of one product; by how much it is larger, if nothing else, or 0."""
         attention, operators = self.attention, self.group.operators
         first = operators[attention.first]
         seen = operators[attention.softmax].inputs[0]
@@ -295,7 +324,8 @@ class _Emitter:
         at = [*unflatten_index(z, self.attention.batch), row, column]
         score = around.result(value, at)
         name = f"{self.group.name}_score"
-        return value_function(name, around, score, [*place, value], self.target)
+        function = value_function(name, around, score, [*place, value], self.target)
+        return function, _scale(score, value)
 
     def _function(self, name: str, score: StoreFunction) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
@@ -305,7 +335,10 @@ class _Emitter:
         given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
         form, bounds = "attend", f"{self.block.threads}"
         if self.block.staged:
-            form, bounds = "attend_staged", f"{bounds}, {_together(self.attention, self.block)}"
+            form, bounds = (
+                "attend_staged",
+                f"{bounds}, {_together(self.attention, self.block, self.target)}",
+            )
         return (
             f'extern "C" __global__ void __launch_bounds__({bounds})'
             f" {name}({', '.join(given)}) {{\n"
@@ -316,7 +349,7 @@ class _Emitter:
         attention = self.attention
         return attention.query, attention.key, attention.value, attention.result
 
-    def _constants(self) -> str:
+    def _constants(self, scale: float) -> str:
         attention = self.attention
         rows, depth = attention.query.window.shape[-2:]
         columns, width = attention.value.window.shape[-2:]
@@ -343,15 +376,15 @@ class _Emitter:
                 scalars[f"{letter}_EIGHTS"] = int(in_chunks(operand.window, inner, EIGHT))
         scalars |= {f"{letter}_WIDE": int(value) for letter, value in wide.items()}
         factor = attention.query.factor * attention.key.factor
-        plain = not attention.scores and factor > 0
+        slope = factor * scale
         if self.block.staged:
             ahead = _ahead(attention, self.block)
-            scalars |= {"KEYS": self.block.staged, "AHEAD": ahead, "PLAIN": int(plain)}
+            scalars |= {"KEYS": self.block.staged, "AHEAD": ahead, "PLAIN": int(slope > 0)}
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in strides.items()]
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
         if self.block.staged:
-            slope = log2(e) * (factor if plain else 1)
+            slope = log2(e) * (slope if slope > 0 else 1)
             lines.append(f"  static constexpr float SLOPE = {slope.hex()}f;")
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
@@ -359,6 +392,16 @@ class _Emitter:
             for letter, operand in zip("qkvo", self._operands(), strict=True)
         ]
         return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _scale(score: Any, value: Var) -> float:
+    """By how much a score is larger than its product, if nothing else decides it; else 0."""
+    if score.same_as(value):
+        return 1.0
+    if isinstance(score, Mul | Div) and score.a.same_as(value) and isinstance(score.b, FloatImm):
+        other = float(score.b.value)
+        return other if isinstance(score, Mul) else 1 / other if other else 0.0
+    return 0.0
 
 
 def in_chunks(window: Window, inner: int, size: int) -> bool:

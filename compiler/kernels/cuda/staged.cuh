@@ -12,35 +12,43 @@ struct Stages {
   static constexpr int ROWS = 16 * P::TILES, THREADS = 32 * P::BANDS;
   static constexpr int K_LINE = DEPTHS * 2 + 1, V_LINE = WIDTHS * 2 + 1;  // chunks
   static constexpr int WHOLE = P::COLUMNS / P::KEYS, LAST = P::COLUMNS % P::KEYS;  // pieces, and keys behind them
-  static constexpr int PIECES = WHOLE + (LAST > 0), READ = (P::COLUMNS + 15) / 16 * 16;
+  static constexpr int PIECES = WHOLE + (LAST > 0);
   static constexpr bool ALL = PIECES <= P::AHEAD;  // keys have room, or those ahead and one piece more
-  static constexpr int KEPT = ALL ? READ : (P::AHEAD + 1) * P::KEYS;
+  static constexpr int KEPT = ALL ? (P::COLUMNS + 15) / 16 * 16 : (P::AHEAD + 1) * P::KEYS;
 
   // The first line of a piece.
   static __device__ __forceinline__ int place(int piece) { return (ALL ? piece : piece % (P::AHEAD + 1)) * P::KEYS; }
 };
 
-// Copies one chunk of every PASS-th key of a piece of K or V. WIDE when chunks lie whole in memory.
-template <class P, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
+// Copies a piece of COUNT keys of K or V, and zeros to a multiple of 16: each thread one chunk of every
+// PASS-th key. WIDE when chunks lie whole in memory.
+template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
 __device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int piece, bool aligned) {
   using S = Stages<P>;
-  constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS;
-  const int line = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS, key = piece * P::KEYS + line;
-  from += key * NEXT + chunk * 8 * STEP, to += (S::place(piece) + line) * LINE + chunk;
-  if (line >= PASS) return;
+  constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS, LINES = (COUNT + 15) / 16 * 16;
+  const int key = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+  from += (piece * P::KEYS + key) * NEXT + chunk * 8 * STEP, to += (S::place(piece) + key) * LINE + chunk;
+  if (S::THREADS % CHUNKS != 0 && key >= PASS) return;
   if (WIDE && aligned) {
 #pragma unroll
-    for (int i = 0; i < P::KEYS; i += PASS)
-      if ((P::KEYS % PASS == 0 || line + i < P::KEYS) && key + i < S::READ)
-        copy_chunk<false>(to + i * LINE, from + i * NEXT, key + i < P::COLUMNS && chunk * 8 < LENGTH);
+    for (int i = 0; i < LINES; i += PASS)
+      if (i + PASS <= LINES || key + i < LINES)
+        copy_chunk<false>(to + i * LINE, from + i * NEXT, (i + PASS <= COUNT || key + i < COUNT) && chunk * 8 < LENGTH);
   } else {
 #pragma unroll 1
-    for (int i = 0; line + i < P::KEYS && key + i < S::READ; i += PASS)
+    for (int i = 0; key + i < LINES; i += PASS)
 #pragma unroll 1
       for (int j = 0; j < 8; j++)
-        copy_element((uint16_t*)(to + i * LINE) + j, from + i * NEXT + j * STEP,
-                     key + i < P::COLUMNS && chunk * 8 + j < LENGTH);
+        copy_element((uint16_t*)(to + i * LINE) + j, from + i * NEXT + j * STEP, key + i < COUNT && chunk * 8 + j < LENGTH);
   }
+}
+
+template <class P, int COUNT>
+__device__ __forceinline__ void copy_piece(int4* keys, int4* values, const void* k, const void* v, int piece, bool aligned) {
+  using S = Stages<P>;
+  const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
+  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, from_k, piece, aligned);
+  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, from_v, piece, aligned);
 }
 
 // By what a score is multiplied to be an exponent of two. Scores of which that would overflow differ by
@@ -48,6 +56,11 @@ __device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int pi
 template <class P>
 __device__ __forceinline__ float slope(float score) {
   return fabsf(score * P::SLOPE) < 1e38f ? P::SLOPE : 0.5f;
+}
+
+// What a row's exponents are less by; nothing where all scores are masked out.
+__device__ __forceinline__ float shifted(float largest, float slope) {
+  return largest == -CUDART_INF_F ? 0.0f : largest * slope;
 }
 
 // What a warp has seen of its rows so far; `largest` and `total` are those of rows lane / 4 (+ 8), the
@@ -101,10 +114,8 @@ struct Band {
             multiply_add<P::PRECISION>(scores[m][j * 2 + i], query[m][s], {right[i * 2], right[i * 2 + 1]});
       }
 #pragma unroll
-    for (int m = 0; m < P::TILES; m++) {
-      see<COUNT>(scores[m], z, row + m * 16, first, score);
-      weigh<STEPS>(scores[m], m);
-    }
+    for (int m = 0; m < P::TILES; m++) see<COUNT>(scores[m], z, row + m * 16, first, score);
+    weigh<STEPS>(scores);
     v += lane % 16 * S::V_LINE + lane / 16;
 #pragma unroll
     for (int j = 0; j < STEPS; j++) {
@@ -142,25 +153,45 @@ struct Band {
     }
   }
 
-  // Turns scores into weights, and scales what was seen to the new largest.
+  // Turns scores into weights, each a power of two of how far it lies above its row's reference.
   template <int STEPS>
-  __device__ __forceinline__ void weigh(float (&scores)[STEPS * 2][4], int m) {
+  __device__ __forceinline__ void weigh(float (&scores)[P::TILES][STEPS * 2][4]) {
+    refer<STEPS>(scores);
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-      float most = fmaxf(scores[0][i * 2], scores[0][i * 2 + 1]);
-#pragma unroll
-      for (int j = 1; j < STEPS * 2; j++) most = fmaxf(most, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
-      most = fmaxf(largest[m][i], row_largest(most));
-      const float factor = slope<P>(most), shift = most == -CUDART_INF_F ? 0.0f : most * factor;
-      const float scale = power_of_two(largest[m][i] * slope<P>(largest[m][i]) - shift);
-      largest[m][i] = most, total[m][i] *= scale;
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      const float factor = slope<P>(largest[m / 2][i]), shift = shifted(largest[m / 2][i], factor);
 #pragma unroll
       for (int j = 0; j < STEPS * 4; j++) {
-        float& x = scores[j / 2][i * 2 + j % 2];
-        x = power_of_two(x * factor - shift), total[m][i] += x;
+        float& x = scores[m / 2][j / 2][i * 2 + j % 2];
+        x = power_of_two(x * factor - shift), total[m / 2][i] += x;
       }
+    }
+  }
+
+  // Makes the largest score the reference again, and scales what was seen to it, where that is far behind
+  // in any row: weights and sums have room for more.
+  template <int STEPS>
+  __device__ __forceinline__ void refer(const float (&scores)[P::TILES][STEPS * 2][4]) {
+    float most[P::TILES][2];
+    bool far = false;
 #pragma unroll
-      for (int t = 0; t < S::WIDTHS * 4; t++) values[m][t / 2][i * 2 + t % 2] *= scale;
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      float own = largest[m / 2][i];
+#pragma unroll
+      for (int j = 0; j < STEPS * 2; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
+      most[m / 2][i] = row_largest(own), far |= (most[m / 2][i] - largest[m / 2][i]) * P::SLOPE > 8;
+    }
+    if (!__any_sync(~0u, far)) return;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      const float before = largest[m / 2][i], after = most[m / 2][i];
+      const float scale = power_of_two(before * slope<P>(before) - shifted(after, slope<P>(after)));
+      largest[m / 2][i] = after, total[m / 2][i] *= scale;
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][i * 2 + t % 2] *= scale;
     }
   }
 
@@ -203,10 +234,8 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
   const bool aligned = ((uint64_t)q | (uint64_t)k | (uint64_t)v) % 16 == 0;
   int4 *const keys = (int4*)shared, *const values = keys + S::KEPT * S::K_LINE;
   const auto copy = [&](int piece) {
-    if (piece < S::PIECES) {
-      copy_keys<P, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, (const uint16_t*)k, piece, aligned);
-      copy_keys<P, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, (const uint16_t*)v, piece, aligned);
-    }
+    if (piece < S::WHOLE) copy_piece<P, P::KEYS>(keys, values, k, v, piece, aligned);
+    if (S::LAST > 0 && piece == S::WHOLE) copy_piece<P, S::LAST>(keys, values, k, v, piece, aligned);
     copies_commit();
   };
 #pragma unroll 1

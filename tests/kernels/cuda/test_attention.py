@@ -1,6 +1,5 @@
 """Fused attention on the emulator against float64, and its resources."""
 
-from dataclasses import replace
 from itertools import cycle
 
 import numpy
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, helper
-from xdsl.ir import BlockArgument
 
 import compiler
 from compiler.build import set_target
@@ -21,10 +19,9 @@ from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.source import complete_text
 from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import Runner, parse
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.cuda.emulator import COMPILER, run_twice
-from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
@@ -94,63 +91,6 @@ cases = st.builds(
 )
 def test_any_size(case: Attention, block: Block, odd: bool):
     assert error(case, "tf32", block, 4 * odd) < BOUNDS["tf32"]
-
-
-def short_group(case: Attention, precision: str) -> tuple[Group, list[str]]:
-    """The group of an attention between kernels, whose operands have 16 bits, and what it reads."""
-    module = import_model(behind_kernels(case)).module
-    set_target(module, f"cuda:sm_90:{precision}")
-    Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
-    (graph,) = [op for op in module.ops if isinstance(op, GraphOp)]
-    names = {
-        result: graph.input_names.data[operand.index].data
-        for group in graph.groups
-        for operand, result in zip(group.inputs, group.results, strict=False)
-        if isinstance(operand, BlockArgument)
-    }
-    for group in graph.groups:
-        found = extract_group(group)
-        if attention_of(found) is not None:
-            return found, [
-                names[v] if v in names else graph.input_names.data[v.index].data
-                for v in group.inputs
-            ]
-    raise AssertionError("no group is an attention")
-
-
-def short_error(case: Attention, precision: str, block: Block, offset: int = 0) -> float:
-    """The error of a block whose operands have 16 bits."""
-    group, names = short_group(case, precision)
-    kernel = attention_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
-    assert kernel is not None, "the kernel does not take it"
-    inputs = case.inputs()
-    for name, info in zip(names, group.reads, strict=True):
-        inputs[name] = inputs[name].astype(numpy_dtype(info.dtype))
-    expected = case.expected({n: x if x.dtype == bool else x.astype("float32") for n, x in inputs.items()})
-    (found,) = run_twice(kernel, group, [inputs[name] for name in names], offset)
-    found = found.astype("float64").reshape(expected.shape)
-    return float(numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected))
-
-
-staged = st.builds(
-    Block, st.integers(1, 2), st.just(1), st.integers(1, 4), st.sampled_from((16, 32, 64))
-)
-
-
-@emulated
-@settings(max_examples=6, deadline=None)
-@given(
-    case=cases,
-    scale=st.sampled_from((1, 8)),
-    block=staged,
-    precision=st.sampled_from(("fp16", "bf16")),
-    odd=st.booleans(),
-)
-def test_staged_blocks_of_any_size(
-    case: Attention, scale: int, block: Block, precision: str, odd: bool
-):
-    case = replace(case, depth=min(128, case.depth * scale), width=min(128, case.width * scale))
-    assert short_error(case, precision, block, 2 * odd) < BOUNDS[precision]
 
 
 def test_many_rows_give_each_warp_its_own():
