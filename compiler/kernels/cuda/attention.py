@@ -37,7 +37,7 @@ FEWEST = 4
 """Fewest warps, even for fewer pieces of keys: all of them bring the shares together."""
 
 MOST = 16
-"""Most warps of any block: more leave each thread too few registers."""
+"""Most warps of any block of bands: more leave each thread too few registers."""
 
 BANDS = (2, 4, 8)
 """Bands of a block where there are many rows."""
@@ -170,21 +170,21 @@ def _fits_two(attention: Attention, target: CudaTarget) -> bool:
 def candidates(attention: Attention, target: CudaTarget, stages: bool = False) -> Iterator[Block]:
     """The blocks that fit shared memory, and have no warp without keys; the chosen one first.
 
-    With `stages`, which `can_stage` tells, staged ones are among them.
+    With `stages`, which `can_stage` tells, staged ones are among them, in place of those whose
+    warps have two tiles of their own: registers hold no keys beside these.
     """
-    first = choose_block(attention, target, stages)
-    yield first
+    found = [choose_block(attention, target, stages)]
     if stages:
-        own = dict.fromkeys(_staged(attention, target))
-        yield from (block for block in own if block != first)
+        found += _staged(attention, target)
     most = max(FEWEST, ceil_div(attention.value.window.shape[-2], PIECE))
     for tiles in (1, 2) if _fits_two(attention, target) else (1,):
-        for warps in (FEWEST, 6, WARPS, 12, MOST):
+        for warps in (FEWEST, 6, WARPS, 12):
             block = Block(tiles, warps)
             small = warps <= min(most, MOST // tiles)
-            if block != first and small and shared_bytes(attention, block) <= target.shared_bytes:
-                yield block
-    yield from (block for block in _bands(attention, target) if block != first)
+            if small and shared_bytes(attention, block) <= target.shared_bytes:
+                found.append(block)
+    bands = _bands(attention, target)
+    yield from dict.fromkeys([*found, *(x for x in bands if not stages or x.tiles <= x.warps)])
 
 
 def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:

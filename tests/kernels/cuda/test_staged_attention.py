@@ -1,7 +1,7 @@
 """Attention whose warps share keys in shared memory: on the emulator, and when it is chosen."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from unittest.mock import patch
 
 import numpy
@@ -23,6 +23,7 @@ from compiler.kernels.cuda.attention import (
     choose_block,
     tuned_block,
 )
+from compiler.kernels.cuda.choices import choices_of
 from compiler.kernels.cuda.compile import compile_cubin
 from compiler.kernels.cuda.cubin import check_resources
 from compiler.kernels.cuda.scheduled import CudaKernel
@@ -32,6 +33,7 @@ from compiler.kernels.database import Entry, Measured
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.hip.target import parse_hip_target
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.tuning.prepare import CANDIDATES
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.cuda.emulator import COMPILER, run_twice
 from tests.kernels.cuda.test_attention import BOUNDS, attention_group, behind_kernels
@@ -163,6 +165,9 @@ def test_many_rows_share_keys():
     chosen = choose_block(attention, target, stages=True)
     assert chosen == Block(2, 1, 4, 32) == next(candidates(attention, target, stages=True))
     assert Block(1, 1, 7, 64) in candidates(attention, target, stages=True), "rows are shared out"
+    (choices,) = choices_of(group, target, CANDIDATES)
+    assert astuple(chosen) == choices.options[0].values
+    assert len(choices.options) < CANDIDATES, "none is left out"
     few = attention_of(short_group(replace(VIT, batch=1)))
     assert few is not None
     assert not choose_block(few, target, stages=True).staged
@@ -195,13 +200,13 @@ def test_wide_operands_are_refused():
         attention_kernel(group, parse_cuda_target("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 
-@pytest.mark.parametrize("tile", [(2, 1, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
+@pytest.mark.parametrize("tile", [(2, 2, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
 def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
-    """Those from before blocks were staged have three values."""
+    """Those of unstaged blocks may have three values; those that are not offered are left out."""
     target = parse_cuda_target("cuda:sm_90:fp16")
     attention = attention_of(short_group(VIT))
     assert attention is not None
-    entry = Entry("", "", "", (Measured((1, 1, 999, 64), 1.0), Measured(tile, 2.0)))
+    entry = Entry("", "", "", (Measured((2, 1, 4), 1.0), Measured(tile, 2.0)))
     monkeypatch.setattr(template, "recorded", lambda key, target: entry)
     assert tuned_block(attention, target, stages=True) == Block(*tile)
     chosen = tuned_block(attention, target)
@@ -222,7 +227,8 @@ def test_nothing_spills(case: Attention, precision: str):
     target = parse_cuda_target(f"cuda:sm_90:{precision}")
     attention = attention_of(group := short_group(case, precision))
     assert attention is not None
-    for block in [x for x in candidates(attention, target, stages=True) if x.staged]:
+    whole = case.form == "packed"
+    for block in [x for x in candidates(attention, target, stages=True) if whole or x.staged]:
         kernel = attention_kernel(group, target, block)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
