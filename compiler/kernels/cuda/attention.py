@@ -2,24 +2,26 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain, product
-from math import prod
+from math import e, log2, prod
 from typing import Any
 
 from tvm.ir import PrimType, Var
+from tvm.tirx import Div, FloatImm, Mul
 
 from compiler.analysis.attention import Attention, find_attentions
 from compiler.analysis.strides import Window
 from compiler.analysis.windows import MATRIX, Operand
 from compiler.errors import KernelError
-from compiler.kernels.cuda.recorded import first_of, recorded
+from compiler.kernels.cuda.recorded import recorded
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div
 from compiler.kernels.group import Group
+from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.lowering import unflatten_index
 from compiler.kernels.templates.fusion import Surroundings
 from compiler.kernels.templates.loops import variable
@@ -35,7 +37,7 @@ FEWEST = 4
 """Fewest warps, even for fewer pieces of keys: all of them bring the shares together."""
 
 MOST = 16
-"""Most warps of any block: more leave each thread too few registers."""
+"""Most warps of any block of bands: more leave each thread too few registers."""
 
 BANDS = (2, 4, 8)
 """Bands of a block where there are many rows."""
@@ -46,14 +48,39 @@ SHARED_BYTES = 48 << 10
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
 
+FOUR, EIGHT = 4, 8
+"""Elements of two bytes, or of four, that are read or copied at once."""
+
+STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64))
+"""Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
+
+REGISTERS, OTHERS = 65536, 40
+"""Registers of a processor, and of a thread of a staged block beside what it multiplies."""
+
+RESERVED = 1 << 10
+"""Bytes of shared memory that a processor keeps for each block."""
+
+MOST_REGISTERS = 232
+"""Most registers of a thread by `_registers`, above which the compiler may need more than 255."""
+
+AHEAD = 2
+"""Pieces of keys that are copied before they are used, where shared memory has no room for all."""
+
+STAGED_BYTES = 72 << 10
+"""Shared memory of a block that keeps all keys, so that a processor has three."""
+
 
 @dataclass(frozen=True)
 class Block:
-    """Tiles of 16 rows of a band, the warps that share their keys, and the bands of a block."""
+    """Tiles of 16 rows of a band, the warps that share their keys, and the bands of a block.
+
+    All bands of a staged block share pieces of that many keys in shared memory.
+    """
 
     tiles: int
     warps: int
     bands: int = 1
+    staged: int = 0
 
     @property
     def rows(self) -> int:
@@ -82,7 +109,11 @@ def attention_kernel(
                 " lie: leave fuse-attention out of the pipeline"
             )
         return None
-    return _Emitter(group, attention, target, block or tuned_block(attention, target)).kernel()
+    stages = can_stage(group, attention, target)
+    block = block or tuned_block(attention, target, stages)
+    if block.staged and not _in_pairs(group, attention, target):
+        raise KernelError(f"{group.describe()} has operands that {block} cannot keep in pieces")
+    return _Emitter(group, attention, target, block).kernel()
 
 
 def attention_of(group: Group) -> Attention | None:
@@ -99,7 +130,22 @@ def attention_of(group: Group) -> Attention | None:
     return attention
 
 
-def choose_block(attention: Attention, target: CudaTarget) -> Block:
+def can_stage(group: Group, attention: Attention, target: CudaTarget) -> bool:
+    """Whether blocks copy Q, K and V to shared memory as they lie, 16 bytes at a time."""
+    windows = [operand.window for operand in (attention.query, attention.key, attention.value)]
+    whole = all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
+    copied = not isinstance(target, HipTarget)
+    return whole and copied and _in_pairs(group, attention, target)
+
+
+def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
+    """Whether Q, K and V lie in memory as tensor cores read them, two elements a register."""
+    multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
+    operands = (attention.query, attention.key, attention.value)
+    return {group.values[operand.source].dtype for operand in operands} == {multiplied}
+
+
+def choose_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks.
 
     Where blocks of many bands give every processor one, each warp has rows of its own.
@@ -108,8 +154,9 @@ def choose_block(attention: Attention, target: CudaTarget) -> Block:
     columns = attention.value.window.shape[-2]
     problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
     many = problems * ceil_div(rows, PIECE) > 2 * processors
+    staged = _staged(attention, target) if stages else iter(())
     if problems * ceil_div(rows, PIECE) >= BANDS[-1] * processors:
-        return Block(1, 1, BANDS[-1])
+        return next(staged, Block(1, 1, BANDS[-1]))
     tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
@@ -120,18 +167,24 @@ def _fits_two(attention: Attention, target: CudaTarget) -> bool:
     return target.precision != "fp32" and max(depth, width) <= ROOM
 
 
-def candidates(attention: Attention, target: CudaTarget) -> Iterator[Block]:
-    """The blocks that fit shared memory, and have no warp without keys; the chosen one first."""
-    first = choose_block(attention, target)
-    yield first
+def candidates(attention: Attention, target: CudaTarget, stages: bool = False) -> Iterator[Block]:
+    """The blocks that fit shared memory, and have no warp without keys; the chosen one first.
+
+    With `stages`, which `can_stage` tells, staged ones are among them, in place of those whose
+    warps have two tiles of their own: registers hold no keys beside these.
+    """
+    found = [choose_block(attention, target, stages)]
+    if stages:
+        found += _staged(attention, target)
     most = max(FEWEST, ceil_div(attention.value.window.shape[-2], PIECE))
     for tiles in (1, 2) if _fits_two(attention, target) else (1,):
-        for warps in (FEWEST, 6, WARPS, 12, MOST):
+        for warps in (FEWEST, 6, WARPS, 12):
             block = Block(tiles, warps)
             small = warps <= min(most, MOST // tiles)
-            if block != first and small and shared_bytes(attention, block) <= target.shared_bytes:
-                yield block
-    yield from (block for block in _bands(attention, target) if block != first)
+            if small and shared_bytes(attention, block) <= target.shared_bytes:
+                found.append(block)
+    bands = _bands(attention, target)
+    yield from dict.fromkeys([*found, *(x for x in bands if not stages or x.tiles <= x.warps)])
 
 
 def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
@@ -144,12 +197,24 @@ def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
             yield block
 
 
-def tuned_block(attention: Attention, target: CudaTarget) -> Block:
+def _staged(attention: Attention, target: CudaTarget) -> Iterator[Block]:
+    """The staged blocks that fit, whose bands have tiles of rows as even as they can."""
+    rows = attention.query.window.shape[-2]
+    for tiles, most, keys in STAGED:
+        pieces = ceil_div(rows, PIECE * tiles)
+        block = Block(tiles, 1, ceil_div(pieces, ceil_div(pieces, most)), keys)
+        fits = shared_bytes(attention, block) <= target.shared_bytes
+        if block.bands > 1 and fits and _registers(attention, block) <= MOST_REGISTERS:
+            yield block
+
+
+def tuned_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
     """The block that was measured to be fastest, or else should be."""
     entry = recorded(attention_key(attention, target), target)
-    fits = {astuple(x) for x in candidates(attention, target)} if entry else set[tuple[int, ...]]()
-    found = first_of(entry, fits)
-    return Block(*found) if found else choose_block(attention, target)
+    fits = {*candidates(attention, target, stages)} if entry else set[Block]()
+    blocks = (Block(*each.tile) for each in entry.ranked) if entry else ()
+    found = next((block for block in blocks if block in fits), None)
+    return found or choose_block(attention, target, stages)
 
 
 def attention_key(attention: Attention, target: CudaTarget) -> str:
@@ -161,10 +226,57 @@ def attention_key(attention: Attention, target: CudaTarget) -> str:
 
 
 def shared_bytes(attention: Attention, block: Block) -> int:
-    """Shared memory of a block: what each warp saw of its rows."""
+    """Shared memory of a block: its pieces of K and V, or what each warp saw of its rows."""
+    if block.staged:
+        return _line_bytes(attention) * _kept(attention, block)
     rows = block.warps * block.rows
     line = ceil_div(attention.value.window.shape[-1], 32) * 32 + 4
     return 4 * rows * (line + 2)
+
+
+def _line_bytes(attention: Attention) -> int:
+    """Shared memory of a key and its value, each in chunks of 16 bytes and one more."""
+    return sum(16 * (2 * ceil_div(size, PIECE) + 1) for size in _heads(attention))
+
+
+def _heads(attention: Attention) -> tuple[int, int]:
+    """The columns of Q and K, and of V."""
+    return attention.query.window.shape[-1], attention.value.window.shape[-1]
+
+
+def _ahead(attention: Attention, block: Block) -> int:
+    """How many pieces of keys are copied before one is used: all, where they have room."""
+    columns = attention.value.window.shape[-2]
+    kept = ceil_div(columns, PIECE) * PIECE
+    room = _line_bytes(attention) * kept <= STAGED_BYTES
+    return ceil_div(columns, block.staged) if room else AHEAD
+
+
+def _kept(attention: Attention, block: Block) -> int:
+    """The keys that have room in shared memory."""
+    columns, ahead = attention.value.window.shape[-2], _ahead(attention, block)
+    most = ceil_div(columns, PIECE) * PIECE
+    return most if ceil_div(columns, block.staged) <= ahead else (ahead + 1) * block.staged
+
+
+def _registers(attention: Attention, block: Block) -> int:
+    """About how many registers a thread of a staged block needs.
+
+    What masks the scores of a second tile takes as many again.
+    """
+    depth, width = (ceil_div(n, PIECE) for n in _heads(attention))
+    scores = block.staged // 2 * (block.tiles if attention.scores else 1)
+    return OTHERS + block.tiles * (4 * depth + 8 * width + scores)
+
+
+def _together(attention: Attention, block: Block, target: CudaTarget) -> int:
+    """How many staged blocks a processor has registers and shared memory for.
+
+    Each of its four parts takes whole warps.
+    """
+    warps = REGISTERS // (32 * ceil_div(_registers(attention, block), 8) * 8) // 4 * 4
+    shared = (target.shared_bytes + RESERVED) // (shared_bytes(attention, block) + RESERVED)
+    return max(1, min(warps // block.bands, shared))
 
 
 @dataclass(frozen=True)
@@ -178,14 +290,15 @@ class _Emitter:
 
     def kernel(self) -> CudaKernel:
         """The whole kernel."""
-        score, name = self._score(), f"{self.group.name}_0"
+        (score, scale), name = self._score(), f"{self.group.name}_0"
         sources = tuple(operand.source for operand in self._operands()[:3])
         text = "\n".join(
             [
                 header("instructions"),
                 header("attention"),
+                *([header("staged")] if self.block.staged else []),
                 score.text,
-                self._constants(),
+                self._constants(scale),
                 value_struct("Score", score, "int outer, int row, int column, float product"),
                 self._function(name, score),
             ]
@@ -197,8 +310,8 @@ class _Emitter:
         launch = Launch(name, arguments, grid, (self.block.threads, 1, 1), shared)
         return CudaKernel(text, (launch,), flops=2 * self.attention.multiplications)
 
-    def _score(self) -> StoreFunction:
-        """What the softmax sees of one product."""
+    def _score(self) -> tuple[StoreFunction, float]:
+        """What the softmax sees of one product; by how much it is larger, if nothing else, or 0."""
         attention, operators = self.attention, self.group.operators
         first = operators[attention.first]
         seen = operators[attention.softmax].inputs[0]
@@ -211,7 +324,8 @@ class _Emitter:
         at = [*unflatten_index(z, self.attention.batch), row, column]
         score = around.result(value, at)
         name = f"{self.group.name}_score"
-        return value_function(name, around, score, [*place, value], self.target)
+        function = value_function(name, around, score, [*place, value], self.target)
+        return function, _scale(score, value)
 
     def _function(self, name: str, score: StoreFunction) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
@@ -219,24 +333,23 @@ class _Emitter:
         given = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
         given += [f"{types[3]}* o"]
         given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        form, bounds = "attend", f"{self.block.threads}"
+        if self.block.staged:
+            form, bounds = (
+                "attend_staged",
+                f"{bounds}, {_together(self.attention, self.block, self.target)}",
+            )
         return (
-            f'extern "C" __global__ void __launch_bounds__({self.block.threads})'
+            f'extern "C" __global__ void __launch_bounds__({bounds})'
             f" {name}({', '.join(given)}) {{\n"
-            f"  attend<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
+            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
-
-    @property
-    def _in_pairs(self) -> bool:
-        """Whether Q, K and V lie in memory as tensor cores read them, two elements a register."""
-        multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(self.target.precision)
-        kinds = {self.group.values[operand.source].dtype for operand in self._operands()[:3]}
-        return kinds == {multiplied}
 
     def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
         attention = self.attention
         return attention.query, attention.key, attention.value, attention.result
 
-    def _constants(self) -> str:
+    def _constants(self, scale: float) -> str:
         attention = self.attention
         rows, depth = attention.query.window.shape[-2:]
         columns, width = attention.value.window.shape[-2:]
@@ -250,19 +363,29 @@ class _Emitter:
             "TILES": self.block.tiles,
             "WARPS": self.block.warps,
             "BANDS": self.block.bands,
-            "PAIRS": int(self._in_pairs),
+            "PAIRS": int(_in_pairs(self.group, attention, self.target)),
         }
         wide: dict[str, bool] = {}
         strides: dict[str, int] = {}
         for letter, operand in zip("QKVO", self._operands(), strict=True):
             row, column = map(operand.window.stride, MATRIX)
             strides |= {f"{letter}_ROW": row, f"{letter}_COLUMN": column}
-            wide[letter] = in_fours(operand.window, inner=-2 if letter == "K" else -1)
+            inner = -2 if letter == "K" else -1
+            wide[letter] = in_chunks(operand.window, inner, FOUR)
+            if self.block.staged:
+                scalars[f"{letter}_EIGHTS"] = int(in_chunks(operand.window, inner, EIGHT))
         scalars |= {f"{letter}_WIDE": int(value) for letter, value in wide.items()}
         factor = attention.query.factor * attention.key.factor
+        slope = factor * scale
+        if self.block.staged:
+            ahead = _ahead(attention, self.block)
+            scalars |= {"KEYS": self.block.staged, "AHEAD": ahead, "PLAIN": int(slope > 0)}
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in strides.items()]
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
+        if self.block.staged:
+            slope = log2(e) * (slope if slope > 0 else 1)
+            lines.append(f"  static constexpr float SLOPE = {slope.hex()}f;")
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
             f" {{ return {batch_offset(operand.window)}; }}"
@@ -271,11 +394,21 @@ class _Emitter:
         return "\n".join(["struct Problem {", *lines, "};", ""])
 
 
-def in_fours(window: Window, inner: int) -> bool:
-    """Whether elements along an axis can be read by four wherever the buffer is aligned so."""
+def _scale(score: Any, value: Var) -> float:
+    """By how much a score is larger than its product, if nothing else decides it; else 0."""
+    if score.same_as(value):
+        return 1.0
+    if isinstance(score, Mul | Div) and score.a.same_as(value) and isinstance(score.b, FloatImm):
+        other = float(score.b.value)
+        return other if isinstance(score, Mul) else 1 / other if other else 0.0
+    return 0.0
+
+
+def in_chunks(window: Window, inner: int, size: int) -> bool:
+    """Whether an axis can be read by `size` elements wherever the buffer is aligned so."""
     others = [axis for axis in range(-len(window.axes), 0) if axis != inner]
     steps = [stride for axis in others for _, stride in window.axes[axis]]
-    whole = all(step % 4 == 0 for step in (*steps, window.offset, window.shape[inner]))
+    whole = all(step % size == 0 for step in (*steps, window.offset, window.shape[inner]))
     return window.stride(inner) == 1 and whole
 
 

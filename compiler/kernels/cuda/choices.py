@@ -139,7 +139,8 @@ def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:
         return attention.attention_kernel(group, target, attention.Block(*values))
 
     busy = PROCESSORS.get(target.capability, 132) * RATES[target.precision]
-    blocks = map(astuple, attention.candidates(problem, target))
+    stages = attention.can_stage(group, problem, target)
+    blocks = map(astuple, attention.candidates(problem, target, stages))
     options = _alike([*blocks][:count], START_US + problem.multiplications / busy)
     return Choices("attention", attention.attention_key(problem, target), options, build)
 

@@ -18,7 +18,7 @@ TEMPLATES = {
         "wide",
     ),
     "grouped": ("grouped",),
-    "attention": ("attention", "instructions"),
+    "attention": ("attention", "instructions", "staged"),
     "rows": ("rows",),
     "stem": ("stem", "instructions"),
 }

@@ -21,6 +21,7 @@ from tests.kernels.cuda import test_attention as attentions
 from tests.kernels.cuda import test_blocked_contraction as blocked
 from tests.kernels.cuda import test_grouped as grouped
 from tests.kernels.cuda import test_rows as rows
+from tests.kernels.cuda import test_staged_attention as staged
 from tests.kernels.cuda import test_stem as stem
 from tests.kernels.cuda import test_vectors as vectors
 from tests.kernels.cuda.test_contraction import draw, exact
@@ -116,6 +117,16 @@ def attention() -> Case:
     return Case(group, [inputs[name] for name in names], kernel, expected)
 
 
+def staged_attention(ahead: int) -> Case:
+    """An attention whose warps share pieces of keys in shared memory."""
+    case = Attention("heads", "added", 1, 1, 60, 75, 16, 16)
+    group = staged.short_group(case)
+    inputs = staged.arrays(case, group)
+    expected = staged.expected(case, inputs).reshape(group.writes[0].shape)
+    kernel = staged.staged_kernel(group, Block(1, 1, 4, 16), ahead=ahead)
+    return Case(group, [*inputs.values()], kernel, expected)
+
+
 def normalization() -> Case:
     """A LayerNormalization of a sum, by several warps a row."""
     shape = (2, 1, 300)
@@ -155,6 +166,7 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     ),
     "few rows": (lambda: product(None, 3),),
     "attention": (attention,),
+    "staged attention": (lambda: staged_attention(0), lambda: staged_attention(2)),
     "normalization": (normalization,),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),

@@ -1,0 +1,266 @@
+// Attention where many rows see the same keys: a block copies K and V to shared memory in pieces of KEYS
+// keys, AHEAD pieces before they are used, and each of its BANDS warps looks at all of them for 16 * TILES
+// rows of its own (FlashAttention-2, Dao 2023, algorithm 1).
+//
+// A line of shared memory is a key's depth or width in chunks of eight elements of two bytes, and one more,
+// so that eight lines of one chunk lie in different banks. Q stays in registers; so do the scores of a
+// piece, which become the left operand of the second product as they are.
+
+template <class P>
+struct Stages {
+  static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 15) / 16;
+  static constexpr int ROWS = 16 * P::TILES, THREADS = 32 * P::BANDS;
+  static constexpr int K_LINE = DEPTHS * 2 + 1, V_LINE = WIDTHS * 2 + 1;  // chunks
+  static constexpr int WHOLE = P::COLUMNS / P::KEYS, LAST = P::COLUMNS % P::KEYS;  // pieces, and keys behind them
+  static constexpr int PIECES = WHOLE + (LAST > 0);
+  static constexpr bool ALL = PIECES <= P::AHEAD;  // keys have room, or those ahead and one piece more
+  static constexpr int KEPT = ALL ? (P::COLUMNS + 15) / 16 * 16 : (P::AHEAD + 1) * P::KEYS;
+
+  // The first line of a piece.
+  static __device__ __forceinline__ int place(int piece) { return (ALL ? piece : piece % (P::AHEAD + 1)) * P::KEYS; }
+};
+
+// Copies a piece of COUNT keys of K or V, and zeros to a multiple of 16: each thread one chunk of every
+// PASS-th key. WIDE when chunks lie whole in memory.
+template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
+__device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int piece, bool aligned) {
+  using S = Stages<P>;
+  constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS, LINES = (COUNT + 15) / 16 * 16;
+  const int key = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+  from += (piece * P::KEYS + key) * NEXT + chunk * 8 * STEP, to += (S::place(piece) + key) * LINE + chunk;
+  if (S::THREADS % CHUNKS != 0 && key >= PASS) return;
+  if (WIDE && aligned) {
+#pragma unroll
+    for (int i = 0; i < LINES; i += PASS)
+      if (i + PASS <= LINES || key + i < LINES)
+        copy_chunk<false>(to + i * LINE, from + i * NEXT, (i + PASS <= COUNT || key + i < COUNT) && chunk * 8 < LENGTH);
+  } else {
+#pragma unroll 1
+    for (int i = 0; key + i < LINES; i += PASS)
+#pragma unroll 1
+      for (int j = 0; j < 8; j++)
+        copy_element((uint16_t*)(to + i * LINE) + j, from + i * NEXT + j * STEP, key + i < COUNT && chunk * 8 + j < LENGTH);
+  }
+}
+
+template <class P, int COUNT>
+__device__ __forceinline__ void copy_piece(int4* keys, int4* values, const void* k, const void* v, int piece, bool aligned) {
+  using S = Stages<P>;
+  const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
+  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, from_k, piece, aligned);
+  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, from_v, piece, aligned);
+}
+
+// By what a score is multiplied to be an exponent of two. Scores of which that would overflow differ by
+// nothing or by very much, so that any other factor does.
+template <class P>
+__device__ __forceinline__ float slope(float score) {
+  return fabsf(score * P::SLOPE) < 1e38f ? P::SLOPE : 0.5f;
+}
+
+// What a row's exponents are less by; nothing where all scores are masked out.
+__device__ __forceinline__ float shifted(float largest, float slope) {
+  return largest == -CUDART_INF_F ? 0.0f : largest * slope;
+}
+
+// What a warp has seen of its rows so far; `largest` and `total` are those of rows lane / 4 (+ 8), the
+// latter only of this thread's columns.
+template <class P>
+struct Band {
+  using S = Stages<P>;
+  uint32_t query[P::TILES][S::DEPTHS][4];
+  float values[P::TILES][S::WIDTHS * 2][4], largest[P::TILES][2], total[P::TILES][2];
+
+  __device__ __forceinline__ Band(const uint16_t* q, int first, bool aligned) {
+    const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++) {
+#pragma unroll
+      for (int s = 0; s < S::DEPTHS * 4; s++) {
+        const int row = first + m * 16 + s % 2 * 8 + line, depth = s / 2 * 8 + quad * 2;
+        const uint16_t* from = q + row * P::Q_ROW + depth * P::Q_COLUMN;
+        uint32_t& to = query[m][s / 4][s % 4];
+        if (P::Q_EIGHTS && aligned) {
+          to = row < P::ROWS && depth < P::DEPTH ? *(const uint32_t*)from : 0;
+        } else {
+          const uint32_t low = row < P::ROWS && depth < P::DEPTH ? from[0] : 0;
+          to = low | (row < P::ROWS && depth + 1 < P::DEPTH ? (uint32_t)from[P::Q_COLUMN] << 16 : 0);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2; i++) largest[m][i] = -CUDART_INF_F, total[m][i] = 0;
+#pragma unroll
+      for (int i = 0; i < S::WIDTHS * 8; i++) values[m][i / 4][i % 4] = 0;
+    }
+  }
+
+  // Looks at COUNT keys, of which `first` is the first; lines of zeros follow to a multiple of 16.
+  template <int COUNT, class Score>
+  __device__ __forceinline__ void look(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
+    constexpr int STEPS = (COUNT + 15) / 16;
+    const int lane = threadIdx.x % 32;
+    float scores[P::TILES][STEPS * 2][4] = {};
+    k += (lane % 8 + lane / 16 * 8) * S::K_LINE + lane / 8 % 2;
+#pragma unroll
+    for (int s = 0; s < S::DEPTHS; s++)
+#pragma unroll
+      for (int j = 0; j < STEPS; j++) {
+        uint32_t right[4];
+        load_matrices(right, k + j * 16 * S::K_LINE + s * 2);
+#pragma unroll
+        for (int m = 0; m < P::TILES; m++)
+#pragma unroll
+          for (int i = 0; i < 2; i++)
+            multiply_add<P::PRECISION>(scores[m][j * 2 + i], query[m][s], {right[i * 2], right[i * 2 + 1]});
+      }
+#pragma unroll
+    for (int m = 0; m < P::TILES; m++) see<COUNT>(scores[m], z, row + m * 16, first, score);
+    weigh<STEPS>(scores);
+    v += lane % 16 * S::V_LINE + lane / 16;
+#pragma unroll
+    for (int j = 0; j < STEPS; j++) {
+      uint32_t weights[P::TILES][4];
+#pragma unroll
+      for (int i = 0; i < P::TILES * 4; i++) {
+        const float* pair = scores[i / 4][j * 2 + i % 4 / 2] + i % 2 * 2;
+        weights[i / 4][i % 4] = rounded_pair<P::PRECISION>(pair);
+      }
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS; t++) {
+        uint32_t right[4];
+        load_transposed(right, v + j * 16 * S::V_LINE + t * 2);
+#pragma unroll
+        for (int m = 0; m < P::TILES; m++)
+#pragma unroll
+          for (int i = 0; i < 2; i++)
+            multiply_add<P::PRECISION>(values[m][t * 2 + i], weights[m], {right[i * 2], right[i * 2 + 1]});
+      }
+    }
+  }
+
+  // Turns products into what the softmax sees; keys that do not exist are masked out.
+  template <int COUNT, int PIECES, class Score>
+  __device__ __forceinline__ void see(float (&scores)[PIECES][4], int z, int row, int first, const Score& score) {
+    const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < PIECES * 4; i++) {
+      const int own = row + i / 2 % 2 * 8 + line, column = i / 4 * 8 + quad * 2 + i % 2;
+      float& x = scores[i / 4][i % 4];
+      if (COUNT % 16 != 0 && column >= COUNT)
+        x = -CUDART_INF_F;
+      else if constexpr (!P::PLAIN)
+        x = score(z, own < P::ROWS ? own : P::ROWS - 1, first + column, x * P::FACTOR);
+    }
+  }
+
+  // Turns scores into weights, each a power of two of how far it lies above its row's reference.
+  template <int STEPS>
+  __device__ __forceinline__ void weigh(float (&scores)[P::TILES][STEPS * 2][4]) {
+    refer<STEPS>(scores);
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      const float factor = slope<P>(largest[m / 2][i]), shift = shifted(largest[m / 2][i], factor);
+#pragma unroll
+      for (int j = 0; j < STEPS * 4; j++) {
+        float& x = scores[m / 2][j / 2][i * 2 + j % 2];
+        x = power_of_two(x * factor - shift), total[m / 2][i] += x;
+      }
+    }
+  }
+
+  // Makes the largest score the reference again, and scales what was seen to it, where that is far behind
+  // in any row: weights and sums have room for more.
+  template <int STEPS>
+  __device__ __forceinline__ void refer(const float (&scores)[P::TILES][STEPS * 2][4]) {
+    float most[P::TILES][2];
+    bool far = false;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      float own = largest[m / 2][i];
+#pragma unroll
+      for (int j = 0; j < STEPS * 2; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
+      most[m / 2][i] = row_largest(own), far |= (most[m / 2][i] - largest[m / 2][i]) * P::SLOPE > 8;
+    }
+    if (!__any_sync(~0u, far)) return;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      const float before = largest[m / 2][i], after = most[m / 2][i];
+      const float scale = power_of_two(before * slope<P>(before) - shifted(after, slope<P>(after)));
+      largest[m / 2][i] = after, total[m / 2][i] *= scale;
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][i * 2 + t % 2] *= scale;
+    }
+  }
+
+  // Stores the rows' results. Threads side by side swap halves, so that each has four columns together.
+  template <class O>
+  __device__ __forceinline__ void store(O* o, int first) const {
+    const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
+    const int lane = threadIdx.x % 32, quad = lane % 4, odd = lane % 2;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int row = first + m * 8 + lane / 4, i = m % 2 * 2;
+      const float share = 1.0f / row_total(total[m / 2][m % 2]);
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS; t++) {
+        const float(&even)[4] = values[m / 2][t * 2], (&other)[4] = values[m / 2][t * 2 + 1];
+        float four[4];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+          const float given = __shfl_sync(~0u, odd ? even[i + j] : other[i + j], lane ^ 1);
+          four[j] = (odd ? given : even[i + j]) * share, four[j + 2] = (odd ? other[i + j] : given) * share;
+        }
+        const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
+        O* to = o + row * P::O_ROW + column * P::O_COLUMN;
+        if (aligned)
+          store_four<P::O_WIDE>(to, P::O_COLUMN, four, valid);
+        else
+          store_four<false>(to, P::O_COLUMN, four, valid);
+      }
+    }
+  }
+};
+
+// Computes this block's bands of problem blockIdx.y.
+template <class P, class T, class O, class Score>
+__device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score) {
+  using S = Stages<P>;
+  DYNAMIC_SHARED;
+  const int z = blockIdx.y, first = (blockIdx.x * P::BANDS + threadIdx.x / 32) * S::ROWS;
+  q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z);
+  const bool aligned = ((uint64_t)q | (uint64_t)k | (uint64_t)v) % 16 == 0;
+  int4 *const keys = (int4*)shared, *const values = keys + S::KEPT * S::K_LINE;
+  const auto copy = [&](int piece) {
+    if (piece < S::WHOLE) copy_piece<P, P::KEYS>(keys, values, k, v, piece, aligned);
+    if (S::LAST > 0 && piece == S::WHOLE) copy_piece<P, S::LAST>(keys, values, k, v, piece, aligned);
+    copies_commit();
+  };
+#pragma unroll 1
+  for (int piece = 0; piece < P::AHEAD; piece++) copy(piece);
+  Band<P> band((const uint16_t*)q, first, aligned);
+  const auto wait = [&](int piece) {
+    copies_wait<P::AHEAD - 1>();
+    __syncthreads();
+    if constexpr (S::ALL)
+      copies_commit();
+    else
+      copy(piece + P::AHEAD);
+  };
+#pragma unroll 1
+  for (int piece = 0; piece < S::WHOLE; piece++) {
+    wait(piece);
+    const int place = S::place(piece);
+    if (first < P::ROWS)
+      band.template look<P::KEYS>(keys + place * S::K_LINE, values + place * S::V_LINE, z, first, piece * P::KEYS, score);
+  }
+  if constexpr (S::LAST > 0) {
+    wait(S::WHOLE);
+    const int place = S::place(S::WHOLE);
+    if (first < P::ROWS)
+      band.template look<S::LAST>(keys + place * S::K_LINE, values + place * S::V_LINE, z, first, S::WHOLE * P::KEYS, score);
+  }
+  if (first < P::ROWS) band.store(o + P::o_offset(z), first);
+}
