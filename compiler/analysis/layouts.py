@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from compiler.analysis.aliases import slice_starts
 from compiler.analysis.attributes import integer
+from compiler.analysis.channel_groups import holds_groups
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, moved_from, shared_values
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
@@ -225,13 +226,8 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
     members = channels // groups
     if members % block == 0:
         return DENSE_GAIN
-    small = block % members == 0 and _keeps_channels(op)
-    return DEPTHWISE_GAIN if small and op.type_name == "Conv" else 0.0
-
-
-def _keeps_channels(op: OperatorOp) -> bool:
-    """Whether a convolution has as many outputs as inputs, which is what small groups must have."""
-    return shape_of(op.inputs[0].type)[1] == shape_of(op.outputs[0].type)[1]
+    small = op.type_name == "Conv" and holds_groups(op, block)
+    return DEPTHWISE_GAIN if small else 0.0
 
 
 def blocked_convolutions(groups: Iterable[GroupOp]) -> Iterator[tuple[OperatorOp, bool]]:

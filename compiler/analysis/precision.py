@@ -1,6 +1,6 @@
 """Which tensors of a fused graph may be stored in 16 bits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -8,8 +8,10 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.attributes import integer
+from compiler.analysis.channel_groups import merges_in_blocks
 from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, moved_from, shared_values
+from compiler.analysis.targets import target_kind
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
@@ -41,8 +43,8 @@ def narrow_values(graph: GraphOp, dtype: str) -> list[SSAValue]:
     what operators whose results leave every range give (powers, exponentials, reciprocals),
     quotients by tensors, numbers made of integers, and the operands of a softmax, which masks may
     have moved anywhere; and images that convolutions read faster in 32 bits: those whose channels
-    fill no blocks in 16. In float16 also everything that a finite constant beyond its range has
-    flown into (infinities are the same in 16 bits).
+    fill no blocks in 16, not even with those of other groups. In float16 also everything that a
+    finite constant beyond its range has flown into (infinities are the same in 16 bits).
     Products of tensors in range are taken to be in range, as mixed-precision training does.
     """
     reader = _Reader(graph, LARGEST[dtype])
@@ -87,8 +89,10 @@ class _Reader:
     sharing: Sharing = field(default_factory=Sharing)
     kept: list[SSAValue] = field(default_factory=list[SSAValue])
     wide: set[SSAValue] = field(default_factory=set[SSAValue])
+    merging: bool = False
 
     def __post_init__(self) -> None:
+        self.merging = target_kind(self.graph) == "cuda"
         self.kept += [*self.graph.body.block.args, *self.graph.results_yielded]
 
     def visit(self, op: Operation) -> None:
@@ -117,7 +121,7 @@ class _Reader:
                 self.kept += [*group.inputs, *group.outputs]
             if op.type_name in ("Softmax", "LogSoftmax"):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
-            if op.type_name == "Conv" and _reads_wide(op):
+            if op.type_name == "Conv" and _reads_wide(op, self.merging and _is_weight(op, outer)):
                 self.kept += [outer[v] for v in _sources(op.inputs[0]) if v in outer]
             if self._is_wide(op):
                 self.wide.update(op.outputs)
@@ -141,17 +145,27 @@ class _Reader:
         return bool((numpy.isfinite(sizes) & (sizes > self.largest)).any())
 
 
-def _reads_wide(op: OperatorOp) -> bool:
+def _is_weight(op: OperatorOp, outer: Mapping[SSAValue, SSAValue]) -> bool:
+    """Whether a convolution's weights are the model's own, as where its groups are merged."""
+    weight = outer.get(moved_from(op.inputs[1]))
+    return weight is not None and isinstance(weight.owner, WeightOp)
+
+
+def _reads_wide(op: OperatorOp, merging: bool) -> bool:
     """Whether a convolution reads its image faster in 32 bits than in 16.
 
-    A group of several channels has whole blocks in 32 bits alone; or the taps of all channels lie
-    in no blocks, so that they are copied one by one, and asynchronously in 32 bits alone.
+    A group of several channels has whole blocks in 32 bits alone, and is not one with others, for
+    which there must be tensor cores (`merging`); or the taps of all channels lie in no blocks, so
+    that they are copied one by one, and asynchronously in 32 bits alone.
     """
     groups, (channels, *image) = integer(op, "group", 1), shape_of(op.inputs[0].type)[1:]
     own, taps = channels // groups, prod(shape_of(op.inputs[1].type)[2:])
     if own * 2 % BLOCK_BYTES == 0 or not image:
         return False
-    return taps > 1 if groups == 1 else groups < channels and own * 4 % BLOCK_BYTES == 0
+    if groups == 1:
+        return taps > 1
+    whole = groups < channels and own * 4 % BLOCK_BYTES == 0
+    return whole and not (merging and merges_in_blocks(op, BLOCK_BYTES // 2))
 
 
 def _is_kept(op: OperatorOp) -> bool:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.analysis.aliases import plan_views
 from compiler.analysis.signature import signature
 from compiler.analysis.units import graphs_of
+from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
@@ -28,6 +29,8 @@ from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of
 
 Array = NDArray[Any]
+
+CUDA = "cuda:sm_90:fp16"
 
 ERRORS = {"float16": 5e-3, "bfloat16": 4e-2}
 """Largest relative error of a zoo model's output in the Euclidean norm."""
@@ -76,38 +79,62 @@ def test_any_graph(model: Model, dtype: str):
 
 
 @pytest.mark.parametrize(
-    ("channels", "groups", "window", "dtype"),
+    ("channels", "groups", "window", "target", "dtype"),
     [
-        (40, 1, 3, "float16"),
-        (36, 1, 3, "float32"),
-        (18, 1, 3, "float32"),
-        (36, 1, 1, "float16"),
-        (36, 36, 3, "float16"),
-        (16, 4, 3, "float32"),
-        (32, 4, 3, "float16"),
+        (40, 1, 3, CUDA, "float16"),
+        (36, 1, 3, CUDA, "float32"),
+        (18, 1, 3, CUDA, "float32"),
+        (36, 1, 1, CUDA, "float16"),
+        (36, 36, 3, CUDA, "float16"),
+        (32, 4, 3, "hip:gfx90a:fp16", "float16"),
+        (16, 4, 3, CUDA, "float16"),
+        (16, 4, 3, "emu:sm_90:fp16", "float16"),
+        (16, 4, 3, "cuda:sm_80:bf16", "bfloat16"),
+        (16, 4, 3, "hip:gfx90a:fp16", "float32"),
+        (16, 4, 3, "emu:gfx90a:fp16", "float32"),
+        (12, 3, 3, CUDA, "float32"),
+        (8, 2, 3, CUDA, "float32"),
+        (48, 4, 3, CUDA, "float32"),
     ],
 )
 def test_images_are_stored_as_convolutions_read_them_fast(
-    channels: int, groups: int, window: int, dtype: str
+    channels: int, groups: int, window: int, target: str, dtype: str
 ):
-    """In 16 bits 8 channels are a block, in 32 bits 4; copies of 2 bytes are not asynchronous."""
+    """In 16 bits 8 channels are a block, in 32 bits 4; copies of 2 bytes are not asynchronous.
+
+    Groups of 4 channels are in a block with others where these are one on tensor cores.
+    """
+    assert stored_image(channels, groups, window, target) == dtype
+
+
+def test_images_of_groups_that_are_not_merged_stay():
+    """Where weights are no constants."""
+    assert stored_image(16, 4, 3, CUDA, constant=False) == "float32"
+
+
+def stored_image(
+    channels: int, groups: int, window: int, target: str, constant: bool = True
+) -> str:
+    """How the image of a convolution in groups between two pointwise ones is stored."""
+    shapes = {"v": (channels, channels, 1, 1), "w": (channels, channels // groups, window, window)}
+    given = "" if constant else f", float[{','.join(map(str, shapes.pop('w')))}] w"
     model = parser.parse_model(
         f"""<ir_version: 10, opset_import: ["" : 20]>
-        net (float[1,{channels},6,6] x) => (float[1,{channels},6,6] y) {{
+        net (float[1,{channels},6,6] x{given}) => (float[1,{channels},6,6] y) {{
           a = Conv (x, v) b = Relu (a)
           c = Conv <group={groups}, auto_pad="SAME_UPPER"> (b, w)
           d = Relu (c)
           y = Conv (d, v)
         }}"""
     )
-    for name, shape in (("v", (channels, 1, 1)), ("w", (channels // groups, window, window))):
-        weight = np.ones((channels, *shape), np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    for name, shape in shapes.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
     module = import_model(model).module
-    Runner().run(module, parse("fuse,reduce-precision{storage=float16}"))
+    set_target(module, target)
+    Runner().run(module, parse("fuse,reduce-precision"))
     (graph,) = graphs_of(module)
     first = next(iter(graph.groups))
-    assert [dtype_of(value.type) for value in first.outputs] == [dtype]
+    return dtype_of(first.outputs[0].type)
 
 
 @pytest.mark.parametrize("constant", [True, False])

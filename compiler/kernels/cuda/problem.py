@@ -7,6 +7,7 @@ from math import prod
 
 import numpy
 
+from compiler.analysis.channel_groups import filling_merges
 from compiler.ir.layouts import block_steps
 from compiler.kernels.contraction import transposed_pads
 from compiler.kernels.cuda.operands import ELEMENT_BYTES, Operand, find_operand, reshaped
@@ -25,9 +26,6 @@ STEP_BYTES = 128
 
 WASTE = 1.125
 """How much k may grow by padding a plain image's channels to whole steps."""
-
-MERGED_ROWS = (16, 128)
-"""Fewest and most rows of groups that are merged: those of the smallest and the largest tile."""
 
 FEW_ROWS = 4
 """Up to this many rows a product is bound by reading its matrix, which then stays as it is."""
@@ -180,8 +178,7 @@ def merges(group: Group, anchor: Operator) -> list[int]:
         return []
     rows, channels = weight.view.shape[0] // groups, weight.view.shape[1]
     step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
-    able = [n for n in range(1, groups + 1) if groups % n == 0 and n * rows <= MERGED_ROWS[1]]
-    fill = [n for n in able if n * rows >= MERGED_ROWS[0] and n * channels % weight.chunk == 0]
+    fill = filling_merges(groups, rows, channels, weight.chunk)
     whole = [n for n in fill if n * channels % step == 0]
     found = {n for n in (*fill[:1], *whole[:1]) if n > 1}
     return sorted(found) if channels > 1 and image.block else []

@@ -9,18 +9,20 @@ import numpy
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from onnx import numpy_helper, parser
 
 from compiler.kernels import database
 from compiler.kernels.cuda.candidates import candidates, choose_tile
 from compiler.kernels.cuda.choices import choices_of
 from compiler.kernels.cuda.contraction import contraction_kernel, tiled_problems
-from compiler.kernels.cuda.grouped import choose_work, grouped_key, grouped_problem
+from compiler.kernels.cuda.grouped import choose_work, grouped_kernel, grouped_key, grouped_problem
 from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.problem import Problem
 from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
 from compiler.kernels.cuda.tuned import key_of
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.group import Group
+from compiler.tuning.prepare import groups_of
 from tests.kernels.cuda.emulator import COMPILER, run_twice
 from tests.kernels.cuda.test_grouped import BLOCKS, Shape, convolution, draw_inputs, reference
 
@@ -138,3 +140,41 @@ def test_every_kernel_is_offered_to_be_measured():
             kernel = choices.build(option.values)
             assert kernel is not None
             assert f" M = {problem.m};" in kernel.text
+
+
+NETWORK = """<ir_version: 10, opset_import: ["" : 20]>
+    net (float[2,16,7,6] x) => (float[2,16,7,6] y) {
+      a = Conv (x, v) b = Relu (a)
+      c = Conv <group=4, pads=[1,1,1,1]> (b, w) d = Relu (c)
+      y = Conv (d, v)
+    }"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
+    """Two lie in a block; tiles of merged groups and plain multiply-adds give the same."""
+    model, random = parser.parse_model(NETWORK), numpy.random.default_rng(2)
+    for name, dims in (("v", (16, 16, 1, 1)), ("w", (16, 4, 3, 3))):
+        weight = random.standard_normal(dims).astype("float32")
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    groups = [group for group, _ in groups_of(model, target)]
+    (group,) = (g for g in groups if any(op.attributes.get("group") == 4 for op in g.operators))
+    dtype = group.reads[0].dtype
+    assert dtype in ("float16", "bfloat16")
+    assert [info.block for info in (group.reads[0], group.writes[0])] == [8, 8]
+    (problem,) = tiled_problems(group, target)
+    assert (problem.merged, problem.dtype) == (4, dtype)
+    shape = Shape(16, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 2, 4, 4)
+    inputs = draw_inputs(group)
+    nothing = numpy.zeros((16,)), numpy.zeros(group.writes[0].shape)
+    expected = reference(shape, [*inputs, *nothing])
+    found = grouped_problem(group)
+    assert found is not None
+    tiles = contraction_kernel(group, target, choose_tile(problem, target), problem=problem)
+    for kernel in (tiles, grouped_kernel(group, target, choose_work(found[1]))):
+        assert kernel is not None
+        (result,) = run_twice(kernel, group, inputs)
+        error = numpy.linalg.norm(result.astype("float64") - expected)
+        assert error < BOUNDS[dtype] * numpy.linalg.norm(expected)

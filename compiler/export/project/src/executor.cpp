@@ -1,5 +1,7 @@
 #include "executor.h"
 
+#include <cmath>
+
 namespace flowloom {
 namespace {
 
@@ -20,7 +22,7 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   Call call{&launch, function, launch.waits && gpuFuncWaits(function), {}, {}};
   for (const View& view : launch.arguments) call.addresses.push_back(addresses[view.allocation] + view.offset);
   for (void*& address : call.addresses) call.pointers.push_back(&address);
-  if (launch.shared_bytes)  // below 48 KiB too: the kernel's static memory counts there
+  if (launch.shared_bytes)
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
   return call;
 }
@@ -73,7 +75,7 @@ TaskGraph::TaskGraph(const Calls& calls, const std::vector<size_t>& tasks) : nod
   int least = 0, greatest = 0;
   check(gpuGetPriorities(&least, &greatest), "asking for priorities");
   for (size_t task : tasks) {
-    const int priority = least + (greatest - least) * plan.tasks[task].urgency / 1000;
+    const int priority = least + static_cast<int>(std::lround((greatest - least) * plan.tasks[task].urgency / 1000.0));
     std::vector<gpuGraphNode_t>& nodes = nodes_[task];
     for (const Call& call : calls.of_task(task)) {
       const gpuKernelNodeParams kernel = node_of(call);
@@ -216,8 +218,7 @@ class StreamRunner : public Runner {
 std::unique_ptr<Runner> make_runner(const Calls& calls, flowloom_mode mode) {
   if (mode == FLOWLOOM_GRAPH) return std::make_unique<GraphRunner>(calls);
   if (mode == FLOWLOOM_SUBGRAPHS) return std::make_unique<StreamRunner>(calls, partitions(), true, nullptr);
-  if (mode == FLOWLOOM_STREAMS) return std::make_unique<StreamRunner>(calls, single_tasks(), false, nullptr);
-  throw std::runtime_error("unknown mode " + std::to_string(static_cast<int>(mode)));
+  return std::make_unique<StreamRunner>(calls, single_tasks(), false, nullptr);
 }
 
 std::unique_ptr<Runner> make_observed(const Calls& calls, Observer& observer) {

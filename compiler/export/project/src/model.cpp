@@ -73,6 +73,12 @@ std::vector<size_t> boundary() {
   return found;
 }
 
+flowloom_mode known(flowloom_mode mode) {
+  const int number = static_cast<int>(mode);
+  if (number >= FLOWLOOM_GRAPH && number <= FLOWLOOM_STREAMS) return mode;
+  throw std::runtime_error("unknown mode " + std::to_string(number));
+}
+
 size_t padded(size_t bytes) { return (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT; }
 
 void check_given(const flowloom_tensor& tensor, const void* data) {
@@ -103,13 +109,13 @@ flowloom_model::flowloom_model(const flowloom_options& options)
     : device_(select(options.device)),
       boundary_(boundary()),
       own_allocator_(options.allocator != nullptr),
+      mode_(known(options.mode)),
       allocator_(own_allocator_ ? *options.allocator : flowloom_allocator{}),
       weights_(allocator(), plan.weight_bytes, "the weights"),
       state_(allocator(), weights_.data()),
       own_stream_(make_stream()),
       last_(make_event()) {
   upload_weights(options.weights, weights_.data(), own_stream_.get());
-  runner_ = make_runner(state_.calls, options.mode);
 }
 
 flowloom_model::~flowloom_model() {
@@ -140,6 +146,10 @@ void flowloom_model::bind(const void* const* inputs, void* const* outputs) {
     const void* const place = i < count ? inputs[i] : outputs[i - count];
     if (state_.calls.move(boundary_[i], static_cast<char*>(const_cast<void*>(place))))
       for (size_t task : state_.calls.users(boundary_[i])) stale[task] = true;
+  }
+  if (!runner_) {
+    runner_ = make_runner(state_.calls, mode_);  // with these places in its nodes
+    return;
   }
   for (size_t task = 0; task < stale.size(); task++)
     if (stale[task]) runner_->update(task);

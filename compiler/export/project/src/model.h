@@ -43,10 +43,11 @@ struct flowloom_model {
   int device_;
   std::vector<size_t> boundary_;  // the allocations of inputs, then outputs
   bool own_allocator_;
+  flowloom_mode mode_;
   flowloom_allocator allocator_{};
   flowloom::Memory weights_;
   State state_;
-  std::unique_ptr<flowloom::Runner> runner_;
+  std::unique_ptr<flowloom::Runner> runner_;  // from the first run on
   std::unique_ptr<Staging> staging_;
   flowloom::Stream own_stream_;
   flowloom::Event last_;

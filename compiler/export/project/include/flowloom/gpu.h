@@ -18,7 +18,7 @@
 //   events     gpuEventCreate(gpuEvent_t*, bool timing) gpuEventDestroy gpuEventRecord(event, stream)
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
-//              gpuFuncAllowShared(function, bytes)
+//              gpuFuncAllowShared(function, bytes): asks for dynamic shared memory beyond what is granted to all
 //              gpuFuncExists(function): whether there is code of it for the device
 //              gpuFuncWaits(function): whether it was compiled to wait for its predecessors itself
 //              gpuLaunchKernel(function, grid, block, arguments, bytes, stream)
@@ -143,6 +143,10 @@ inline gpuError_t gpuEventElapsedTime(float* milliseconds, gpuEvent_t start, gpu
 }
 
 inline gpuError_t gpuFuncAllowShared(void* function, size_t bytes) {
+  constexpr size_t granted = 48U << 10;  // static memory included
+  FLOWLOOM_GPU(FuncAttributes) attributes{};
+  const gpuError_t error = FLOWLOOM_GPU(FuncGetAttributes)(&attributes, function);
+  if (error != gpuSuccess || attributes.sharedSizeBytes + bytes <= granted) return error;
   return FLOWLOOM_GPU(FuncSetAttribute)(function, FLOWLOOM_GPU(FuncAttributeMaxDynamicSharedMemorySize),
                                         static_cast<int>(bytes));
 }

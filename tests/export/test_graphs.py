@@ -1,0 +1,124 @@
+"""Graphs that an exported project hands to CUDA, beside those of Python for the same artifact."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.backends.gpu.driver import FunctionInfo, Handle
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.export.artifact import Artifact
+from compiler.export.generate import export_project
+from compiler.export.plan_text import symbols
+from compiler.schedule import KernelSpec
+from tests.backends.gpu.recording import Node, RecordingDriver
+from tests.export.projects import export, read_artifact, run, vision_model
+from tests.tools import needs
+
+PROJECT = Path(__file__).parents[2] / "compiler" / "export" / "project"
+STATIC_SHARED = 1024
+OPTIONS = (
+    "-std=c++17",
+    "-DFLOWLOOM_CUDA",
+    f"-DSTATIC_SHARED={STATIC_SHARED}",
+    f"-I{Path(__file__).parent / 'recorder'}",
+    f"-I{PROJECT / 'include'}",
+)
+SHARED = (0, 46 << 10, 47 << 10, 48 << 10, 49 << 10)
+"""Dynamic shared memory of the launches in turn: within what all kernels have, at it, beyond it."""
+
+
+class Driver(RecordingDriver):
+    """Knows every kernel, and what it has of static shared memory."""
+
+    def function(self, module: Handle, symbol: str) -> Handle:
+        return symbol, None
+
+    def function_info(self, function: Handle) -> FunctionInfo:
+        return replace(super().function_info(function), shared_bytes=STATIC_SHARED)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """A network on two streams whose kernels differ in all that graphs depend on."""
+    folder = tmp_path_factory.mktemp("graphs")
+    export(vision_model(), folder / "project", "emu:sm_90:fp32")
+    made = read_artifact(folder / "project-artifact")
+    kernels: dict[str, KernelSpec] = {}
+    for number, (name, kernel) in enumerate(made.kernels.items()):
+        shared, waits = SHARED[number % len(SHARED)], number % 3 > 0
+        launches = [replace(x, shared_bytes=shared, programmatic=waits) for x in kernel.launches]
+        code: dict[str, Any] = {"language": "cuda", "code": b"\x7fELF"}
+        kernels[name] = replace(kernel, launches=tuple(launches), **code)
+    return replace(made, kernels=kernels, target="cuda:sm_90:fp32")
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is the same in all projects, compiled for the recorder."""
+    sources, result = (
+        sorted((PROJECT / "src").glob("*.cpp")),
+        tmp_path_factory.mktemp("fixed") / "o",
+    )
+    run("g++", *OPTIONS, "-r", "-o", result, *sources)
+    return result
+
+
+@needs("g++")
+@pytest.mark.parametrize(("branch", "priority"), [(500.0, -5), (3000.0, -4)])
+def test_projects_make_the_graphs_that_python_makes(
+    found: Artifact, fixed: Path, tmp_path: Path, branch: float, priority: int
+):
+    """`branch` is the cost of a kernel beside the critical path, when others take 1000."""
+    (beside,) = {task.kernel for task in found.schedule.tasks if task.stream == 1}
+    costs = dict.fromkeys(found.kernels, 1000.0) | {beside: branch}
+    found = replace(found, choice={"mode": "graph", "pdl": True, "costs": costs})
+    said = said_by_project(found, fixed, tmp_path)
+    expected = [*said_by_python(found), "instantiate by priority", "launch"]
+    assert any(line.startswith("early") for line in expected)
+    assert any(line.startswith("after") for line in expected)
+    assert {line.split()[-1] for line in expected if "priority " in line} == {"-5", f"{priority}"}
+    assert len({line for line in expected if line.startswith("allow_shared")}) > 1
+    assert set(said) == set(expected)
+    nodes = [[line for line in lines if line.startswith("node")] for lines in (said, expected)]
+    assert nodes[0] == nodes[1]
+
+
+def said_by_project(found: Artifact, fixed: Path, folder: Path) -> list[str]:
+    """What a project's program asks of CUDA in one run on memory of its own."""
+    export_project(found, folder / "project", version="0", check=None)
+    names = symbols(found.schedule, found.kernels)
+    lines = [f'void* flowloom_{name}() {{ return const_cast<char*>("{name}"); }}' for name in names]
+    (folder / "names.cpp").write_text("\n".join(lines) + "\n")
+    sources = [folder / "project" / "src" / "plan.cpp", folder / "names.cpp", fixed]
+    run("g++", *OPTIONS, f"-I{PROJECT / 'src'}", *sources, "-o", folder / "program")
+    data = ["--data", folder / "project", "--check", "no", "--runs", "0"]
+    return run(folder / "program", *data).splitlines()
+
+
+def said_by_python(found: Artifact) -> Iterator[str]:
+    """The same of Python: what it asks of kernels, and the graph of a run on buffers of its own."""
+    driver = Driver({})
+    costs = (found.choice or {})["costs"]
+    options: dict[str, Any] = {"mode": "graph", "pdl": True, "costs": costs}
+    loaded = GpuExecutable.load(driver, found.schedule, found.kernels, found.weights, **options)
+    yield from (line for line in driver.log if line.startswith("allow_shared"))
+    executor = loaded.executor()
+    executor.submit(executor.in_place("input"), outputs=executor.in_place("output"))
+    assert "update_call" not in driver.log
+    (graph,) = driver.graphs
+    numbers = {id(node): number for number, node in enumerate(graph.nodes)}
+    for number, node in enumerate(graph.nodes):
+        yield node_text(node)
+        yield f"priority {number} {node.priority}"
+        yield from (f"after {numbers[id(other)]} {number}" for other in node.after)
+        yield from (f"early {numbers[id(other)]} {number}" for other in node.early)
+
+
+def node_text(node: Node) -> str:
+    """A kernel's node on one line."""
+    assert node.call is not None
+    call = node.call
+    return f"node {call.symbol} {call.grid} {call.block} {call.shared_bytes}"
