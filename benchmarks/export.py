@@ -111,7 +111,9 @@ def build(project: Path, platform: str, architecture: str | None) -> Path:
 
 def _build_by_nvcc(project: Path, folder: Path, architecture: str) -> Path:
     folder.mkdir()
-    common = ["nvcc", "-DFLOWLOOM_CUDA", "-O3", "-std=c++17", f"-arch={architecture}"]
+    virtual = architecture.replace("sm_", "compute_")  # -arch=sm_90a would stand for compute_90 too
+    code = f"-gencode=arch={virtual},code=[{virtual},{architecture}]"
+    common = ["nvcc", "-DFLOWLOOM_CUDA", "-O3", "-std=c++17", code]
     includes = [f"-I{project / path}" for path in ("include", "kernels/cuda", "kernels")]
     sources = [*(project / "kernels").glob("*.cu"), *(project / "src").glob("*.cpp")]
 
