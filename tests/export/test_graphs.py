@@ -9,6 +9,7 @@ import pytest
 
 from compiler.backends.gpu.driver import FunctionInfo, Handle
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.graph import SETTLED
 from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.export.plan_text import symbols
@@ -18,6 +19,7 @@ from tests.export.projects import export, read_artifact, run, vision_model
 from tests.tools import needs
 
 PROJECT = Path(__file__).parents[2] / "compiler" / "export" / "project"
+MAIN = PROJECT / "src" / "main.cpp"
 STATIC_SHARED = 1024
 OPTIONS = (
     "-std=c++17",
@@ -26,6 +28,8 @@ OPTIONS = (
     f"-I{Path(__file__).parent / 'recorder'}",
     f"-I{PROJECT / 'include'}",
 )
+MOVED = 12
+"""Runs that moving.cpp does at each place but the first."""
 SHARED = (0, 46 << 10, 47 << 10, 48 << 10, 49 << 10)
 """Dynamic shared memory of the launches in turn: within what all kernels have, at it, beyond it."""
 
@@ -57,11 +61,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 @pytest.fixture(scope="module")
 def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is the same in all projects, compiled for the recorder."""
-    sources, result = (
-        sorted((PROJECT / "src").glob("*.cpp")),
-        tmp_path_factory.mktemp("fixed") / "o",
-    )
+    """What is the same in all projects but for the program, compiled for the recorder."""
+    sources = sorted(set((PROJECT / "src").glob("*.cpp")) - {MAIN})
+    result = tmp_path_factory.mktemp("fixed") / "o"
     run("g++", *OPTIONS, "-r", "-o", result, *sources)
     return result
 
@@ -86,16 +88,41 @@ def test_projects_make_the_graphs_that_python_makes(
     assert nodes[0] == nodes[1]
 
 
+@needs("g++")
+@pytest.mark.parametrize("early", [True, False])
+def test_settled_places_get_a_graph_of_their_own(
+    found: Artifact, fixed: Path, tmp_path: Path, early: bool
+):
+    """Updated graphs run slowly where kernels start early, so one that stays is made anew."""
+    choice = {"mode": "graph", "pdl": early, "costs": dict.fromkeys(found.kernels, 1000.0)}
+    program = Path(__file__).parent / "programs" / "moving.cpp"
+    program = built(replace(found, choice=choice), fixed, tmp_path, program)
+    runs = run(program, tmp_path / "project" / "weights.bin").split("launch\n")[:-1]
+    assert len(runs) == 1 + 2 * MOVED
+    for number, lines in enumerate(runs):
+        moved, settled = (
+            number in (1, 1 + MOVED),
+            early and number in (1 + SETTLED, 1 + MOVED + SETTLED),
+        )
+        assert ("update" in lines) == moved
+        assert ("instantiate" in lines) == (number == 0 or settled)
+
+
 def said_by_project(found: Artifact, fixed: Path, folder: Path) -> list[str]:
     """What a project's program asks of CUDA in one run on memory of its own."""
+    data = ["--data", folder / "project", "--check", "no", "--runs", "0"]
+    return run(built(found, fixed, folder, MAIN), *data).splitlines()
+
+
+def built(found: Artifact, fixed: Path, folder: Path, program: Path) -> Path:
+    """A program with a project for the recorder."""
     export_project(found, folder / "project", version="0", check=None)
     names = symbols(found.schedule, found.kernels)
     lines = [f'void* flowloom_{name}() {{ return const_cast<char*>("{name}"); }}' for name in names]
     (folder / "names.cpp").write_text("\n".join(lines) + "\n")
-    sources = [folder / "project" / "src" / "plan.cpp", folder / "names.cpp", fixed]
+    sources = [folder / "project" / "src" / "plan.cpp", folder / "names.cpp", fixed, program]
     run("g++", *OPTIONS, f"-I{PROJECT / 'src'}", *sources, "-o", folder / "program")
-    data = ["--data", folder / "project", "--check", "no", "--runs", "0"]
-    return run(folder / "program", *data).splitlines()
+    return folder / "program"
 
 
 def said_by_python(found: Artifact) -> Iterator[str]:

@@ -6,6 +6,7 @@ that to the caller a run looks like one piece of work.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
@@ -38,8 +39,9 @@ class GraphRunner:
         *,
         children: bool = False,
     ) -> None:
-        self._driver, self._calls = driver, calls
-        builder = whole_graph(
+        self._calls = calls
+        build = partial(
+            whole_graph,
             driver,
             plan,
             calls,
@@ -48,7 +50,7 @@ class GraphRunner:
             copies_out=copies_out,
             children=children,
         )
-        self._graph = ExecutableGraph.of(driver, builder, stream)
+        self._graph = ExecutableGraph(driver, build, stream)
 
     def update(self, changed: Iterable[int]) -> None:
         """Give these calls' nodes their present addresses."""
@@ -56,7 +58,7 @@ class GraphRunner:
 
     def run(self, stream: Handle) -> None:
         """Queue one run."""
-        self._driver.launch_graph(self._graph.executable, stream)
+        self._graph.launch(stream)
 
     def close(self) -> None:
         """Destroy the graph."""
@@ -99,8 +101,8 @@ class StreamRunner:
     def _build_graphs(self, plan: Plan, stream: Handle) -> None:
         for index, unit in enumerate(self._units):
             if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
-                builder = unit_graph(self._driver, plan, self._calls, self._options, unit)
-                self._graphs[index] = ExecutableGraph.of(self._driver, builder, stream)
+                build = partial(unit_graph, self._driver, plan, self._calls, self._options, unit)
+                self._graphs[index] = ExecutableGraph(self._driver, build, stream)
 
     def _awaited(self) -> set[int]:
         """The units whose end another stream waits for: a unit there, or the caller."""
@@ -154,7 +156,7 @@ class StreamRunner:
 
     def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
         if index in self._graphs:
-            return [(self._driver.launch_graph, (self._graphs[index].executable, stream))]
+            return [(self._graphs[index].launch, (stream,))]
         calls: list[Call] = []
         for task in unit.tasks:
             delay = self._options.delays.before(task)

@@ -10,6 +10,7 @@ import pytest
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation
 from tests.backends.gpu.cases import Case, case
@@ -61,6 +62,30 @@ def test_moved_buffers_are_followed(binding: str):
         assert ("write" in driver.log) == (binding == "indirection")
         for name, expected in FOUND.expected(values).items():
             np.testing.assert_array_equal(outputs[name].numpy(), expected)
+
+
+@pytest.mark.parametrize("mode", ["graph", "subgraphs"])
+@pytest.mark.parametrize("pdl", [True, False])
+def test_settled_addresses_get_graphs_of_their_own(mode: str, pdl: bool):
+    """Updated graphs run slowly where kernels start early, so those that stay are made anew."""
+    names = [a.name for a in FOUND.schedule.allocations if a.kind in ("input", "output")]
+    driver, executor = start(bindings=dict.fromkeys(names, "update"), mode=mode, pdl=pdl)
+    given = [[elsewhere(driver, executor, kind) for kind in ("input", "output")] for _ in range(2)]
+    for turn, (inputs, outputs) in enumerate(given):
+        made: list[int] = []
+        for run in range(SETTLED + 3):
+            values = FOUND.inputs(run)
+            put(driver, inputs, values)
+            driver.log.clear()
+            executor.run(inputs, outputs=outputs)
+            assert ("update_call" in driver.log) == (turn > 0 and run == 0)
+            made += [run] if "instantiate" in driver.log else []
+            assert (
+                driver.log.count("instantiate") == driver.log.count("destroy_executable") or not run
+            )
+            for name, expected in FOUND.expected(values).items():
+                np.testing.assert_array_equal(outputs[name].numpy(), expected)
+        assert made == ([0] if turn == 0 else [SETTLED] if pdl else [])
 
 
 def test_ways_to_bind_can_be_mixed_and_changed():

@@ -68,16 +68,19 @@ void Calls::launch(size_t task, gpuStream_t stream) const {
           plan.tasks[task].kernel);
 }
 
-TaskGraph::TaskGraph(const Calls& calls, const std::vector<size_t>& tasks) : nodes_(plan.tasks.count) {
+TaskGraph::TaskGraph(const Calls& calls, std::vector<size_t> tasks) : calls_(calls), tasks_(std::move(tasks)) { make(); }
+
+void TaskGraph::make() {
   gpuGraph_t graph{};
   check(gpuGraphCreate(&graph), "creating a graph");
-  graph_ = Graph(graph);
+  Graph made(graph);
+  std::vector<std::vector<gpuGraphNode_t>> all(plan.tasks.count);
   int least = 0, greatest = 0;
   check(gpuGetPriorities(&least, &greatest), "asking for priorities");
-  for (size_t task : tasks) {
+  for (size_t task : tasks_) {
     const int priority = least + static_cast<int>(std::lround((greatest - least) * plan.tasks[task].urgency / 1000.0));
-    std::vector<gpuGraphNode_t>& nodes = nodes_[task];
-    for (const Call& call : calls.of_task(task)) {
+    std::vector<gpuGraphNode_t>& nodes = all[task];
+    for (const Call& call : calls_.of_task(task)) {
       const gpuKernelNodeParams kernel = node_of(call);
       gpuGraphNode_t node{};
       check(gpuGraphAddKernelNode(&node, graph, &kernel), plan.tasks[task].kernel);
@@ -90,25 +93,37 @@ TaskGraph::TaskGraph(const Calls& calls, const std::vector<size_t>& tasks) : nod
       check(gpuGraphAddEmptyNode(&node, graph), "adding an empty node");
       nodes.push_back(node);
     }
-    const bool waits = plan.early && !calls.of_task(task).empty() && calls.of_task(task).front().waits;
+    const bool waits = plan.early && !calls_.of_task(task).empty() && calls_.of_task(task).front().waits;
     for (size_t before : plan.tasks[task].after)
-      if (!nodes_[before].empty())
-        connect(graph, nodes_[before].back(), nodes.front(), waits && !calls.of_task(before).empty());
+      if (!all[before].empty())
+        connect(graph, all[before].back(), nodes.front(), waits && !calls_.of_task(before).empty());
   }
   gpuGraphExec_t exec{};
   check(gpuGraphInstantiate(&exec, graph), "instantiating the graph");
-  exec_ = GraphExec(exec);
+  exec_ = GraphExec(exec), graph_ = std::move(made), nodes_ = std::move(all);
 }
 
-void TaskGraph::update(const Calls& calls, size_t task) {
+void TaskGraph::update(size_t task) {
   if (nodes_[task].empty()) return;
-  for (size_t i = 0; i < calls.of_task(task).size(); i++) {
-    const gpuKernelNodeParams kernel = node_of(calls.of_task(task)[i]);
+  for (size_t i = 0; i < calls_.of_task(task).size(); i++) {
+    const gpuKernelNodeParams kernel = node_of(calls_.of_task(task)[i]);
     check(gpuGraphExecSetKernel(exec_.get(), nodes_[task][i], &kernel), "updating the graph");
+  }
+  updated_ = plan.early, runs_ = 0;
+}
+
+// What cannot be made anew, for want of memory, goes on as it is.
+void TaskGraph::settle() {
+  updated_ = false;
+  try {
+    make();
+  } catch (const std::runtime_error&) {
   }
 }
 
-void TaskGraph::launch(gpuStream_t stream) const {
+void TaskGraph::launch(gpuStream_t stream) {
+  constexpr int SETTLED = 8;
+  if (updated_ && ++runs_ > SETTLED) settle();
   check(gpuGraphLaunch(exec_.get(), stream), "launching the graph");
 }
 
@@ -117,12 +132,11 @@ namespace {
 class GraphRunner : public Runner {
  public:
   explicit GraphRunner(const Calls& calls)
-      : calls_(calls), graph_(calls, {plan.insertion.begin(), plan.insertion.end()}) {}
-  void update(size_t task) override { graph_.update(calls_, task); }
+      : graph_(calls, {plan.insertion.begin(), plan.insertion.end()}) {}
+  void update(size_t task) override { graph_.update(task); }
   void run(gpuStream_t stream) override { graph_.launch(stream); }
 
  private:
-  const Calls& calls_;
   TaskGraph graph_;
 };
 
@@ -154,7 +168,7 @@ class StreamRunner : public Runner {
 
   void update(size_t task) override {
     for (const auto& graph : graphs_)
-      if (graph) graph->update(calls_, task);
+      if (graph) graph->update(task);
   }
 
   void run(gpuStream_t caller) override {

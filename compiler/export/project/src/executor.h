@@ -37,17 +37,27 @@ class Calls {
 };
 
 // An executable graph of some tasks and their edges among each other.
+//
+// After updates of its nodes CUDA runs a graph as slowly as one in which no kernel starts early, so one
+// whose addresses have stayed for some runs is made anew.
 class TaskGraph {
  public:
-  TaskGraph(const Calls& calls, const std::vector<size_t>& tasks);
+  TaskGraph(const Calls& calls, std::vector<size_t> tasks);
   // Gives the nodes of a task their present addresses, if it is in this graph.
-  void update(const Calls& calls, size_t task);
-  void launch(gpuStream_t stream) const;
+  void update(size_t task);
+  void launch(gpuStream_t stream);
 
  private:
+  void make();
+  void settle();
+
+  const Calls& calls_;
+  std::vector<size_t> tasks_;
   Graph graph_;
   GraphExec exec_;
   std::vector<std::vector<gpuGraphNode_t>> nodes_;  // of each task, one a launch
+  bool updated_ = false;
+  int runs_ = 0;  // since the last update
 };
 
 // Tasks that are dispatched together on one stream.
