@@ -132,7 +132,7 @@ def transferred(
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
         for tile in fits:
-            if tile.wide and is_measured(problem, tile):
+            if tile.wide and is_measured(tile):
                 predicted.setdefault(tile, 1e3 * estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 

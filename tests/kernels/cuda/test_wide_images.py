@@ -158,19 +158,19 @@ def test_refused(groups: int, tile: Tile):
 
 
 @pytest.mark.parametrize("precision", TYPES)
-def test_only_what_is_measured_chooses_them(
+def test_estimates_choose_them_for_large_images(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
-    group = convolution(precision, (1, 256, 14, 14), (256, 256, 3, 3), pads=[1] * 4)
+    group = convolution(precision, (4, 256, 28, 28), (256, 256, 3, 3), pads=[1] * 4)
     target, problem = parse_cuda_target(f"cuda:sm_90:{precision}"), problem_of(group)
     found = diverse(problem, target, 24)
     assert sum(tile.wide for tile in found) >= 6
     assert not any(tile.early for tile in found)
-    assert not choose_tile(problem, target).wide
+    assert found[0] == choose_tile(problem, target)
     kernel = contraction_kernel(group, target)
     assert kernel is not None
-    assert "contract_wide" not in kernel.text
+    assert "contract_wide" in kernel.text
     assert "begin_launch" not in kernel.text
 
 
