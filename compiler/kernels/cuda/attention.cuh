@@ -40,14 +40,33 @@ __device__ __forceinline__ void load_four(float (&to)[4], const T* from, int64_t
   }
 }
 
+// Stores words by one instruction; assignments of vectors are taken apart here.
+__device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[2]) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+#else
+  *(uint2*)to = uint2{words[0], words[1]};
+#endif
+}
+__device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[4]) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+               ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+#else
+  *(uint4*)to = uint4{words[0], words[1], words[2], words[3]};
+#endif
+}
+
 template <bool WIDE, class T>
 __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&from)[4], int valid) {
   if constexpr (WIDE) {
-    struct __align__(sizeof(T) * 4) Four { T at[4]; };
-    Four four;
+    T four[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) four.at[i] = (T)from[i];
-    if (valid > 0) *(Four*)to = four;
+    for (int i = 0; i < 4; i++) four[i] = (T)from[i];
+    uint32_t words[sizeof(T)];
+    memcpy(words, four, sizeof words);
+    if (valid > 0) store_words(to, words);
   } else {
 #pragma unroll
     for (int i = 0; i < 4; i++)
