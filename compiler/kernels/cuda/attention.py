@@ -54,8 +54,9 @@ FOUR, EIGHT = 4, 8
 STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64))
 """Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
 
-REGISTERS, OTHERS = 65536, 40
-"""Registers of a processor, and of a thread of a staged block beside what it multiplies."""
+REGISTERS, OTHERS, MASKS = 65536, 40, 16
+"""Registers of a processor, and of a thread of a staged block beside what it multiplies, and for what
+masks its scores."""
 
 RESERVED = 1 << 10
 """Bytes of shared memory that a processor keeps for each block."""
@@ -266,7 +267,8 @@ def _registers(attention: Attention, block: Block) -> int:
     """
     depth, width = (ceil_div(n, PIECE) for n in _heads(attention))
     scores = block.staged // 2 * (block.tiles if attention.scores else 1)
-    return OTHERS + block.tiles * (4 * depth + 8 * width + scores)
+    others = OTHERS + MASKS if attention.scores else OTHERS
+    return others + block.tiles * (4 * depth + 8 * width + scores)
 
 
 def _together(attention: Attention, block: Block, target: CudaTarget) -> int:
