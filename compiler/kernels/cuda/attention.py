@@ -55,7 +55,7 @@ STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64)
 """Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
 
 REGISTERS, OTHERS, MASKS = 65536, 40, 16
-"""Registers of a processor, and of a thread of a staged block beside what it multiplies, and for what
+"""Registers of a processor; of a thread of a staged block beside what it multiplies, and for what
 masks its scores."""
 
 RESERVED = 1 << 10

@@ -49,8 +49,8 @@ SHAPES = (
 SHARES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 SLOWEST = 1.6
-"""Tiles with an estimate of this many times the least are not worth measuring: of 1,099 problems that
-were measured on an H200, the fastest tile's was more in 20."""
+"""Tiles with an estimate of this many times the least are not worth measuring: of 1,099 problems
+that were measured on an H200, the fastest tile's was more in 20."""
 
 
 def is_measured(tile: Tile) -> bool:
