@@ -1,5 +1,7 @@
 """Which convolutions become products of patches, and that their results stay."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,10 +21,10 @@ from tests.kernels.cuda.emulator import COMPILER
 
 
 def convolution(image: tuple[int, ...], kernel: tuple[int, ...], bias: bool = True,
-                tokens: bool = False, **attributes: object) -> ModelProto:  # fmt: skip
+                tokens: bool = False, **attributes: Any) -> ModelProto:  # fmt: skip
     """Four filters over an image; with `tokens` as a vision transformer reads them."""
     chance = np.random.default_rng(0)
-    shape = (4, image[1] // int(str(attributes.get("group", 1))), *kernel)
+    shape = (4, image[1] // attributes.get("group", 1), *kernel)
     weights = {"w": chance.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))}
     weights |= {"b": chance.standard_normal(4)} if bias else {}
     result = "conv" if tokens else "y"
@@ -88,9 +90,7 @@ def test_any_patches(
     ((1, 3, 32, 32), (4, 4), {"strides": [4, 4]}),
     ((1, 2, 32, 32), (16, 16), {"strides": [16, 16], "group": 2}),
 ], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups"])  # fmt: skip
-def test_others_stay(
-    image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
-):
+def test_others_stay(image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]):
     assert types_of(convolution(image, kernel, **attributes)) == ["Conv"]
 
 
