@@ -10,8 +10,9 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import numpy_dtype
 
 FEWEST = 256
-"""Elements of a patch from which on a product is worth moving the image for: on an H200 patches of
-768 elements take 9.4 us at batch 1 and 70 at batch 16 as a convolution's windows."""
+"""Elements of a patch from which on a product is worth moving the image for: on an H200 in fp16
+ViT's patches of 768 elements take 9.4 us at batch 1 and 70 at batch 16 as a convolution's windows,
+3.3 and 9.4 as a product's rows."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,6 @@ class Patches:
         """What brings the cut images' axes into the order batch, grid, channels, patch."""
         axes = range(len(self.grid))
         return (0, *(2 + 2 * axis for axis in axes), 1, *(3 + 2 * axis for axis in axes))
-
-    @property
-    def gathered(self) -> tuple[int, ...]:
-        """The shape of the images after `permutation`."""
-        return (self.batch, *self.grid, self.channels, *self.patch)
 
     @property
     def matrix(self) -> tuple[int, int]:

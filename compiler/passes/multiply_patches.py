@@ -14,7 +14,7 @@ from compiler.analysis.units import graphs_of
 from compiler.analysis.weights import reshaped_key
 from compiler.ir.dataflow import ConstantOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.ir.values import Value, array_to_attribute, value_to_attribute
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Writer:
         block.insert_op_before(op, self.conv)
 
     def operator(
-        self, type: str, operands: Sequence[SSAValue], shape: Sequence[int], **attributes: int
+        self, type: str, operands: Sequence[SSAValue], shape: Sequence[int], **attributes: Value
     ) -> SSAValue:
         result = tensor_type(dtype_of(self.conv.outputs[0].type), tuple(shape))
         values = {name: value_to_attribute(value) for name, value in attributes.items()}
@@ -96,8 +96,5 @@ class _Writer:
 
     def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
         shape = shape_of(value.type)
-        result = tensor_type(dtype_of(value.type), tuple(shape[axis] for axis in permutation))
-        place = {"perm": value_to_attribute(list(permutation))}
-        op = OperatorOp("Transpose", [value], [result], place, self.conv.node_name)
-        self.insert(op)
-        return op.outputs[0]
+        moved = [shape[axis] for axis in permutation]
+        return self.operator("Transpose", [value], moved, perm=list(permutation))

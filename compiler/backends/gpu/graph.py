@@ -170,7 +170,7 @@ class ExecutableGraph:
         self._driver.launch_graph(self._executable, stream)
 
     def _settle(self, runs: int) -> None:
-        """Count a run after an update; what replaces the graph must not need memory that lacks."""
+        """Count a run after an update; a graph that there is no memory to replace stays."""
         self._runs = runs
         if runs > SETTLED:
             self._runs = None

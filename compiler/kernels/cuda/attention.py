@@ -19,7 +19,7 @@ from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import PROCESSORS, ceil_div
+from compiler.kernels.cuda.tiles import REGISTERS, RESERVED, ceil_div, processors
 from compiler.kernels.group import Group
 from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.lowering import unflatten_index
@@ -54,12 +54,8 @@ FOUR, EIGHT = 4, 8
 STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64))
 """Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
 
-REGISTERS, OTHERS, MASKS = 65536, 40, 16
-"""Registers of a processor; of a thread of a staged block beside what it multiplies, and for what
-masks its scores."""
-
-RESERVED = 1 << 10
-"""Bytes of shared memory that a processor keeps for each block."""
+OTHERS, MASKS = 40, 16
+"""Registers of a thread of a staged block beside what it multiplies, and for masks of scores."""
 
 MOST_REGISTERS = 232
 """Most registers of a thread by `_registers`, above which the compiler may need more than 255."""
@@ -153,10 +149,10 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     """
     rows = attention.query.window.shape[-2]
     columns = attention.value.window.shape[-2]
-    problems, processors = prod(attention.batch), PROCESSORS.get(target.capability, 132)
-    many = problems * ceil_div(rows, PIECE) > 2 * processors
+    tiles_of_rows = prod(attention.batch) * ceil_div(rows, PIECE)
+    many = tiles_of_rows > 2 * processors(target)
     staged = _staged(attention, target) if stages else iter(())
-    if problems * ceil_div(rows, PIECE) >= BANDS[-1] * processors:
+    if tiles_of_rows >= BANDS[-1] * processors(target):
         return next(staged, Block(1, 1, BANDS[-1]))
     tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))

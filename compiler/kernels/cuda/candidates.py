@@ -107,7 +107,8 @@ def wide_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
 
 def has_wide_room(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether a problem can have a wide tile with as many stages as it says."""
-    return can_be_wide(problem, tile, target) and _has_room(problem, tile, target)
+    able = SIDE_BY_SIDE <= tile.stages <= WIDE_STAGES[1] and can_be_wide(problem, tile, target)
+    return able and _has_room(problem, tile, target)
 
 
 def _useful_stages(problem: Problem, tile: Tile) -> int:

@@ -16,10 +16,10 @@ from compiler.kernels.cuda.recorded import Standing, entries, recorded, standing
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import CudaTarget
 from compiler.kernels.cuda.tiles import (
-    PROCESSORS,
     Tile,
     in_order,
     overlapping,
+    processors,
 )
 from compiler.kernels.cuda.tuned import key_of, near_recorded, neighbours, transferred
 from compiler.kernels.group import Group
@@ -138,7 +138,7 @@ def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:
     def build(values: Values) -> CudaKernel | None:
         return attention.attention_kernel(group, target, attention.Block(*values))
 
-    busy = PROCESSORS.get(target.capability, 132) * RATES[target.precision]
+    busy = processors(target) * RATES[target.precision]
     stages = attention.can_stage(group, problem, target)
     blocks = map(astuple, attention.candidates(problem, target, stages))
     options = _alike([*blocks][:count], START_US + problem.multiplications / busy)

@@ -18,11 +18,11 @@ from compiler.kernels.cuda.source import header
 from compiler.kernels.cuda.store import store_function
 from compiler.kernels.cuda.target import PRECISIONS, CudaTarget
 from compiler.kernels.cuda.tiles import (
-    PROCESSORS,
     REGISTERS,
     RESERVED,
     WARPS,
     ceil_div,
+    processors,
 )
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.hip.target import HipTarget
@@ -254,14 +254,14 @@ def pitch(problem: Stem, rows: int, columns: int) -> tuple[int, int]:
 
 def candidates(problem: Stem, target: CudaTarget) -> Iterator[Work]:
     """The works that fit a block's registers and shared memory, and waste no turns."""
-    processors, room = PROCESSORS.get(target.capability, 132), target.shared_bytes - RESERVED
+    count, room = processors(target), target.shared_bytes - RESERVED
     for rows, columns, pixels, width in product(ROWS, COLUMNS, PIXELS, WIDTHS):
         work = Work(rows, columns, pixels, width, 1)
         if not _divides(problem, work) or problem.shared_bytes(work) > room:
             continue
         blocks = problem.tiles(work) * (problem.channels // problem.slice(work))
         for turns in TURNS:
-            if turns == 1 or blocks >= turns * processors:
+            if turns == 1 or blocks >= turns * count:
                 yield Work(rows, columns, pixels, width, turns)
 
 
@@ -371,9 +371,9 @@ def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
     """Microseconds that a kernel should take: the longest of what processors do, what blocks wait
     for, copying weights and patches, and storing the results.
     """
-    processors, warps = PROCESSORS.get(target.capability, 132), problem.threads(work) // 32
+    count, warps = processors(target), problem.threads(work) // 32
     slices, tile = problem.channels // problem.slice(work), _tile_cycles(problem, work)
-    blocks = ceil_div(problem.blocks(work) * slices, processors)
+    blocks = ceil_div(problem.blocks(work) * slices, count)
     busy = blocks * work.turns * tile / CLOCK
     turn = COPY_US + tile * max(1, 4 / warps) / CLOCK
     waves = ceil_div(blocks, _resident(problem, work, target))

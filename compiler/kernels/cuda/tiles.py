@@ -20,9 +20,9 @@ WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 """Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
 
 LARGE_SHAPES = ((128, 160), (128, 192), (128, 224), (128, 256), (256, 64), (256, 128))
-"""Rows and columns of wide tiles that need fewer bytes of the L2 cache for a product."""
 
 WIDE_SHAPES = (*product(WIDE_ROWS, WIDE_COLUMNS), *LARGE_SHAPES)
+"""Rows and columns of wide tiles; large ones need fewer bytes of the L2 cache for a product."""
 
 WIDE_STAGES, SIDE_BY_SIDE = (4, 8), 3
 """Fewest and most stages of wide tiles, and stages of those of which a processor has several: while

@@ -296,6 +296,7 @@ def test_nothing_spills(name: str, arch: str):
 @pytest.mark.parametrize("tile", [
     Tile(64, 32, 16, 32, 1, 8, wide=True), Tile(128, 128, 16, 128, 2, 4, wide=True),
     Tile(128, 256, 16, 256, 1, 4, wide=True), Tile(256, 128, 16, 128, 1, 4, wide=True),
+    Tile(128, 128, 16, 128, 1, 3, wide=True),
 ])  # fmt: skip
 def test_warpgroups_do_not_spill(tile: Tile):
     """Wide tiles, whose instructions the emulator does not know."""

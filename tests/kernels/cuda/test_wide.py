@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from compiler.errors import KernelError
 from compiler.kernels.cuda.contraction import contraction_kernel
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.cuda.tiles import WIDE_SHAPES, Tile
+from compiler.kernels.cuda.tiles import SIDE_BY_SIDE, WIDE_SHAPES, Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, Order, run
 from tests.kernels.cuda.test_contraction import BOUNDS, draw
@@ -81,18 +81,18 @@ BOUND = {"float32": 2 * BOUNDS["tf32"], "float16": BOUNDS["fp16"]}
 @given(
     st.sampled_from(sorted(BOUND)),
     st.tuples(st.integers(5, 140), st.integers(2, 140), st.integers(2, 400)),
-    st.sampled_from(WIDE_SHAPES), st.sampled_from([1, 2, 3]),
+    st.sampled_from(WIDE_SHAPES), st.sampled_from([1, 2, 3]), st.sampled_from([SIDE_BY_SIDE, 4]),
     st.booleans(), st.booleans(), st.integers(0, 9), st.sampled_from([32, 64]),
 )  # fmt: skip
 def test_any_product_is_right(
-    dtype: str, size: tuple[int, int, int], shape: tuple[int, int], shares: int,
+    dtype: str, size: tuple[int, int, int], shape: tuple[int, int], shares: int, stages: int,
     weight: bool, odd: bool, seed: int, warp: int,
 ):  # fmt: skip
     steps = -(-size[2] // (32 if dtype == "float32" else 64))
     shares = min(shares, steps)
     if -(-steps // shares) * (shares - 1) >= steps:
         shares = 1
-    tile = Tile(*shape, 16, shape[1], shares, 4, wide=True)
+    tile = Tile(*shape, 16, shape[1], shares, stages, wide=True)
     offset = odd * numpy.dtype(dtype).itemsize
     assert error(dtype, size, tile, weight, offset, Order(seed, warp)) < BOUND[dtype]
 
@@ -102,6 +102,15 @@ def test_any_product_is_right(
 def test_large_tiles(shape: tuple[int, int]):
     tile = Tile(*shape, 16, shape[1], 1, 4, wide=True)
     assert error("float16", (300, 264, 200), tile) < BOUND["float16"]
+
+
+@emulated
+@pytest.mark.parametrize("dtype", sorted(BOUND))
+@pytest.mark.parametrize("seed", range(3))
+def test_several_blocks_a_processor(dtype: str, seed: int):
+    """With the fewest stages, each is filled again as soon as that is safe."""
+    tile = Tile(128, 128, 16, 128, 1, SIDE_BY_SIDE, wide=True)
+    assert error(dtype, (200, 140, 500), tile, order=Order(seed)) < BOUND[dtype]
 
 
 @emulated
