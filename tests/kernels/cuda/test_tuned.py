@@ -19,6 +19,7 @@ from compiler.kernels.cuda.headers import current_versions, full_version, templa
 from compiler.kernels.cuda.problem import Form, Gather, Problem
 from compiler.kernels.cuda.recorded import Standing, first_of, recorded, standing
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.cuda.tuned import key_of, near_recorded, neighbours, problem_of, tile_for
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -67,6 +68,14 @@ def test_the_measured_tile_is_taken(place: int):
     fields = record(problem, place)
     tile = tile_for(problem, TARGET)
     assert (tile.rows, tile.columns, tile.shares) == (fields[0], fields[1], fields[4])
+
+
+def test_wide_tiles_are_taken_with_as_many_stages_as_they_can_have():
+    problem = product(128, 768, 768)
+    wide = [Tile(64, 64, 16, 64, 1, stages, wide=True) for stages in (2, 9, 5)]
+    times = tuple(Measured(astuple(tile), 1e3 + i) for i, tile in enumerate(wide))
+    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", times))
+    assert tile_for(problem, TARGET) == wide[2]
 
 
 def test_a_similar_problem_lends_its_shape():
