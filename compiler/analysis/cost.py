@@ -7,7 +7,7 @@ from math import ceil, prod
 from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.analysis.attributes import integer, integers
+from compiler.analysis.attributes import constant, integer, integers
 from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.types import nbytes_of, shape_of
@@ -66,7 +66,15 @@ _FLOPS_AN_ELEMENT = {
 
 def is_cheap(op: OperatorOp) -> bool:
     """Whether computing a result element again costs about as much as loading it."""
-    return _FLOPS_AN_ELEMENT.get(op.type_name, 1) == 1
+    return _flops_an_element(op) == 1
+
+
+def _flops_an_element(op: OperatorOp) -> int:
+    """Operations of a result element; small whole powers are products."""
+    exponent = constant(op, 1) if op.type_name == "Pow" else None
+    if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
+        return 1
+    return _FLOPS_AN_ELEMENT.get(op.type_name, 1)
 
 
 def elements(value: SSAValue) -> int:
@@ -86,11 +94,11 @@ def flops_of(op: OperatorOp) -> int:
         case Kind.CONTRACTION:
             return 2 * _products(op)
         case Kind.ELEMENTWISE:
-            return out * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+            return out * _flops_an_element(op)
         case Kind.REDUCTION:
             window = integers(op, "kernel_shape")
             reduced = out * prod(window) if window else elements(op.inputs[0])
-            return reduced * _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+            return reduced * _flops_an_element(op)
         case Kind.OPAQUE:
             return sum(elements(value) for value in op.inputs)
         case _:

@@ -1,7 +1,8 @@
 """Local simplifications of single operators that hold for every value, bit for bit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
-from compiler.analysis.attributes import constant, integers
+from compiler.analysis.attributes import constant, integer, integers
 from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of
@@ -43,6 +44,26 @@ def simplify(op: OperatorOp) -> Simplification | None:
         if (found := rule(op)) is not None:
             return found
     return None
+
+
+def joined_bytes(op: OperatorOp) -> Hashable | None:
+    """A key that Concats share whose results hold equal elements in one order, whatever shape.
+
+    A Concat interlaces its operands, each cut into as many parts as there are indices before its
+    axis; reshapes of the operands change neither. None for other operators.
+    """
+    if op.type_name != "Concat":
+        return None
+    shape = shape_of(op.outputs[0].type)
+    parts = prod(shape[: (integer(op, "axis", 0)) % len(shape)])
+    return parts, tuple(_reshaped(value) for value in op.inputs)
+
+
+def _reshaped(value: SSAValue) -> SSAValue:
+    """What a value shows through reshapes."""
+    while (before := _producer(value, *_VIEWS)) is not None:
+        value = before.inputs[0]
+    return value
 
 
 def _producer(value: SSAValue, *types: str) -> OperatorOp | None:

@@ -11,6 +11,7 @@ from compiler.passes.elide_sync import ElideSync
 from compiler.passes.embed_joins import EmbedJoins
 from compiler.passes.fuse import Fuse
 from compiler.passes.fuse_attention import FuseAttention
+from compiler.passes.fuse_gathers import FuseGathers
 from compiler.passes.fuse_separable import FuseSeparable
 from compiler.passes.import_schedule import ImportSchedule
 from compiler.passes.insert_sync import InsertSync
@@ -28,6 +29,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     BatchProducts,
     MergeBranches,
     FuseAttention,
+    FuseGathers,
     Fuse,
     FuseSeparable,
     ReducePrecision,

@@ -9,7 +9,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.analysis.simplify import ReshapeOf, Simplification, Update, simplify
+from compiler.analysis.simplify import (
+    ReshapeOf,
+    Simplification,
+    Update,
+    joined_bytes,
+    simplify,
+)
 from compiler.analysis.units import graphs_of
 from compiler.ir.dataflow import (
     ConstantOp,
@@ -53,9 +59,13 @@ def _sweep(graph: GraphOp) -> bool:
     """Go over the operators once; whether anything changed."""
     changed = False
     first: dict[Hashable, Operation] = {}
+    joined: dict[Hashable, SSAValue] = {}
     for op in list(graph.body.block.ops):
         if isinstance(op, OperatorOp) and (found := simplify(op)) is not None:
             _rewrite(op, found)
+            changed = True
+        if isinstance(op, OperatorOp) and (again := _joined_before(op, joined)):
+            _rewrite(op, ReshapeOf(again))
             changed = True
         key = _content(op)
         if key is not None and first.setdefault(key, op) is not op:
@@ -63,6 +73,15 @@ def _sweep(graph: GraphOp) -> bool:
                 old.replace_all_uses_with(new)
             changed = True
     return _remove_dead(graph) or changed
+
+
+def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
+    """The result of an earlier Concat with the same bytes as this one's."""
+    result, key = op.outputs[0], joined_bytes(op)
+    if key is None or 0 in shape_of(result.type):
+        return None
+    first = joined.setdefault(key, result)
+    return first if first.type != result.type else None
 
 
 def _rewrite(op: OperatorOp, found: Simplification) -> None:
