@@ -12,10 +12,14 @@ in a CUDA graph of 20 launches, warm, median of 15 replays. Tensors lie and are 
 models, in fp16 the library's in 16 bits throughout. The library's time is its best: cuDNN with the
 bias, the residual and the Relu fused where there is such a call (else the convolution with bias
 alone, which does less than ours), cuBLAS with the bias.
-With `--tiles` the most promising other tiles are timed too, to judge the choice; with `--kinds` so
-many of each kind: tiles of warps (`mma`), of warpgroups (`wide`), and both with early copies of
-weights (`early`), or also releasing the next launch after the last step (`release`); these need
-`--programmatic`: launches that begin before the one before has ended, as in graphs of models.
+
+The tile is the one that `compile` takes, chosen in its model where that was measured. With
+`--recorded` so many of the tuner's fastest alone are timed too, and the summary tells the best of
+all, as the library's time is of its algorithms. With `--tiles` the most promising other tiles are
+timed too, to judge the choice; with `--kinds` so many of each kind: tiles of warps (`mma`), of
+warpgroups (`wide`), and both with early copies of weights (`early`), or also releasing the next
+launch after the last step (`release`); these need `--programmatic`: launches that begin before the
+one before has ended, as in graphs of models.
 """
 
 import argparse
@@ -42,14 +46,22 @@ LAUNCHES, REPLAYS = 20, 15
 BOUND = {"fp32": 2e-5, "tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 KINDS = ("mma", "wide", "early", "release")
-MODELS = ("resnet50", "inception_v3", "bert128", "vit_base", "unet", "googlenet", "resnext50")
+MODELS = (
+    "resnet50", "inception_v3", "bert128", "vit_base", "unet", "googlenet", "resnext50", "t5small",
+    "nasnetmobile", "pnasnet5large", "hrnet_w18", "deepfm", "rnntc_sru", "bert512", "nasnetalarge",
+    "gpt2large",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many further tiles (of each kind, if any is named) of which operators."""
+    """How many further tiles (of each kind, if any is named) of which operators.
+
+    `recorded` ones are those that the tuner measured to be the fastest alone.
+    """
 
     count: int = 0
+    recorded: int = 0
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = TYPES
 
@@ -100,11 +112,17 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
 
 
 def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
-    """The most promising tiles, of each kind where kinds are wanted."""
+    """The most promising tiles, of each kind where kinds are wanted, and recorded ones."""
     from compiler.kernels.cuda.candidates import candidates
     from compiler.kernels.cuda.estimates import estimate
-    from compiler.kernels.cuda.tiles import overlapping
+    from compiler.kernels.cuda.recorded import recorded
+    from compiler.kernels.cuda.tiles import Tile, overlapping
+    from compiler.kernels.cuda.tuned import key_of
 
+    if wanted.recorded:
+        entry = recorded(key_of(problem, target), target)
+        alone = sorted(entry.tiles, key=lambda each: each.warm) if entry else []
+        return [Tile(*each.tile) for each in alone[: wanted.recorded]]
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:
         return ranked[: wanted.count]
@@ -392,10 +410,15 @@ def report(rows: list[dict[str, Any]]) -> None:
         print(f"{figures} {row['error']:8.1e}  {label}")
     report_kinds(rows)
     ratios = [row["us"] / row["library_us"] for row in chosen]
+    library = {json.dumps(row["library"]): row["library_us"] for row in rows}
+    fastest = [best[key] / library[key] for key in best]
     lost = sorted(row["us"] / best[json.dumps(row["library"])] for row in chosen)
     print(f"{len(ratios)} kernels, {sum(r > 1 for r in ratios)} slower than the library;"
           f" geometric mean {geometric_mean(ratios):.2f} of its time;"
           f" the choice takes {median(lost):.2f} of the best tile's (median)")  # fmt: skip
+    if len(rows) > len(chosen):
+        print(f"the best of the tiles timed: {sum(r > 1 for r in fastest)} slower,"
+              f" {geometric_mean(fastest):.2f}")  # fmt: skip
 
 
 def report_kinds(rows: list[dict[str, Any]]) -> None:
@@ -428,6 +451,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "fp16"))
     parser.add_argument("--tiles", type=int, default=0, help="further tiles of each kernel")
+    parser.add_argument("--recorded", type=int, default=0, help="of the tuner's fastest alone")
     parser.add_argument("--kinds", nargs="+", default=[], choices=KINDS, help="of further tiles")
     parser.add_argument("--only", nargs="+", default=list(TYPES), choices=TYPES)
     parser.add_argument("--programmatic", action="store_true", help="launches that begin early")
@@ -435,7 +459,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "measure":
         return measure(given.folder, given.json, given.programmatic)
-    wanted = Wanted(given.tiles, tuple(given.kinds), tuple(given.only))
+    wanted = Wanted(given.tiles, given.recorded, tuple(given.kinds), tuple(given.only))
     prepare(given.folder, given.models, given.precision, wanted)
     return 0
 
