@@ -3,10 +3,11 @@
     python benchmarks/export.py ARTIFACT... [--modes graph] [--runs N] [--json FILE] [--peers]
 
 Every artifact is exported with what it computes on random inputs, and built for CUDA, HIP and the
-emulator, as far as there are compilers. Sizes are in MB, of libraries without their symbols.
-`start` is a process from its start to its end with one run, in seconds (the least of five). An
-artifact of target cpu has no project: its start is a Python process's. With `--peers`, so are those
-of torch and onnxruntime for ResNet-50, with the sizes of their installed packages.
+emulator (or for `--platforms`), as far as there are compilers. Sizes are in MB, of libraries
+without their symbols. `start` is a process from its start to its end with one run, in seconds (the
+least of five). An artifact of target cpu has no project: its start is a Python process's. With
+`--peers`, so are those of torch and onnxruntime for ResNet-50, with the sizes of their installed
+packages.
 
 On a device all modes must give the same bits, and be as near to Python as the precision allows;
 `error` is 0 for Python's own bits. Times are medians of wall microseconds of one run on buffers
@@ -173,7 +174,7 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
         project = Path(folder) / "project"
         export_project(found, project, version=compiler.__version__, check=check)
         row["weights_mb"] = round((project / "weights.bin").stat().st_size / 1e6, 1)
-        for platform in (name for name, tool in COMPILERS.items() if shutil.which(tool)):
+        for platform in (name for name in options.platforms if shutil.which(COMPILERS[name])):
             start = perf_counter()
             named = compiled_for(architecture) if architecture else None
             built = build(project, platform, named)
@@ -314,6 +315,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="exported projects: sizes, start and latency")
     parser.add_argument("artifacts", type=Path, nargs="*")
     parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--platforms", nargs="+", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--peers", action="store_true", help="time torch and onnxruntime too")
