@@ -46,7 +46,8 @@ def find_patches(op: OperatorOp) -> Patches | None:
     """The patches of a convolution whose windows meet but do not overlap (Dosovitskiy et al. 2021,
     section 3.1); None where its windows are not such, or are as fast.
 
-    That is where channels fill whole blocks, which are read as they lie, or patches are small.
+    That is where channels fill whole blocks, which are read as they lie, or patches are small: one
+    of a single pixel is a matrix already.
     """
     if op.type_name != "Conv" or integer(op, "group", 1) != 1:
         return None
@@ -57,6 +58,7 @@ def find_patches(op: OperatorOp) -> Patches | None:
     if strides != kernel or dilated or any(integers(op, "pads") or ()) or not whole:
         return None
     blocked = channels * numpy_dtype(dtype_of(op.inputs[0].type)).itemsize % BLOCK_BYTES == 0
-    few = channels * prod(kernel) < FEWEST or not isinstance(op.inputs[1].owner, WeightOp)
+    few = channels * prod(kernel) < FEWEST or prod(kernel) == 1
+    few |= not isinstance(op.inputs[1].owner, WeightOp)
     grid = tuple(extent // step for extent, step in zip(image, kernel, strict=True))
     return None if blocked or few else Patches(batch, channels, grid, tuple(kernel))

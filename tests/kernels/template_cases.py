@@ -59,6 +59,39 @@ def fused(
     )
 
 
+AXES = {
+    "a product": ("Gemm", ((20, 64), (64, 36)), (20, 36), (1, 20, 1, 36)),
+    "one row": ("MatMul", ((1, 64), (64, 36)), (1, 36), (36,)),
+    "batches": ("MatMul", ((3, 1, 20, 16), (3, 1, 16, 36)), (3, 1, 20, 36), (3, 20, 36)),
+    "an image": ("Conv", ((1, 8, 5, 6), (12, 8, 1, 1)), (1, 12, 5, 6), (12, 5, 6)),
+    "a column": ("Conv", ((2, 8, 5, 1), (12, 8, 1, 1)), (2, 12, 5, 1), (2, 12, 5)),
+}
+"""Anchors with their operands' shapes and their own, and what they are reshaped to."""
+
+
+def with_other_axes(name: str) -> tuple[Group, list[Array], Array]:
+    """A case of AXES to whose result a residual is added, its operands and its result.
+
+    So are GPT-2's products, whose rows are a batch again before the residual is added.
+    """
+    type, operands, made, shape = AXES[name]
+    shapes = (*operands, shape, (len(shape),), made, shape, shape)
+    types = ["int64" if i == 3 else "float32" for i in range(len(shapes))]
+    values = tuple(map(TensorInfo, types, shapes))
+    operators = (
+        Operator(type, {}, (0, 1), (4,)),
+        Operator("Reshape", {}, (4, 3), (5,)),
+        Operator("Add", {}, (5, 2), (6,)),
+    )
+    constants = {3: numpy.array(shape)}
+    group = Group("axes", values, 3, (False, True, False), constants, operators, (6,))
+    arrays = [random_array(seed, v.shape) for seed, v in enumerate(values[:3])]
+    left, right = (array.astype("float64") for array in arrays[:2])
+    product = "bchw,ocij->bohw" if type == "Conv" else "...mk,...kn->...mn"
+    result = numpy.einsum(product, left, right)
+    return group, arrays, result.reshape(shape) + arrays[2]
+
+
 def expected(anchor: Array, addend: Array | None) -> list[Array]:
     """The results of a group from `fused`, given the anchor's result in float64."""
     return [anchor] if addend is None else [anchor, numpy.maximum(anchor + addend, 0)]

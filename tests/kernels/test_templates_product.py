@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from compiler.kernels.target import parse_target
 from compiler.kernels.templates import apply_template
 from tests.kernels.harness import Array
-from tests.kernels.template_cases import check, expected, fused, random_array, targets
+from tests.kernels.template_cases import (
+    AXES,
+    check,
+    expected,
+    fused,
+    random_array,
+    targets,
+    with_other_axes,
+)
 
 extents = st.one_of(st.integers(1, 9), st.sampled_from([15, 16, 17, 33, 70, 130]))
 
@@ -132,3 +140,9 @@ def gemm(
 def test_other_dtypes_are_declined() -> None:
     group = fused("MatMul", [random_array(1, (3, 4)), random_array(2, (0, 4)).T], (3, 0), {}, 0)
     assert apply_template(group, parse_target("cpu")) is None
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_a_result_may_have_other_axes_of_one_element(name: str) -> None:
+    group, reads, result = with_other_axes(name)
+    check(group, reads, [result], "cpu")

@@ -89,7 +89,8 @@ def test_any_patches(
     ((1, 4, 32, 32), (16, 16), {"strides": [16, 16]}),
     ((1, 3, 32, 32), (4, 4), {"strides": [4, 4]}),
     ((1, 2, 32, 32), (16, 16), {"strides": [16, 16], "group": 2}),
-], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups"])  # fmt: skip
+    ((1, FEWEST + 1, 3, 3), (1, 1), {}),
+], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups", "pixels"])  # fmt: skip
 def test_others_stay(image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]):
     assert types_of(convolution(image, kernel, **attributes)) == ["Conv"]
 

@@ -14,7 +14,7 @@ from tvm.ir import Call, Var
 from tvm.tirx import Stmt
 from tvm.tirx.stmt import AllocBuffer
 
-from compiler.kernels.group import Group, Operator
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.layout import stored_index
 from compiler.kernels.lowering import Emitter, flatten_index
 from compiler.kernels.templates.loops import buffer, variable
@@ -59,13 +59,28 @@ class Surroundings:
 
     @property
     def elementwise(self) -> bool:
-        """Whether every result has the anchor's shape and all the rest can be computed in place."""
+        """Whether every result has the anchor's shape and all the rest can be computed in place.
+
+        A row-major one may have other axes of one element.
+        """
         known = [tensor for tensor in self.operands if tensor is not None]
-        shapes = [tuple(int(extent) for extent in tensor.shape) for tensor in self.results]
-        return all(shape == self.shape for shape in shapes) and not any(
+        alike = map(self._is_alike, self.stored)
+        return all(alike) and not any(
             isinstance(tensor.op.body[0], tirx.Reduce)
             for tensor in self._computed([*self.results, *known])
         )
+
+    def _is_alike(self, result: TensorInfo) -> bool:
+        squeezed = not result.block and _long_axes(result.shape) == _long_axes(self.shape)
+        return squeezed or result.shape == self.shape
+
+    def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:
+        """Where a result is that follows from an element of the anchor's."""
+        shape = tuple(int(extent) for extent in result.shape)
+        if shape == self.shape:
+            return indices
+        long = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
+        return [0 if extent == 1 else next(long) for extent in shape]
 
     def _computed(self, tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
         found: list[te.Tensor] = []
@@ -97,7 +112,8 @@ class Surroundings:
 
     def result(self, value: Any, indices: Sequence[Any]) -> Any:
         """The element of the first result that follows from an element of the anchor's."""
-        return self._value(self.results[0], indices, value, None)
+        result = self.results[0]
+        return self._value(result, self._index_of(result, indices), value, None)
 
     def keep(self, tensor: te.Tensor, indices: Sequence[Any]) -> list[Stmt]:
         """Compute an element once, for all that use it."""
@@ -132,14 +148,12 @@ class Surroundings:
         return not found
 
     def _store(self, value: Any, indices: list[Any], place: Any) -> Stmt:
-        stores = [
-            tirx.BufferStore(
-                target,
-                self._value(tensor, indices, value, place),
-                [self._position(info.stored_shape, stored_index(info, indices), place)],
-            )
-            for target, tensor, info in zip(self.writes, self.results, self.stored, strict=True)
-        ]
+        stores: list[Stmt] = []
+        for target, tensor, info in zip(self.writes, self.results, self.stored, strict=True):
+            at = self._index_of(tensor, indices)
+            element = self._value(tensor, at, value, place)
+            position = self._position(info.stored_shape, stored_index(info, at), place)
+            stores.append(tirx.BufferStore(target, element, [position]))
         return stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)
 
     def _position(self, shape: Sequence[int], indices: Sequence[Any], place: Any) -> Any:
@@ -174,6 +188,10 @@ class Surroundings:
 
         body = tensor.op.body[tensor.value_index]
         return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
+
+
+def _long_axes(shape: Sequence[int]) -> list[int]:
+    return [extent for extent in shape if extent != 1]
 
 
 def _flat_axes(indices: Sequence[Any]) -> int:

@@ -15,6 +15,7 @@ from compiler.kernels.cuda.tiles import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.cuda.emulator import COMPILER, emulate, run
 from tests.kernels.harness import single
+from tests.kernels.template_cases import AXES, with_other_axes
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
@@ -158,6 +159,17 @@ def test_what_follows_is_fused_and_broadcasts():
     expected = exact("Conv", inputs[:2], {}) + inputs[2]
     numpy.testing.assert_allclose(added, expected, atol=1e-4)
     numpy.testing.assert_allclose(last, numpy.maximum(expected * inputs[3], 0), atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90:fp32", "cuda:sm_90:tf32"])
+@pytest.mark.parametrize("name", AXES)
+def test_a_result_may_have_other_axes_of_one_element(name: str, target: str):
+    group, inputs, expected = with_other_axes(name)
+    kernel = generate(group, parse_cuda_target(target))
+    assert "struct Problem" in kernel.text, "the generic schedule took it"
+    (result,) = run(kernel, group, inputs)
+    difference = numpy.linalg.norm(result - expected) / numpy.linalg.norm(expected)
+    assert difference < BOUNDS[target.split(":")[-1]]
 
 
 @settings(max_examples=3, deadline=None)
