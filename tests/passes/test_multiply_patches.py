@@ -90,7 +90,7 @@ def test_any_patches(
     ((1, 3, 32, 32), (4, 4), {"strides": [4, 4]}),
     ((1, 2, 32, 32), (16, 16), {"strides": [16, 16], "group": 2}),
     ((1, FEWEST + 1, 3, 3), (1, 1), {}),
-], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups", "pixel"])  # fmt: skip
+], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups", "dots"])  # fmt: skip
 def test_others_stay(image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]):
     assert types_of(convolution(image, kernel, **attributes)) == ["Conv"]
 
