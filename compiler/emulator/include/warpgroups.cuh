@@ -19,16 +19,19 @@ inline void meet(uint64_t a = 0, uint64_t b = 0) {
   emulator_collect(same, &own, 32, 0xffffffffu);
 }
 
-// The 32 bytes of a row from where a descriptor begins; bits 7 to 9 of an address swizzle bits 4 to 6.
+// The 32 bytes of a row from where a descriptor begins. In rows of 128 bytes bits 7 to 9 of an address
+// swizzle bits 4 to 6; else the row's second chunk lies behind the first ones of all.
 template <int PRECISION>
 inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, unsigned row) {
   const uint32_t start = (uint32_t)(matrix & 0x3fff) << 4, stride = (uint32_t)(matrix >> 32 & 0x3fff) << 4;
-  const uint32_t place = start + row / 8 * stride + row % 8 * 128;
+  const uint32_t behind = (uint32_t)(matrix >> 16 & 0x3fff) << 4;
+  const bool swizzled = matrix >> 62 == 1;
   uint32_t registers[8];
-  if (matrix >> 62 != 1) emulator_fail("multiplies a matrix that is not swizzled by 128 bytes");
+  if (matrix >> 62 > 1) emulator_fail("multiplies a matrix that is swizzled by other than 128 bytes");
   for (unsigned chunk = 0; chunk < 2; chunk++) {
-    const uint32_t from = place + chunk * 16;
-    emulator_read_matrix(registers + chunk * 4, from ^ (from >> 7 & 7) << 4, 16);
+    const uint32_t first = start + row / 8 * stride, from = first + row % 8 * 128 + chunk * 16;
+    const uint32_t plain = first + row % 8 * 16 + chunk * behind;
+    emulator_read_matrix(registers + chunk * 4, swizzled ? from ^ (from >> 7 & 7) << 4 : plain, 16);
   }
   for (int k = 0; k < (PRECISION == TF32 ? 8 : 16); k++) to[k] = element<PRECISION>(registers, k);
 }
@@ -49,6 +52,9 @@ void multiply_warpgroup(float* sums, unsigned count, uint64_t a, uint64_t b) {
 
 static inline uint64_t swizzled_tile(const void* tile) {
   return ((uint64_t)tile & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+static inline uint64_t chunked_tile(const void* tile, int rows) {
+  return ((uint64_t)tile & 0x3ffff) >> 4 | (uint64_t)rows << 16 | (uint64_t)8 << 32;
 }
 static inline float* swizzled_shared() {
   const uintptr_t start = (uintptr_t)emulator_shared();

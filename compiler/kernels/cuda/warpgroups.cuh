@@ -1,12 +1,18 @@
 // Instructions of warpgroups (sm_90a): four warps multiply matrices that lie in shared memory.
 //
-// A matrix is given by a descriptor: its rows of 128 bytes along k, the chunk c of row r at c ^ r % 8;
-// 32 bytes on begin the next products. Warp w of the four holds rows 16 * w + lane / 4 (+ 8) of the
+// A matrix is given by a descriptor. Warp w of the four holds rows 16 * w + lane / 4 (+ 8) of the
 // result, and columns lane % 4 * 2 (+ 1) of each piece of eight.
 
-// The descriptor of a matrix whose rows begin at a multiple of 1024 bytes.
+// The descriptor of a matrix with rows of 128 bytes along k from a multiple of 1024 bytes on, the chunk
+// c of row r at c ^ r % 8; 32 bytes on begin the next products.
 __device__ __forceinline__ uint64_t swizzled_tile(const void* tile) {
   return (uint64_t)(shared_address(tile) >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+
+// The descriptor of a matrix that holds the first chunks of all rows, then the second ones; two of
+// these on begin the next products.
+__device__ __forceinline__ uint64_t chunked_tile(const void* tile, int rows) {
+  return (uint64_t)(shared_address(tile) >> 4 & 0x3fff) | (uint64_t)rows << 16 | (uint64_t)8 << 32;
 }
 
 template <int PRECISION>

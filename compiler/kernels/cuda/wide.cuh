@@ -1,8 +1,9 @@
 // Tiles by warpgroups: tensor cores read both operands from shared memory on their own.
 //
-// Rows of 128 bytes along k lie in shared memory as warpgroups.cuh says; of an image each row is the
-// window of one output pixel. A warp holds 16 rows and all columns of its block's tile. A stage is
-// filled again two steps after its use, so that one barrier a step is enough.
+// Rows of 128 bytes along k lie in shared memory as warpgroups.cuh says. An image lies there as in
+// memory, the pixels of a channel block side by side: scattering their chunks over rows took three
+// times as long. A warp holds 16 rows and all columns of its block's tile. A stage is filled again two
+// steps after its use, so that one barrier a step is enough.
 
 template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct WideCopies {
@@ -34,58 +35,13 @@ struct WideCopies {
   }
 };
 
-// What a thread copies of an image in channel blocks: chunks of its pixel's row.
-template <class P>
-struct WideImage : BlockCopies<P> {
-  using T = Tiles<P>;
-  using Image = BlockCopies<P>;
-  using Element = typename P::Element;
-  using Image::Image;
-
-  __device__ __forceinline__ void copy(int4* tile) {
-    tile += this->column * T::CHUNKS;
-#pragma unroll
-    for (int i = 0; i < T::CHUNKS; i += Image::PASS) {
-      const Element* from = this->image;
-      const bool valid = find(i, from);
-      copy_chunk<(P::TAPS > 1)>(tile + (this->line + i ^ this->column % 8), valid ? from : this->image, valid);
-    }
-    advance();
-  }
-
-  // Whether the thread's chunk `i` lies in the image, and where.
-  __device__ __forceinline__ bool find(int i, const Element*& place) const {
-    const int chunk = this->next + this->line + i;
-    if constexpr (Image::ONE_TAP) {
-      place = this->from + (int64_t)i * P::PLANE * T::CHUNK;
-      return this->inside && (P::CHANNELS % P::BK == 0 || chunk < Image::BLOCKS);
-    } else {
-      int pixel;
-      const bool inside = this->taps.locate(chunk / Image::BLOCKS, pixel) && chunk < P::TAPS * Image::BLOCKS;
-      place = this->image + ((int64_t)(chunk % Image::BLOCKS) * P::PLANE + pixel) * T::CHUNK;
-      return inside;
-    }
-  }
-
-  __device__ __forceinline__ void advance() {
-    if (P::TAPS == 1 || !Image::ONE_TAP)
-      this->next += T::CHUNKS;
-    else if (++this->tap == P::TAPS)
-      this->tap = 0, this->next += T::CHUNKS;
-    if constexpr (P::TAPS == 1)
-      this->from += (int64_t)T::CHUNKS * P::PLANE * T::CHUNK;
-    else if constexpr (Image::ONE_TAP)
-      this->seek();
-  }
-};
-
 template <class P, bool ALIGNED, int FORM>
 struct WideRight {
   using Type = WideCopies<P, P::BN, P::N, P::B_ROW, ALIGNED>;
 };
 template <class P, bool ALIGNED>
 struct WideRight<P, ALIGNED, BLOCKS> {
-  using Type = WideImage<P>;
+  using Type = BlockCopies<P>;
 };
 
 // As `accumulate`.
@@ -93,6 +49,7 @@ template <class P, bool ALIGNED, class Fetch>
 __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                 const typename P::Element* b, int first, int steps, const Fetch& fetch) {
   constexpr int A_SIZE = P::BM * 8, STAGE = A_SIZE + P::BN * 8, AHEAD = P::STAGES - 2;
+  constexpr int NEXT = P::FORM == BLOCKS ? 2 * P::BN : 2;  // chunks to B of the next products
   WideCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left(a, blockIdx.y * P::BM, first * P::BK);
   typename WideRight<P, ALIGNED, P::FORM>::Type right(b, blockIdx.x * P::BN, first * P::BK);
   int filled = 0, used = 0, rest = steps;
@@ -117,10 +74,10 @@ __device__ __forceinline__ void accumulate_wide(Sums<P>& c, int4* tiles, const t
     __syncthreads();
     const int4* tile = tiles + used * STAGE;
     const uint64_t x = swizzled_tile(tile + threadIdx.x / 128 * 64 * 8);
-    const uint64_t y = swizzled_tile(tile + A_SIZE);
+    const uint64_t y = P::FORM == BLOCKS ? chunked_tile(tile + A_SIZE, P::BN) : swizzled_tile(tile + A_SIZE);
     wide_fence();
 #pragma unroll
-    for (int k = 0; k < 4; k++) multiply_wide(c[0], x + k * 2, y + k * 2, Kind<P::PRECISION>());
+    for (int k = 0; k < 4; k++) multiply_wide(c[0], x + k * 2, y + k * NEXT, Kind<P::PRECISION>());
     wide_commit();
     fill();
     wide_wait<1>();

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emula
 
 Array = numpy.ndarray
 Grid = tuple[int, int]
-Describe = Callable[[int], int]
+Describe = Callable[[int, int], int]
 
 DUMP = """
 extern "C" __global__ void dump(const Problem::Element* a, const Problem::Element* b,
@@ -40,7 +40,7 @@ extern "C" __global__ void dump(const Problem::Element* a, const Problem::Elemen
   using P = Problem;
   int4* const tiles = (int4*)swizzled_shared();
   WideCopies<P, P::BM, P::M, P::A_ROW, true> left(a, blockIdx.y * P::BM, *step * P::BK);
-  WideImage<P> right(b, blockIdx.x * P::BN, *step * P::BK);
+  BlockCopies<P> right(b, blockIdx.x * P::BN, *step * P::BK);
   left.copy(tiles), right.copy(tiles + P::BM * 8);
   copies_commit();
   copies_wait<0>();
@@ -57,7 +57,9 @@ HOST = """
 #define __forceinline__ inline
 static uint32_t shared_address(const void* pointer) { return (uint32_t)(uintptr_t)pointer; }
 HEADER
-extern "C" uint64_t descriptor(const void* tile) { return swizzled_tile(tile); }
+extern "C" uint64_t descriptor(const void* tile, int rows) {
+  return rows ? chunked_tile(tile, rows) : swizzled_tile(tile);
+}
 """
 
 
@@ -69,17 +71,20 @@ class Shared:
 
     def read(self, descriptor: int, rows: int) -> Array:
         """The bytes of `rows` rows of 32 bytes that one instruction reads of a matrix."""
-        start, stride = (descriptor & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
-        assert descriptor >> 62 == 1, "rows are swizzled by 128 bytes"
+        start, leading, stride = ((descriptor >> bit & 0x3FFF) << 4 for bit in (0, 16, 32))
+        assert descriptor >> 62 < 2, "rows are swizzled by 128 bytes, or not at all"
         assert descriptor >> 49 & 7 == 0, "patterns of the swizzle begin at multiples of 1024 bytes"
         row, byte = numpy.ogrid[:rows, :32]
-        address = start + row // 8 * stride + row % 8 * 128 + byte
+        first = start + row // 8 * stride
+        if descriptor >> 62 == 0:
+            return self.content[first + row % 8 * 16 + byte // 16 * leading + byte % 16]
+        address = first + row % 8 * 128 + byte
         return self.content[address ^ (address >> 7 & 7) << 4]
 
 
 @pytest.fixture(scope="module")
 def descriptor(tmp_path_factory: pytest.TempPathFactory) -> Describe:
-    """`swizzled_tile` of warpgroups.cuh, compiled for the host."""
+    """The descriptors of warpgroups.cuh, compiled for the host: of chunked rows, if there are any."""
     folder = tmp_path_factory.mktemp("descriptor")
     text = headers()["warpgroups.cuh"].partition("template <")[0]
     (folder / "host.cpp").write_text(HOST.replace("HEADER", text))
@@ -87,7 +92,7 @@ def descriptor(tmp_path_factory: pytest.TempPathFactory) -> Describe:
     command = [COMPILER, "-shared", "-fPIC", "-o", "host.so", "host.cpp"]
     subprocess.run(command, cwd=folder, check=True)
     found = ctypes.CDLL(str(Path(folder) / "host.so")).descriptor
-    found.argtypes, found.restype = [ctypes.c_void_p], ctypes.c_uint64
+    found.argtypes, found.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.c_uint64
     return found
 
 
@@ -149,10 +154,12 @@ def test_warpgroups_see_the_operands(name: str, precision: str, descriptor: Desc
         content = dumped(program, [a, b], step, tile, grid)
         for part, (y, x) in product(range(4), numpy.ndindex(grid[::-1])):
             shared, first = Shared(content[y, x]), step * problem.step + part * count
-            for matrix, row, rows, start in (
-                (left, y * tile.rows, tile.rows, 0),
-                (right, x * tile.columns, tile.columns, tile.rows * 128),
-            ):
+            behind = tile.rows * 128
+            for matrix, row, rows, at in (
+                (left, y * tile.rows, tile.rows, descriptor(0, 0) + 2 * part),
+                (right, x * tile.columns, tile.columns,
+                 descriptor(behind, tile.columns) + 2 * tile.columns * part),
+            ):  # fmt: skip
                 wanted = numpy.ascontiguousarray(cut(matrix, row, first, rows, count))
-                seen = shared.read(descriptor(start) + 2 * part, rows)
+                seen = shared.read(at, rows)
                 assert numpy.array_equal(seen, wanted.view(numpy.uint8))
