@@ -9,11 +9,17 @@ from tests.emulator.launching import Array, functions, launch, zeros
 TEXT = r"""
 #include "warpgroups.cuh"
 #define KERNEL extern "C" __global__ void
-// Rows of 32 words to shared memory, swizzled; the first 64 are those of the left matrix.
+// Rows of 32 words to shared memory, swizzled; the first 64 are those of the left matrix. The right
+// one may have the first 16 bytes of all rows first.
+template <bool CHUNKED = false>
 __device__ char* tiles(const unsigned* from, int rows) {
   char* to = (char*)swizzled_shared();
-  for (int i = threadIdx.x; i < rows * 8; i += blockDim.x)
-    copy_chunk<false>(to + i / 8 * 128 + (i % 8 ^ i / 8 % 8) * 16, from + i * 4, true);
+  for (int i = threadIdx.x; i < rows * 8; i += blockDim.x) {
+    const int row = i / 8, chunk = i % 8;
+    const int behind = 64 * 8 + chunk * (rows - 64) + row - 64;
+    const int place = CHUNKED && row >= 64 ? behind : row * 8 + (chunk ^ row % 8);
+    copy_chunk<false>(to + place * 16, from + i * 4, true);
+  }
   copies_commit();
   copies_wait<0>();
   return to;
@@ -23,17 +29,20 @@ __device__ float* place(float* c, int j, int i) {
   const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 * 8;
   return c + row * PIECES * 8 + j * 8 + threadIdx.x % 4 * 2 + i % 2;
 }
-template <int PRECISION, int PIECES>
+template <int PRECISION, int PIECES, bool CHUNKED = false>
 __device__ void product(float* c, const unsigned* from) {
-  const char* tile = tiles(from, 64 + PIECES * 8);
+  const char* tile = tiles<CHUNKED>(from, 64 + PIECES * 8);
   copies_to_tensor_cores();
   __syncthreads();
-  const uint64_t a = swizzled_tile(tile), b = swizzled_tile(tile + 64 * 128);
+  const char* behind = tile + 64 * 128;
+  const uint64_t a = swizzled_tile(tile);
+  const uint64_t b = CHUNKED ? chunked_tile(behind, PIECES * 8) : swizzled_tile(behind);
+  const int next = CHUNKED ? 2 * PIECES * 8 : 2;
   float sums[PIECES][4];
   for (int j = 0; j < PIECES; j++)
     for (int i = 0; i < 4; i++) sums[j][i] = *place<PIECES>(c, j, i);
   wide_fence();
-  for (int k = 0; k < 4; k++) multiply_wide(sums, a + k * 2, b + k * 2, Kind<PRECISION>());
+  for (int k = 0; k < 4; k++) multiply_wide(sums, a + k * 2, b + k * next, Kind<PRECISION>());
   wide_commit();
   wide_wait<0>();
   for (int j = 0; j < PIECES; j++)
@@ -42,6 +51,8 @@ __device__ void product(float* c, const unsigned* from) {
 KERNEL product_tf32_4(float* c, const unsigned* from) { product<TF32, 4>(c, from); }
 KERNEL product_tf32_16(float* c, const unsigned* from) { product<TF32, 16>(c, from); }
 KERNEL product_fp16_8(float* c, const unsigned* from) { product<FP16, 8>(c, from); }
+KERNEL chunked_tf32_8(float* c, const unsigned* from) { product<TF32, 8, true>(c, from); }
+KERNEL chunked_fp16_4(float* c, const unsigned* from) { product<FP16, 4, true>(c, from); }
 KERNEL product_fp16_12(float* c, const unsigned* from) { product<FP16, 12>(c, from); }
 
 enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY };
@@ -72,6 +83,7 @@ KERNEL early_sums(float* to, const unsigned* from) { mistake<EARLY>(to, from); }
 PRODUCTS = {
     "product_tf32_4": ("tf32", 4), "product_tf32_16": ("tf32", 16),
     "product_fp16_8": ("fp16", 8), "product_fp16_12": ("fp16", 12),
+    "chunked_tf32_8": ("tf32", 8), "chunked_fp16_4": ("fp16", 4),
 }  # fmt: skip
 WRONG = {
     "no_fence": "without a fence",
