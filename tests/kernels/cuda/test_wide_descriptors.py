@@ -84,7 +84,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def descriptor(tmp_path_factory: pytest.TempPathFactory) -> Describe:
-    """The descriptors of warpgroups.cuh, compiled for the host: of chunked rows, if there are any."""
+    """The descriptors of warpgroups.cuh, compiled for the host; of chunks if rows are given."""
     folder = tmp_path_factory.mktemp("descriptor")
     text = headers()["warpgroups.cuh"].partition("template <")[0]
     (folder / "host.cpp").write_text(HOST.replace("HEADER", text))
