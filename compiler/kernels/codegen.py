@@ -10,6 +10,7 @@ from tvm import IRModule, tirx
 from compiler.errors import KernelError
 from compiler.kernels.launches import LaunchFunction, launch_module
 from compiler.kernels.mathematics import link_mathematics
+from compiler.kernels.remainders import wraps_index
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.tables import link_tables
 from compiler.kernels.target import CpuTarget
@@ -115,18 +116,6 @@ def compile_object(
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
     linked = "\n".join([link_mathematics(link_tables(text)), *entries])
     return optimise(linked, target, vectorise=not wraps_index(kernel_text))
-
-
-def wraps_index(text: str) -> bool:
-    """Whether code takes a remainder by a power of two.
-
-    LLVM 22's loop vectoriser takes `i & 3` for `i` in interleaved accesses: wrong results.
-    """
-    divisors = (
-        int(mask) + 1 for mask in re.findall(r"= and i(?:32|64) %[\w.]+, (\d+)$", text, re.M)
-    )
-    remainders = map(int, re.findall(r"= [su]rem i(?:32|64) %[\w.]+, (\d+)$", text, re.M))
-    return any(n > 1 and n & (n - 1) == 0 for n in (*divisors, *remainders))
 
 
 def optimise(text: str, target: CpuTarget, vectorise: bool = True) -> bytes:
