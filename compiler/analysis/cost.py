@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from compiler.analysis.attributes import constant, integer, integers
 from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
-from compiler.ir.types import nbytes_of, shape_of
+from compiler.ir.types import dtype_of, nbytes_of, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,9 @@ def is_cheap(op: OperatorOp) -> bool:
 
 
 def _flops_an_element(op: OperatorOp) -> int:
-    """Operations of a result element; small whole powers are products."""
-    exponent = constant(op, 1) if op.type_name == "Pow" else None
+    """Operations of a result element; small whole powers of floats are products."""
+    power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
+    exponent = constant(op, 1) if power else None
     if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
         return 1
     return _FLOPS_AN_ELEMENT.get(op.type_name, 1)

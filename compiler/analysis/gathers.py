@@ -10,11 +10,14 @@ from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
-"""Operators that read what their data tells them to."""
+"""Operators that read their first operand where their second one says."""
+
+TAKING = ("Gather", "Slice")
+"""Operators that take indices from what holds them, which costs no more than reading them."""
 
 
 def shared_indices(graph: GraphOp) -> list[OperatorOp]:
-    """Elements taken from an input or weight for several gathers and for nothing else.
+    """Indices taken from an input or weight for several gathers and for nothing else.
 
     Each gather can take them itself, instead of waiting for another kernel.
     """
@@ -22,7 +25,7 @@ def shared_indices(graph: GraphOp) -> list[OperatorOp]:
 
 
 def joined_gathers(graph: GraphOp, device: Device) -> list[list[OperatorOp]]:
-    """Each Concat of gathers with these and the indices that only they use, in block order.
+    """Each Concat of gathers with these and the indices that only they use, which come first.
 
     All else that it joins must be there before. Such a Concat could be a view into which each
     gather writes, but a launch takes longer than all these bytes.
@@ -37,9 +40,8 @@ def _operators(graph: GraphOp) -> Iterator[OperatorOp]:
 
 
 def _takes(op: OperatorOp) -> bool:
-    """Whether an operator only moves elements of what is there before any kernel runs."""
-    injective = KINDS.get(op.type_name) is Kind.INJECTIVE and len(op.outputs) == 1
-    return injective and not any(map(_is_computed, op.inputs))
+    """Whether an operator takes elements of what is there before any kernel runs."""
+    return op.type_name in TAKING and not any(map(_is_computed, op.inputs))
 
 
 def _is_computed(value: SSAValue) -> bool:
@@ -47,8 +49,8 @@ def _is_computed(value: SSAValue) -> bool:
 
 
 def _is_index_of_several(op: OperatorOp) -> bool:
-    users = _users(op)
-    return len(users) > 1 and all(_is_gather(user) for user in users)
+    uses = list(op.outputs[0].uses)
+    return len(uses) > 1 and all(use.index == 1 and _is_gather(use.operation) for use in uses)
 
 
 def _users(op: OperatorOp) -> list[Operation]:
@@ -81,7 +83,6 @@ def _before_views(value: SSAValue) -> Operation | Block:
 
 
 def _own_indices(gather: OperatorOp) -> Iterator[OperatorOp]:
-    for value in gather.inputs:
-        if isinstance(value.owner, OperatorOp) and _takes(value.owner):
-            if len(_users(value.owner)) == 1:
-                yield value.owner
+    index = gather.inputs[1].owner
+    if isinstance(index, OperatorOp) and _takes(index) and len(_users(index)) == 1:
+        yield index

@@ -59,6 +59,6 @@ def find_patches(op: OperatorOp) -> Patches | None:
         return None
     blocked = channels * numpy_dtype(dtype_of(op.inputs[0].type)).itemsize % BLOCK_BYTES == 0
     few = channels * prod(kernel) < FEWEST or prod(kernel) == 1
-    few |= not isinstance(op.inputs[1].owner, WeightOp)
+    computed = not isinstance(op.inputs[1].owner, WeightOp)
     grid = tuple(extent // step for extent, step in zip(image, kernel, strict=True))
-    return None if blocked or few else Patches(batch, channels, grid, tuple(kernel))
+    return None if blocked or few or computed else Patches(batch, channels, grid, tuple(kernel))

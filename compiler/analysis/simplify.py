@@ -55,7 +55,7 @@ def joined_bytes(op: OperatorOp) -> Hashable | None:
     if op.type_name != "Concat":
         return None
     shape = shape_of(op.outputs[0].type)
-    parts = prod(shape[: (integer(op, "axis", 0)) % len(shape)])
+    parts = prod(shape[: integer(op, "axis", 0) % len(shape)])
     return parts, tuple(_reshaped(value) for value in op.inputs)
 
 

@@ -35,7 +35,8 @@ class Canonicalize(ModulePass):
     """Simplify operators locally, merge equal ones and drop dead ones; no result bit changes.
 
     Requires: nothing; what is inside groups stays as it is. Ensures: no simplification of
-    `compiler.analysis.simplify` applies, no two operators compute the same, none is dead.
+    `compiler.analysis.simplify` applies, no two operators compute the same, none is dead; a Concat
+    with the bytes of an earlier one is a Reshape of it.
 
         %1 = dataflow.op "Relu" (%0) ...
         %2 = dataflow.op "Identity" (%1) ...
@@ -77,11 +78,11 @@ def _sweep(graph: GraphOp) -> bool:
 
 def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
     """The result of an earlier Concat with the same bytes as this one's."""
-    result, key = op.outputs[0], joined_bytes(op)
-    if key is None or 0 in shape_of(result.type):
+    key = joined_bytes(op)
+    if key is None or 0 in shape_of(op.outputs[0].type):
         return None
-    first = joined.setdefault(key, result)
-    return first if first.type != result.type else None
+    first = joined.setdefault(key, op.outputs[0])
+    return None if first is op.outputs[0] else first
 
 
 def _rewrite(op: OperatorOp, found: Simplification) -> None:

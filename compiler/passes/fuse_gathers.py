@@ -19,9 +19,10 @@ class FuseGathers(ModulePass):
     """Group the gathers that a Concat joins, as a recommender's look-ups in its tables, with it;
     each gather takes its own index from an input.
 
-    Requires: nothing; best before `fuse`, after `canonicalize`. Ensures: no gathers but large or
-    many ones (`compiler.analysis.gathers`) meet in a Concat outside groups; no element of an input
-    is taken for several gathers only.
+    Requires: nothing; best before `fuse`, after `canonicalize`. Ensures: every Concat of which all
+    computed operands are its own gathers is one group with them, unless it is large or they are
+    many (`compiler.analysis.gathers`); no Gather or Slice of inputs or weights gives its result to
+    several gathers as their indices only.
 
         %2 = dataflow.op "Gather" (%x, %0) {axis = 1} ...
         %3 = dataflow.op "Gather" (%table1, %2) ...

@@ -11,6 +11,7 @@ from compiler.analysis.cost import (
     cost_of,
     estimate,
     flops_of,
+    is_cheap,
     is_memory_bound,
     work_of,
 )
@@ -74,3 +75,14 @@ def test_gather_reads_what_it_picks():
 def test_roofline(work: Work, time: int, memory: bool):
     assert estimate(work, DEVICE) == time
     assert is_memory_bound(work, DEVICE) is memory
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent", "cheap"),
+    [("float32", 2, True), ("float32", 3, True), ("float32", 0.5, False), ("int64", 2, False)],
+)
+def test_small_whole_powers_of_floats_are_products(dtype: str, exponent: float, cheap: bool):
+    b = GraphBuilder()
+    power = b.op("Pow", b.input("x", (4,), dtype), b.constant(exponent), shape=(4,))
+    assert isinstance(power.owner, OperatorOp)
+    assert is_cheap(power.owner) == cheap

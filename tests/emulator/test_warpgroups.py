@@ -51,9 +51,9 @@ __device__ void product(float* c, const unsigned* from) {
 KERNEL product_tf32_4(float* c, const unsigned* from) { product<TF32, 4>(c, from); }
 KERNEL product_tf32_16(float* c, const unsigned* from) { product<TF32, 16>(c, from); }
 KERNEL product_fp16_8(float* c, const unsigned* from) { product<FP16, 8>(c, from); }
+KERNEL product_fp16_12(float* c, const unsigned* from) { product<FP16, 12>(c, from); }
 KERNEL chunked_tf32_8(float* c, const unsigned* from) { product<TF32, 8, true>(c, from); }
 KERNEL chunked_fp16_4(float* c, const unsigned* from) { product<FP16, 4, true>(c, from); }
-KERNEL product_fp16_12(float* c, const unsigned* from) { product<FP16, 12>(c, from); }
 
 enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY };
 template <int WRONG>

@@ -78,6 +78,10 @@ SIMPLIFIED: dict[str, tuple[Case, list[str]]] = {
     ),
     "concat of one": (lambda b, x: b.op("Concat", x, axis=0), []),
     "concat of two": (lambda b, x: b.op("Concat", x, x, shape=(4, 3), axis=0), ["Concat"]),
+    "concat along the same axis": (
+        lambda b, x: b.op("Add", *(b.op("Concat", x, x, shape=(2, 6), axis=a) for a in (1, -1))),
+        ["Concat", "Add"],
+    ),
     "same expand": (lambda b, x: b.op("Expand", x, b.constant([2, 3], "int64"), shape=(2, 3)), []),
     "times one": (lambda b, x: b.op("Mul", b.constant(1), x), []),
     "by one": (lambda b, x: b.op("Div", x, b.constant(1)), []),

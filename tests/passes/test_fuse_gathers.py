@@ -13,7 +13,7 @@ from compiler.pipeline import Runner, parse
 from examples import zoo
 from tests.graphs import GraphBuilder
 from tests.kernels.cuda.emulator import COMPILER
-from tests.strategies import Model, dataflow_graphs
+from tests.strategies import Model
 from tests.support import run
 
 ROWS = 5
@@ -100,10 +100,52 @@ def test_many_look_ups_stay_apart():
     assert not groups_of(recommender(1, [1] * 20).module)
 
 
-@settings(max_examples=40, deadline=None)
-@given(dataflow_graphs(max_operators=20))
-def test_any_graph_stays_right(model: Model):
-    run(model, "fuse-gathers,canonicalize,fuse-gathers,fuse")
+@st.composite
+def look_up_graphs(draw: st.DrawFn) -> Model:
+    """Rows of tables by shared indices, joined and stacked in several orders."""
+    b, batch, width = GraphBuilder(), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    ids = b.input("ids", (batch, 2), "int64")
+    indices = [
+        b.op("Gather", ids, b.constant(column, "int64"), shape=(batch,), axis=1)
+        for column in range(2)
+    ]
+    rows = [
+        b.op("Gather", b.weight(np.random.default_rng(table).standard_normal((ROWS, width), "f")),
+             indices[draw(st.integers(0, 1))], shape=(batch, width), dtype="float32", axis=0)
+        for table in range(draw(st.integers(1, 3)))
+    ]  # fmt: skip
+    results: list[SSAValue] = []
+    for _ in range(draw(st.integers(1, 3))):
+        parts = draw(st.lists(st.sampled_from(rows), min_size=2, max_size=4))
+        axis = draw(st.sampled_from([-1, 0, 1]))
+        if draw(st.booleans()):  # a stack
+            axis, place = abs(axis), b.constant([abs(axis)], "int64")
+            shape = (1, batch, width) if axis == 0 else (batch, 1, width)
+            parts = [b.op("Unsqueeze", part, place, shape=shape) for part in parts]
+        else:
+            shape = (batch, width)
+        whole = [n * len(parts) if i == axis % len(shape) else n for i, n in enumerate(shape)]
+        results.append(b.op("Concat", *parts, shape=whole, axis=axis))
+    if draw(st.booleans()):
+        results.append(b.op("Relu", draw(st.sampled_from(rows))))
+    values = np.random.default_rng(0).integers(-ROWS, ROWS, (batch, 2))
+    return Model(b.finish(*results), b.weights, {"ids": values})
+
+
+@settings(max_examples=60, deadline=None)
+@given(look_up_graphs())
+def test_any_look_ups_stay_right(model: Model):
+    run(model, "canonicalize,fuse-gathers,fuse")
+
+
+def test_what_computes_more_than_an_index_is_not_repeated():
+    b = GraphBuilder()
+    x, ids = b.input("x", (4, 3)), b.input("ids", (2,), "int64")
+    moved = b.op("Transpose", x, shape=(3, 4), perm=[1, 0])
+    rows = [b.op("Gather", moved, ids, shape=(2, 4), dtype="float32", axis=0) for _ in range(2)]
+    module = b.finish(b.op("Relu", rows[0]), b.op("Tanh", rows[1]))
+    Runner().run(module, parse("fuse-gathers"))
+    assert str(module).count('"Transpose"') == 1
 
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")

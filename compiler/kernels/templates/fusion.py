@@ -14,6 +14,7 @@ from tvm.ir import Call, Var
 from tvm.tirx import Stmt
 from tvm.tirx.stmt import AllocBuffer
 
+from compiler.analysis.operator_table import squeezed
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.layout import stored_index
 from compiler.kernels.lowering import Emitter, flatten_index
@@ -71,16 +72,16 @@ class Surroundings:
         )
 
     def _is_alike(self, result: TensorInfo) -> bool:
-        squeezed = not result.block and _long_axes(result.shape) == _long_axes(self.shape)
-        return squeezed or result.shape == self.shape
+        in_order = not result.block and squeezed(result.shape) == squeezed(self.shape)
+        return in_order or result.shape == self.shape
 
     def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:
         """Where a result is that follows from an element of the anchor's."""
         shape = tuple(int(extent) for extent in result.shape)
         if shape == self.shape:
             return indices
-        long = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
-        return [0 if extent == 1 else next(long) for extent in shape]
+        rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
+        return [0 if extent == 1 else next(rest) for extent in shape]
 
     def _computed(self, tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
         found: list[te.Tensor] = []
@@ -175,7 +176,8 @@ class Surroundings:
             if tensor.same_as(placeholder):
                 shape = [int(extent) for extent in tensor.shape]
                 return tirx.BufferLoad(read, [self._position(shape, indices, place)])
-        axes = list(zip([axis.var for axis in tensor.op.axis], indices, strict=True))
+        numbers = [tirx.const(i, "int32") if isinstance(i, int) else i for i in indices]
+        axes = list(zip([axis.var for axis in tensor.op.axis], numbers, strict=True))
 
         def load(call: Call, mutator: Any) -> Any:
             if getattr(call.op, "name", "") != "te.tensor_load":
@@ -188,10 +190,6 @@ class Surroundings:
 
         body = tensor.op.body[tensor.value_index]
         return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
-
-
-def _long_axes(shape: Sequence[int]) -> list[int]:
-    return [extent for extent in shape if extent != 1]
 
 
 def _flat_axes(indices: Sequence[Any]) -> int:
