@@ -10,7 +10,7 @@ from tvm import IRModule, tirx
 from compiler.errors import KernelError
 from compiler.kernels.launches import LaunchFunction, launch_module
 from compiler.kernels.mathematics import link_mathematics
-from compiler.kernels.remainders import wraps_index
+from compiler.kernels.remainders import guard_loops
 from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.tables import link_tables
 from compiler.kernels.target import CpuTarget
@@ -107,18 +107,17 @@ def compile_object(
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, scheduled.reassociate)
-    text = keep_loops(text) if scheduled.whole_loops else text
-    kernel_text = text[: text.find("@__truncsfhf2")]
+    text = guard_loops(keep_loops(text) if scheduled.whole_loops else text)
     entries = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
     linked = "\n".join([link_mathematics(link_tables(text)), *entries])
-    return optimise(linked, target, vectorise=not wraps_index(kernel_text))
+    return optimise(linked, target)
 
 
-def optimise(text: str, target: CpuTarget, vectorise: bool = True) -> bytes:
+def optimise(text: str, target: CpuTarget) -> bytes:
     """Optimise LLVM code for a target and emit its object."""
     machine = target.machine()
     try:
@@ -126,7 +125,7 @@ def optimise(text: str, target: CpuTarget, vectorise: bool = True) -> bytes:
     except RuntimeError as error:
         raise KernelError(f"the generated LLVM code is invalid: {error}") from error
     tuning = llvm.PipelineTuningOptions(speed_level=3)
-    tuning.loop_vectorization = tuning.slp_vectorization = vectorise
+    tuning.loop_vectorization = tuning.slp_vectorization = True
     tuning.loop_interleaving = tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)

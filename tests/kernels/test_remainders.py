@@ -1,92 +1,106 @@
-"""Which remainders keep LLVM's vectorisers from a kernel."""
+"""Which loops are kept from LLVM's vectoriser for the remainders in them."""
 
+import re
+
+import llvmlite.binding as llvm
 import pytest
 
-from compiler.kernels.remainders import wraps_index
+from compiler.kernels.codegen import keep_loops
+from compiler.kernels.remainders import guard_loops
 
-TAKE = "  %part = and i32 %i, 3"
-PRODUCT = "  %p = call float @llvm.fmuladd.f32(float %a, float %b, float %c)"
-COPY = "  store float %a, ptr %to, align 4"
+NEVER = '!{!"llvm.loop.vectorize.enable", i1 false}'
 
 
-def kernel(*around: str, inside: str = PRODUCT, extent: int = 2048) -> str:
-    """A loop with some lines in it, around one of `extent` times the line inside."""
+def kernel(*around: str, inside: str = "", name: str = "kernel") -> str:
+    """A loop that counts `%i` with some lines in it, around one of `%k` with the line inside."""
     return "\n".join(
         [
-            "define void @kernel(i32 %first, i32 %last) {",
+            f"define void @{name}(i32 %first, i32 %last) {{",
             "entry:",
             "  br label %for_begin_i",
             "for_begin_i:                    ; preds = %for_next_i, %entry",
-            "  %i = phi i32 [ %first, %entry ], [ %1, %for_next_i ]",
-            "  %2 = icmp slt i32 %i, %last",
-            "  br i1 %2, label %for_body_i, label %for_end_i, !prof !24",
+            "  %i = phi i32 [ %first, %entry ], [ %i1, %for_next_i ]",
+            "  %i2 = icmp slt i32 %i, %last",
+            "  br i1 %i2, label %for_body_i, label %for_end_i",
             "for_body_i:",
             *around,
             "  br label %for_begin_k",
             "for_begin_k:",
-            "  %k = phi i32 [ 0, %for_body_i ], [ %3, %for_next_k ]",
-            f"  %4 = icmp slt i32 %k, {extent}",
-            "  br i1 %4, label %for_body_k, label %for_end_k, !prof !24",
+            "  %k = phi i32 [ 0, %for_body_i ], [ %k1, %for_next_k ]",
+            "  %k2 = icmp slt i32 %k, 64",
+            "  br i1 %k2, label %for_body_k, label %for_end_k",
             "for_body_k:",
             inside,
             "  br label %for_next_k",
             "for_next_k:",
-            "  %3 = add nsw i32 %k, 1",
+            "  %k1 = add nsw i32 %k, 1",
             "  br label %for_begin_k",
             "for_end_k:",
             "  br label %for_next_i",
             "for_next_i:",
-            "  %1 = add nsw i32 %i, 1",
+            "  %i1 = add nsw i32 %i, 1",
             "  br label %for_begin_i",
             "for_end_i:",
             "  ret void",
             "}",
+            "",
         ]
     )
 
 
-def test_a_loop_around_many_products_is_not_vectorised():
-    assert not wraps_index(kernel(TAKE))
+def guarded(text: str) -> list[str]:
+    """The loops that are marked never to be vectorised, once LLVM has taken the code."""
+    code = str(llvm.parse_assembly(guard_loops(text)))
+    data = dict(re.findall(r"^(!\d+) = (?:distinct )?(!\{.*\})$", code, re.M))
+    loops = re.findall(r"br label %for_begin_(\w+), !llvm\.loop (!\d+)$", code, re.M)
+    never = {number for number, value in data.items() if value == NEVER}
+    return [name for name, mark in loops if never & set(re.findall(r"!\d+", data[mark]))]
 
 
-@pytest.mark.parametrize("take", [
-    "  %part = and i32 %k, 3",
-    "  %part = srem i32 %k, 8",
-    "  %x = add nsw i32 %k, %i\n  %part = urem i32 %x, 2",
-])  # fmt: skip
-def test_an_innermost_counter_is_wrapped(take: str):
-    assert wraps_index(kernel(inside=f"{PRODUCT}\n{take}"))
+def test_the_loop_that_counts_what_is_divided_is_guarded():
+    assert guarded(kernel("  %part = and i32 %i, 3")) == ["i"]
+    assert guarded(kernel(inside="  %part = and i32 %k, 3")) == ["k"]
 
 
-@pytest.mark.parametrize("take", [
-    "  %part = srem i32 %k, 3", "  %part = and i32 %k, 6", "  %part = and i32 %k, 0",
-    "  %part = and i32 %first, 3",
-])  # fmt: skip
+@pytest.mark.parametrize("take", ["srem i32 %k, 8", "urem i32 %k, 2", "and i32 %k, 1"])
+def test_every_remainder_by_a_power_of_two_counts(take: str):
+    assert guarded(kernel(inside=f"  %part = {take}")) == ["k"]
+
+
+@pytest.mark.parametrize("take", ["srem i32 %k, 3", "and i32 %k, 6", "and i32 %k, 0",
+                                  "srem i32 %k, 1", "and i32 %first, 3"])  # fmt: skip
 def test_other_remainders_are_harmless(take: str):
-    assert not wraps_index(kernel(inside=f"{PRODUCT}\n{take}"))
+    text = kernel(inside=f"  %part = {take}")
+    assert guard_loops(text) == text
 
 
-def test_what_a_counter_led_to_is_wrapped_too():
-    assert wraps_index(kernel(inside="  %x = mul i32 %k, 5\n  %y = add i32 %x, 1\n"
-                                     "  %part = and i32 %y, 1"))  # fmt: skip
-
-
-def test_a_short_loop_may_be_unrolled_so_that_the_outer_is_vectorised():
-    assert wraps_index(kernel(TAKE, extent=64))
-
-
-def test_a_loop_that_copies_may_become_a_call():
-    assert wraps_index(kernel(TAKE, inside=COPY))
+def test_what_counters_led_to_is_divided_too():
+    lines = ["  %x = mul i32 %k, 5", "  %y = add i32 %x, %i", "  %part = and i32 %y, 1"]
+    assert guarded(kernel(inside="\n".join(lines))) == ["k", "i"]
 
 
 def test_nothing_is_known_of_what_is_merged():
-    merged = "  %m = phi i32 [ 0, %then ], [ %i, %for_body_i ]\n  %part = and i32 %m, 3"
-    assert wraps_index(kernel(merged.replace("%i, %for_body_i", "7, %for_body_i")))
+    merged = """  br i1 %i2, label %then, label %join
+then:
+  br label %join
+join:
+  %m = phi i32 [ 0, %then ], [ 7, %for_body_i ]
+  %part = and i32 %m, 3
+  br label %on
+on:"""
+    text = kernel(merged).replace("[ 0, %for_body_i ]", "[ 0, %on ]")
+    assert guarded(text) == ["k", "i"]
 
 
 def test_functions_are_read_apart():
-    """Labels and numbers of one function say nothing of another's."""
-    short, long = kernel(TAKE, extent=4), kernel()
-    assert wraps_index(f"{short}\n{long}")
-    assert wraps_index(f"{long}\n{short}")
-    assert not wraps_index(f"{long}\n{kernel(TAKE)}")
+    """Labels and values of one function say nothing of another's."""
+    both = kernel("  %part = and i32 %i, 3") + kernel(name="other")
+    assert guarded(both) == ["i"]
+    both = kernel() + kernel(inside="  %part = and i32 %k, 3", name="other")
+    assert guarded(both) == ["k"]
+
+
+def test_other_marks_of_a_loop_stay():
+    text = keep_loops(kernel(inside="  %part = and i32 %k, 3"))
+    assert guarded(text) == ["k"]
+    assert "llvm.loop.unroll.disable" in str(llvm.parse_assembly(guard_loops(text)))
