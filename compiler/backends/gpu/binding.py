@@ -32,6 +32,8 @@ Outputs = Mapping[str, Any] | Literal["numpy", "device"]
 DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
 
+SETTLED = 64
+"""Runs on the same device buffers from which on none of them is copied any more."""
 
 Copy = tuple[int, int, int]
 """Destination, source and bytes, on the device."""
@@ -57,7 +59,8 @@ class Binder:
     """Binds the arrays of a run to a schedule's inputs and outputs.
 
     `bindings` says, by name, how device buffers are bound. A buffer is copied all the same if it
-    is not aligned, or if it is an output that overlaps another buffer of the run.
+    is not aligned, or if it is an output that overlaps another buffer of the run. Where launches
+    are `movable`, buffers that stay are not copied for long: the launches get their addresses.
     """
 
     def __init__(
@@ -66,14 +69,17 @@ class Binder:
         schedule: Schedule,
         buffers: Buffers,
         bindings: Mapping[str, Binding],
+        *,
+        movable: bool,
     ) -> None:
-        self._driver, self._buffers = driver, buffers
+        self._driver, self._buffers, self._movable = driver, buffers, movable
         self.bindings = dict(bindings)
         self._inputs = _named(schedule, "input")
         self._outputs = _named(schedule, "output")
         self._places = (*self._inputs.values(), *self._outputs.values())
         self._own = {index: buffers.addresses[index] for index, _ in self._places}
         self._memo: tuple[list[object], Placement] | None = None
+        self._repeats = 0
 
     def set_binding(self, name: str, binding: Binding) -> None:
         """Bind device buffers of one input or output in another way from now on."""
@@ -88,7 +94,11 @@ class Binder:
         key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
         key += [fingerprint(array) for array in (*inputs.values(), *given.values())]
         if self._memo is not None and self._memo[0] == key:
-            return self._memo[1]
+            self._repeats += 1
+            if self._repeats != SETTLED:
+                return self._memo[1]
+        else:
+            self._repeats = 0
         placement = self._place(inputs, given, outputs == "device", stream)
         known = not placement.staged and not placement.capsules
         self._memo = (key, placement) if known else None
@@ -183,7 +193,8 @@ class Binder:
 
     def _direct(self, allocation: Allocation, view: DeviceView) -> bool:
         aligned = view.address % DIRECT_ALIGNMENT == 0
-        return aligned and self.bindings[allocation.name] != "copy" and view.nbytes > 0
+        settled = self._movable and self._repeats >= SETTLED
+        return aligned and view.nbytes > 0 and (settled or self.bindings[allocation.name] != "copy")
 
     def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""

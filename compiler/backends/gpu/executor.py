@@ -105,7 +105,8 @@ class Executor:
         self._events = [self._driver.create_event() for _ in range(EVENTS)]
         self._fence = self._driver.create_event()
         self._variants: dict[frozenset[int], _Variant] = {}
-        self._binder = Binder(self._driver, schedule, self._buffers, self._bindings())
+        bindings, movable = self._bindings(), self.binds_freely
+        self._binder = Binder(self._driver, schedule, self._buffers, bindings, movable=movable)
         self._indirect: set[int] = set()
         self._runs = 0
         self._foreign: tuple[int, Handle] | None = None

@@ -226,6 +226,7 @@ class RecordingDriver:
         self._bytes(destination, nbytes)[:] = self._bytes(source, nbytes)
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
+        self.log.append("copy")
         self._queue(stream, lambda: self._copy_now(destination, source, nbytes))
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.backends.gpu.arrays import DeviceArray
+from compiler.backends.gpu.binding import SETTLED as STAYING
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.graph import SETTLED
@@ -86,6 +87,21 @@ def test_settled_addresses_get_graphs_of_their_own(mode: str, pdl: bool):
             for name, expected in FOUND.expected(values).items():
                 np.testing.assert_array_equal(outputs[name].numpy(), expected)
         assert made == ([0] if turn == 0 else [SETTLED] if pdl else [])
+
+
+@pytest.mark.parametrize("children", [False, True])
+def test_buffers_that_stay_are_no_longer_copied(children: bool):
+    driver, executor = start(children=children, updates=0)
+    every = [[elsewhere(driver, executor, kind) for kind in ("input", "output")] for _ in range(2)]
+    for inputs, outputs in every:
+        for run in range(STAYING + 3):
+            values = FOUND.inputs(run)
+            put(driver, inputs, values)
+            driver.log.clear()
+            executor.run(inputs, outputs=outputs)
+            assert ("copy" in driver.log) == (children or run < STAYING)
+            for name, expected in FOUND.expected(values).items():
+                np.testing.assert_array_equal(outputs[name].numpy(), expected)
 
 
 def test_ways_to_bind_can_be_mixed_and_changed():
