@@ -17,6 +17,7 @@ from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.shapes import resolve_shapes
 from compiler.frontend.specialise import Problem, Scope, Specialiser
@@ -45,6 +46,7 @@ def import_model(
     by_path = isinstance(model, str | os.PathLike)
     folder = Path(os.fspath(model)).parent if by_path else None
     graph = specialise(proto, input_shapes or {}, folder)
+    drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
     name_apart(graph)
