@@ -51,17 +51,20 @@ ROOM = 64
 FOUR, EIGHT = 4, 8
 """Elements of two bytes, or of four, that are read or copied at once."""
 
-STAGED = ((2, 4, 32), (1, 4, 64), (1, 8, 64), (1, 8, 32), (1, 4, 32), (2, 4, 64))
-"""Tiles, most bands and keys of a piece of staged blocks, the likeliest first."""
+STAGED = (
+    (2, 1, 4, 32), (1, 1, 4, 64), (1, 1, 8, 64), (1, 1, 4, 32), (1, 2, 4, 64), (1, 4, 2, 64),
+    (1, 2, 4, 32), (1, 4, 4, 32), (1, 4, 2, 32), (2, 2, 4, 32),
+)  # fmt: skip
+"""Tiles, warps, most bands and keys of a piece of staged blocks, the likeliest first."""
 
 OTHERS, MASKS = 40, 16
 """Registers of a thread of a staged block beside what it multiplies, and for masks of scores."""
 
-MOST_REGISTERS = 232
-"""Most registers of a thread by `_registers`, above which the compiler may need more than 255."""
+MOST_REGISTERS, SPARE = 255, 23
+"""Registers that a thread can have, and how many of them the compiler may need unforeseen."""
 
 AHEAD = 2
-"""Pieces of keys that are copied before they are used, where shared memory has no room for all."""
+"""Rounds of keys that are copied before they are used, where shared memory has no room for all."""
 
 STAGED_BYTES = 72 << 10
 """Shared memory of a block that keeps all keys, so that a processor has three."""
@@ -71,7 +74,7 @@ STAGED_BYTES = 72 << 10
 class Block:
     """Tiles of 16 rows of a band, the warps that share their keys, and the bands of a block.
 
-    All bands of a staged block share pieces of that many keys in shared memory.
+    All bands of a staged block see what lies in shared memory, each warp pieces of so many keys.
     """
 
     tiles: int
@@ -88,6 +91,11 @@ class Block:
     def threads(self) -> int:
         """Threads of a block."""
         return 32 * self.warps * self.bands
+
+    @property
+    def round(self) -> int:
+        """Keys that a staged block copies at once."""
+        return self.warps * self.staged
 
 
 def attention_kernel(
@@ -196,12 +204,14 @@ def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
 
 def _staged(attention: Attention, target: CudaTarget) -> Iterator[Block]:
     """The staged blocks that fit, whose bands have tiles of rows as even as they can."""
-    rows = attention.query.window.shape[-2]
-    for tiles, most, keys in STAGED:
+    rows, columns = attention.query.window.shape[-2], attention.value.window.shape[-2]
+    for tiles, warps, bands, keys in STAGED:
         pieces = ceil_div(rows, PIECE * tiles)
-        block = Block(tiles, 1, ceil_div(pieces, ceil_div(pieces, most)), keys)
+        block = Block(tiles, warps, ceil_div(pieces, ceil_div(pieces, bands)), keys)
         fits = shared_bytes(attention, block) <= target.shared_bytes
-        if block.bands > 1 and fits and _registers(attention, block) <= MOST_REGISTERS:
+        busy = block.bands > 1 and columns > (warps - 1) * keys
+        most = min(MOST_REGISTERS, REGISTERS // block.threads) - SPARE
+        if busy and fits and _registers(attention, block) <= most:
             yield block
 
 
@@ -225,7 +235,7 @@ def attention_key(attention: Attention, target: CudaTarget) -> str:
 def shared_bytes(attention: Attention, block: Block) -> int:
     """Shared memory of a block: its pieces of K and V, or what each warp saw of its rows."""
     if block.staged:
-        return _line_bytes(attention) * _kept(attention, block)
+        return max(_line_bytes(attention) * _kept(attention, block), _seen_bytes(attention, block))
     rows = block.warps * block.rows
     line = ceil_div(attention.value.window.shape[-1], 32) * 32 + 4
     return 4 * rows * (line + 2)
@@ -236,24 +246,30 @@ def _line_bytes(attention: Attention) -> int:
     return sum(16 * (2 * ceil_div(size, PIECE) + 1) for size in _heads(attention))
 
 
+def _seen_bytes(attention: Attention, block: Block) -> int:
+    """What the warps of a staged block that share rows show to the first of them."""
+    floats = 8 * ceil_div(_heads(attention)[1], PIECE) + 4
+    return 4 * 32 * block.bands * (block.warps - 1) * block.tiles * floats
+
+
 def _heads(attention: Attention) -> tuple[int, int]:
     """The columns of Q and K, and of V."""
     return attention.query.window.shape[-1], attention.value.window.shape[-1]
 
 
 def _ahead(attention: Attention, block: Block) -> int:
-    """How many pieces of keys are copied before one is used: all, where they have room."""
+    """How many rounds of keys are copied before one is used: all, where they have room."""
     columns = attention.value.window.shape[-2]
     kept = ceil_div(columns, PIECE) * PIECE
     room = _line_bytes(attention) * kept <= STAGED_BYTES
-    return ceil_div(columns, block.staged) if room else AHEAD
+    return ceil_div(columns, block.round) if room else AHEAD
 
 
 def _kept(attention: Attention, block: Block) -> int:
     """The keys that have room in shared memory."""
     columns, ahead = attention.value.window.shape[-2], _ahead(attention, block)
     most = ceil_div(columns, PIECE) * PIECE
-    return most if ceil_div(columns, block.staged) <= ahead else (ahead + 1) * block.staged
+    return most if ceil_div(columns, block.round) <= ahead else (ahead + 1) * block.round
 
 
 def _registers(attention: Attention, block: Block) -> int:
@@ -274,7 +290,7 @@ def _together(attention: Attention, block: Block, target: CudaTarget) -> int:
     """
     warps = REGISTERS // (32 * ceil_div(_registers(attention, block), 8) * 8) // 4 * 4
     shared = (target.shared_bytes + RESERVED) // (shared_bytes(attention, block) + RESERVED)
-    return max(1, min(warps // block.bands, shared))
+    return max(1, min(warps // (block.bands * block.warps), shared))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-// Attention where many rows see the same keys: a block copies K and V to shared memory in pieces of KEYS
-// keys, AHEAD pieces before they are used, and each of its BANDS warps looks at all of them for 16 * TILES
-// rows of its own (FlashAttention-2, Dao 2023, algorithm 1).
+// Attention where many rows see the same keys: a block copies K and V to shared memory in rounds of a piece
+// of KEYS keys for each of WARPS warps, AHEAD rounds before they are used. Each of its BANDS bands is as many
+// warps that look at all keys for the same 16 * TILES rows (FlashAttention-2, Dao 2023, algorithm 1), of every
+// round a piece each, and bring together what they saw in the end.
 //
 // A line of shared memory is a key's depth or width in chunks of eight elements of two bytes, and one more,
 // so that eight lines of one chunk lie in different banks. Q stays in registers; so do the scores of a
@@ -9,25 +10,32 @@
 template <class P>
 struct Stages {
   static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 15) / 16;
-  static constexpr int ROWS = 16 * P::TILES, THREADS = 32 * P::BANDS;
+  static constexpr int ROWS = 16 * P::TILES, THREADS = 32 * P::BANDS * P::WARPS, ROUND = P::KEYS * P::WARPS;
   static constexpr int K_LINE = DEPTHS * 2 + 1, V_LINE = WIDTHS * 2 + 1;  // chunks
-  static constexpr int WHOLE = P::COLUMNS / P::KEYS, LAST = P::COLUMNS % P::KEYS;  // pieces, and keys behind them
-  static constexpr int PIECES = WHOLE + (LAST > 0);
-  static constexpr bool ALL = PIECES <= P::AHEAD;  // keys have room, or those ahead and one piece more
-  static constexpr int KEPT = ALL ? (P::COLUMNS + 15) / 16 * 16 : (P::AHEAD + 1) * P::KEYS;
+  static constexpr int WHOLE = P::COLUMNS / ROUND, LAST = P::COLUMNS % ROUND;  // rounds, and keys behind them
+  static constexpr int ROUNDS = WHOLE + (LAST > 0);
+  static constexpr bool ALL = ROUNDS <= P::AHEAD;  // keys have room, or those ahead and one round more
+  static constexpr int KEPT = ALL ? (P::COLUMNS + 15) / 16 * 16 : (P::AHEAD + 1) * ROUND;
+  static constexpr int SEEN = P::TILES * (WIDTHS * 8 + 4);  // floats of each thread that a band brings together
 
-  // The first line of a piece.
-  static __device__ __forceinline__ int place(int piece) { return (ALL ? piece : piece % (P::AHEAD + 1)) * P::KEYS; }
+  // The first line of a round.
+  static __device__ __forceinline__ int place(int round) { return (ALL ? round : round % (P::AHEAD + 1)) * ROUND; }
 };
 
-// Copies a piece of COUNT keys of K or V, and zeros to a multiple of 16: each thread one chunk of every
+// So many keys of a piece.
+template <int COUNT>
+struct Count {
+  static constexpr int KEYS = COUNT;
+};
+
+// Copies a round of COUNT keys of K or V, and zeros to a multiple of 16: each thread one chunk of every
 // PASS-th key. WIDE when chunks lie whole in memory.
 template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
-__device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int piece, bool aligned) {
+__device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int round, bool aligned) {
   using S = Stages<P>;
   constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS, LINES = (COUNT + 15) / 16 * 16;
   const int key = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
-  from += (piece * P::KEYS + key) * NEXT + chunk * 8 * STEP, to += (S::place(piece) + key) * LINE + chunk;
+  from += (round * S::ROUND + key) * NEXT + chunk * 8 * STEP, to += (S::place(round) + key) * LINE + chunk;
   if (S::THREADS % CHUNKS != 0 && key >= PASS) return;
   if (WIDE && aligned) {
 #pragma unroll
@@ -44,11 +52,11 @@ __device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int pi
 }
 
 template <class P, int COUNT>
-__device__ __forceinline__ void copy_piece(int4* keys, int4* values, const void* k, const void* v, int piece, bool aligned) {
+__device__ __forceinline__ void copy_round(int4* keys, int4* values, const void* k, const void* v, int round, bool aligned) {
   using S = Stages<P>;
   const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
-  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, from_k, piece, aligned);
-  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, from_v, piece, aligned);
+  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, from_k, round, aligned);
+  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, from_v, round, aligned);
 }
 
 // By what a score is multiplied to be an exponent of two. Scores of which that would overflow differ by
@@ -195,6 +203,35 @@ struct Band {
     }
   }
 
+  // Shows the first warp of the band what this one has seen.
+  __device__ __forceinline__ void show(float* to) const {
+    to += threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      *to = largest[m / 2][m % 2], to[32] = total[m / 2][m % 2], to += 64;
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS * 4; t++) *to = values[m / 2][t / 2][m % 2 * 2 + t % 2], to += 32;
+    }
+  }
+
+  // Adds what another warp of the band has seen, both scaled to the larger of their references.
+  __device__ __forceinline__ void join(const float* from) {
+    from += threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < P::TILES * 2; m++) {
+      const int i = m % 2;
+      const float before = largest[m / 2][i], other = *from, after = fmaxf(before, other);
+      const float shift = shifted(after, slope<P>(after));
+      const float own = power_of_two(before * slope<P>(before) - shift), scale = power_of_two(other * slope<P>(other) - shift);
+      largest[m / 2][i] = after, total[m / 2][i] = total[m / 2][i] * own + from[32] * scale, from += 64;
+#pragma unroll
+      for (int t = 0; t < S::WIDTHS * 4; t++) {
+        float& value = values[m / 2][t / 2][i * 2 + t % 2];
+        value = value * own + *from * scale, from += 32;
+      }
+    }
+  }
+
   // Stores the rows' results. Threads side by side swap halves, so that each has four columns together.
   template <class O>
   __device__ __forceinline__ void store(O* o, int first) const {
@@ -229,38 +266,54 @@ template <class P, class T, class O, class Score>
 __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score) {
   using S = Stages<P>;
   DYNAMIC_SHARED;
-  const int z = blockIdx.y, first = (blockIdx.x * P::BANDS + threadIdx.x / 32) * S::ROWS;
+  const int z = blockIdx.y, own = threadIdx.x / 32 / P::WARPS, part = threadIdx.x / 32 % P::WARPS * P::KEYS;
+  const int first = (blockIdx.x * P::BANDS + own) * S::ROWS;
   q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z);
   const bool aligned = ((uint64_t)q | (uint64_t)k | (uint64_t)v) % 16 == 0;
   int4 *const keys = (int4*)shared, *const values = keys + S::KEPT * S::K_LINE;
-  const auto copy = [&](int piece) {
-    if (piece < S::WHOLE) copy_piece<P, P::KEYS>(keys, values, k, v, piece, aligned);
-    if (S::LAST > 0 && piece == S::WHOLE) copy_piece<P, S::LAST>(keys, values, k, v, piece, aligned);
+  const auto copy = [&](int round) {
+    if (round < S::WHOLE) copy_round<P, S::ROUND>(keys, values, k, v, round, aligned);
+    if (S::LAST > 0 && round == S::WHOLE) copy_round<P, S::LAST>(keys, values, k, v, round, aligned);
     copies_commit();
   };
 #pragma unroll 1
-  for (int piece = 0; piece < P::AHEAD; piece++) copy(piece);
+  for (int round = 0; round < P::AHEAD; round++) copy(round);
   Band<P> band((const uint16_t*)q, first, aligned);
-  const auto wait = [&](int piece) {
+  const auto wait = [&](int round) {
     copies_wait<P::AHEAD - 1>();
     __syncthreads();
     if constexpr (S::ALL)
       copies_commit();
     else
-      copy(piece + P::AHEAD);
+      copy(round + P::AHEAD);
+  };
+  const auto look = [&](int round, auto count) {
+    const int line = S::place(round) + part;
+    if (first < P::ROWS)
+      band.template look<decltype(count)::KEYS>(keys + line * S::K_LINE, values + line * S::V_LINE, z, first,
+                                                round * S::ROUND + part, score);
   };
 #pragma unroll 1
-  for (int piece = 0; piece < S::WHOLE; piece++) {
-    wait(piece);
-    const int place = S::place(piece);
-    if (first < P::ROWS)
-      band.template look<P::KEYS>(keys + place * S::K_LINE, values + place * S::V_LINE, z, first, piece * P::KEYS, score);
+  for (int round = 0; round < S::WHOLE; round++) {
+    wait(round);
+    look(round, Count<P::KEYS>());
   }
   if constexpr (S::LAST > 0) {
     wait(S::WHOLE);
-    const int place = S::place(S::WHOLE);
-    if (first < P::ROWS)
-      band.template look<S::LAST>(keys + place * S::K_LINE, values + place * S::V_LINE, z, first, S::WHOLE * P::KEYS, score);
+    if (part + P::KEYS <= S::LAST) {
+      if constexpr (S::LAST >= P::KEYS) look(S::WHOLE, Count<P::KEYS>());
+    } else if (part < S::LAST) {
+      if constexpr (S::LAST % P::KEYS > 0) look(S::WHOLE, Count<S::LAST % P::KEYS>());
+    }
+  }
+  if constexpr (P::WARPS > 1) {
+    float* const shown = shared + (own * (P::WARPS - 1) - 1) * S::SEEN * 32;
+    __syncthreads();
+    if (part > 0) band.show(shown + part / P::KEYS * S::SEEN * 32);
+    __syncthreads();
+    if (part > 0) return;
+#pragma unroll 1
+    for (int other = 1; other < P::WARPS; other++) band.join(shown + other * S::SEEN * 32);
   }
   if (first < P::ROWS) band.store(o + P::o_offset(z), first);
 }

@@ -117,13 +117,13 @@ def attention() -> Case:
     return Case(group, [inputs[name] for name in names], kernel, expected)
 
 
-def staged_attention(ahead: int) -> Case:
-    """An attention whose warps share pieces of keys in shared memory."""
+def staged_attention(ahead: int, warps: int = 1) -> Case:
+    """An attention whose warps share pieces of keys in shared memory, or also rows."""
     case = Attention("heads", "added", 1, 1, 60, 75, 16, 16)
     group = staged.short_group(case)
     inputs = staged.arrays(case, group)
     expected = staged.expected(case, inputs).reshape(group.writes[0].shape)
-    kernel = staged.staged_kernel(group, Block(1, 1, 4, 16), ahead=ahead)
+    kernel = staged.staged_kernel(group, Block(1, warps, 4, 16), ahead=ahead)
     return Case(group, [*inputs.values()], kernel, expected)
 
 
@@ -166,7 +166,9 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     ),
     "few rows": (lambda: product(None, 3),),
     "attention": (attention,),
-    "staged attention": (lambda: staged_attention(0), lambda: staged_attention(2)),
+    "staged attention": (
+        lambda: staged_attention(0), lambda: staged_attention(2), lambda: staged_attention(2, 2),
+    ),  # fmt: skip
     "normalization": (normalization,),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),

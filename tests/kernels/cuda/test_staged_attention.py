@@ -105,12 +105,12 @@ cases = st.builds(
     st.integers(1, 3), sizes, st.integers(1, 150), heads, heads,
 )  # fmt: skip
 blocks = st.builds(
-    Block, st.integers(1, 2), st.just(1), st.integers(1, 4), st.sampled_from((16, 32, 64))
+    Block, st.integers(1, 2), st.integers(1, 3), st.integers(1, 4), st.sampled_from((16, 32, 64))
 )
 
 
 @emulated
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     case=cases,
     block=blocks,
