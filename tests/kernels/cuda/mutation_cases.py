@@ -167,8 +167,10 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "few rows": (lambda: product(None, 3),),
     "attention": (attention,),
     "staged attention": (
-        lambda: staged_attention(0), lambda: staged_attention(2), lambda: staged_attention(2, 2),
-    ),  # fmt: skip
+        lambda: staged_attention(0),
+        lambda: staged_attention(2),
+        lambda: staged_attention(2, 2),
+    ),
     "normalization": (normalization,),
     "grouped": (grouped_sums,),
     "softmax": (softmax,),
