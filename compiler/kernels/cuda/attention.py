@@ -57,6 +57,9 @@ STAGED = (
 )  # fmt: skip
 """Tiles, warps, most bands and keys of a piece of staged blocks, the likeliest first."""
 
+STAGED_ROWS, STAGED_KEYS = 3, 192
+"""Tiles of rows for each processor, and keys, from which on staged blocks were the faster."""
+
 OTHERS, MASKS = 40, 16
 """Registers of a thread of a staged block beside what it multiplies, and for masks of scores."""
 
@@ -153,7 +156,8 @@ def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
 def choose_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks.
 
-    Where blocks of many bands give every processor one, each warp has rows of its own.
+    Where there are many rows, each warp has rows of its own; they share keys in shared memory where
+    they can, also if there are fewer but not few, or many keys.
     """
     rows = attention.query.window.shape[-2]
     columns = attention.value.window.shape[-2]
@@ -162,6 +166,10 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     staged = _staged(attention, target) if stages else iter(())
     if tiles_of_rows >= BANDS[-1] * processors(target):
         return next(staged, Block(1, 1, BANDS[-1]))
+    if tiles_of_rows > STAGED_ROWS * processors(target) or columns > STAGED_KEYS:
+        staged = (block for block in staged if block.tiles == 1)
+        if block := next(staged, None):
+            return block
     tiles = 2 if _fits_two(attention, target) and many else 1
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 

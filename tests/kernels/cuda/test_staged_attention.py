@@ -168,9 +168,21 @@ def test_many_rows_share_keys():
     (choices,) = choices_of(group, target, CANDIDATES)
     assert astuple(chosen) == choices.options[0].values
     assert len(choices.options) < CANDIDATES, "none is left out"
-    few = attention_of(short_group(replace(VIT, batch=1)))
-    assert few is not None
-    assert not choose_block(few, target, stages=True).staged
+
+
+def block_of(case: Attention) -> Block:
+    """The block that is taken without measurement."""
+    attention = attention_of(short_group(case))
+    assert attention is not None
+    return choose_block(attention, parse_cuda_target("cuda:sm_90:fp16"), stages=True)
+
+
+def test_fewer_rows_share_keys_if_these_are_many():
+    few = replace(VIT, batch=1)
+    assert block_of(few) == Block(1, 1, 4, 64)
+    assert not block_of(replace(few, rows=128, columns=128)).staged
+    more = replace(few, batch=5, rows=128, columns=128)
+    assert block_of(more) == Block(1, 1, 4, 64)
 
 
 @pytest.mark.parametrize(
