@@ -1,6 +1,7 @@
 """Exported C++ projects: sizes, start, and on a CUDA device their latency beside Python's.
 
     python benchmarks/export.py ARTIFACT... [--modes graph] [--runs N] [--json FILE] [--peers]
+                                            [--one-compiler]
 
 Every artifact is exported with what it computes on random inputs, and built for CUDA, HIP and the
 emulator (or for `--platforms`), as far as there are compilers. Sizes are in MB, of libraries
@@ -12,8 +13,9 @@ packages.
 On a device all modes must give the same bits, and be as near to Python as the precision allows;
 `error` is 0 for Python's own bits. Times are medians of wall microseconds of one run on buffers
 that are on the device already, the wait for its end included: from Python, from Python with its
-kernels compiled by the project's nvcc, and from C++. `ratio` is C++ to the second. `host` is the
-part of the latency that is not on the device.
+kernels compiled by the project's nvcc, and from C++. `ratio` is C++ to the second, or to the first
+with `--one-compiler`, which leaves the second out. `host` is the part of the latency that is not on
+the device.
 """
 
 import argparse
@@ -192,7 +194,7 @@ def measure_on_device(
     row: dict[str, Any] = {"start_s": start_time(program, "--check", "no", "--runs", "0")}
     said = _command(program, "--runs", "1")
     row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))
-    same = with_kernels_of_nvcc(module)
+    same = module if options.one_compiler else with_kernels_of_nvcc(module)
     row["compilers"] = {"python": compiler_of(module), "cpp": compiler_of(same)}
     row["modes"] = {
         mode: compare(module, same, program, mode, options.runs) for mode in options.modes
@@ -261,7 +263,7 @@ def compare(
     native: list[tuple[float, ...]] = []
     for _ in range(ROUNDS):
         python.append(python_time(module, mode, runs))
-        twin.append(python_time(same, mode, runs))
+        twin.append(python[-1] if same is module else python_time(same, mode, runs))
         text = _command(program, "--mode", mode, "--runs", runs)
         native.append(tuple(map(float, re.findall(r"([\d.]+) us", text))))
     latency, on_device, queued = (median(each) for each in zip(*native, strict=True))
@@ -317,6 +319,7 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
     parser.add_argument("--platforms", nargs="+", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--one-compiler", action="store_true", help="keep Python's own kernels")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--peers", action="store_true", help="time torch and onnxruntime too")
     options = parser.parse_args()
