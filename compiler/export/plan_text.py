@@ -5,6 +5,7 @@ from typing import Any
 
 from compiler.backends.gpu.dependencies import subflows
 from compiler.backends.gpu.image import device_layout
+from compiler.backends.gpu.kernels import SHARED_PERCENT
 from compiler.backends.gpu.plan import Plan
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
 
@@ -59,6 +60,7 @@ def plan_text(
         f"const Plan plan = {{{quoted(version)},\n"
         f"                   {MODES[mode]},\n"
         f"                   {str(early).lower()},\n"
+        f"                   {SHARED_PERCENT if plan.crowded else -1},\n"
         f"                   {schedule.streams},\n"
         f"                   0x{weights_layout:016x}U,\n"
         f"                   {sizes['weight']}U,\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from compiler.backends.gpu import dependencies
 from compiler.backends.gpu.driver import FunctionInfo, Handle
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.graph import SETTLED
@@ -69,11 +70,20 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs("g++")
-@pytest.mark.parametrize(("branch", "priority"), [(500.0, -5), (3000.0, -4)])
+@pytest.mark.parametrize(
+    ("branch", "priority", "crowded"), [(500.0, -5, 1.7), (3000.0, -4, 1.7), (500.0, -5, 0.5)]
+)
 def test_projects_make_the_graphs_that_python_makes(
-    found: Artifact, fixed: Path, tmp_path: Path, branch: float, priority: int
+    found: Artifact,
+    fixed: Path,
+    tmp_path: Path,
+    branch: float,
+    priority: int,
+    crowded: float,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """`branch` is the cost of a kernel beside the critical path, when others take 1000."""
+    monkeypatch.setattr(dependencies, "CROWDED", crowded)
     (beside,) = {task.kernel for task in found.schedule.tasks if task.stream == 1}
     costs = dict.fromkeys(found.kernels, 1000.0) | {beside: branch}
     found = replace(found, choice={"mode": "graph", "pdl": True, "costs": costs})
@@ -83,6 +93,7 @@ def test_projects_make_the_graphs_that_python_makes(
     assert any(line.startswith("after") for line in expected)
     assert {line.split()[-1] for line in expected if "priority " in line} == {"-5", f"{priority}"}
     assert len({line for line in expected if line.startswith("allow_shared")}) > 1
+    assert any(line.startswith("prefer_shared") for line in expected) == (crowded < 1)
     assert set(said) == set(expected)
     nodes = [[line for line in lines if line.startswith("node")] for lines in (said, expected)]
     assert nodes[0] == nodes[1]
@@ -131,7 +142,8 @@ def said_by_python(found: Artifact) -> Iterator[str]:
     costs = (found.choice or {})["costs"]
     options: dict[str, Any] = {"mode": "graph", "pdl": True, "costs": costs}
     loaded = GpuExecutable.load(driver, found.schedule, found.kernels, found.weights, **options)
-    yield from (line for line in driver.log if line.startswith("allow_shared"))
+    asked = (line for line in driver.log if line.startswith(("allow_shared", "prefer_shared")))
+    yield from (line for line in asked if "_indirect" not in line)
     executor = loaded.executor()
     executor.submit(executor.in_place("input"), outputs=executor.in_place("output"))
     assert "update_call" not in driver.log

@@ -226,6 +226,12 @@ class CudaDriver:
         limit = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(self._cu.cuFuncSetAttribute(function, limit, nbytes))
 
+    def prefer_shared(self, function: Handle, percent: int) -> None:
+        """Wish for a division of processors' memory; kernels that wish alike need no other."""
+        kind = self._cu.CUfunction_attribute
+        wish = kind.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        check(self._cu.cuFuncSetAttribute(function, wish, percent))
+
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """How many blocks of this size can be resident on one multiprocessor."""
         occupancy = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor

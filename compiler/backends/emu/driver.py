@@ -126,6 +126,9 @@ class EmulatedDriver:
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         """Nothing: every kernel may have all shared memory."""
 
+    def prefer_shared(self, function: Handle, percent: int) -> None:
+        """Nothing, for the same reason."""
+
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """A thread of the host runs one block at a time."""
         return 1

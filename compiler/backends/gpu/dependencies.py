@@ -11,6 +11,9 @@ from compiler.analysis.devices import Device
 from compiler.analysis.kernel_time import estimated_time
 from compiler.schedule import KernelSpec, Schedule
 
+CROWDED = 1.7
+"""How often all tasks take as long as the longest path where many of them are beside each other."""
+
 
 def stream_order(schedule: Schedule) -> list[int]:
     """The task before each one on its stream, or -1."""
@@ -84,6 +87,11 @@ def priorities(
     least, greatest = limits
     share = [(start[task] + ranks[task]) / longest for task in range(len(times))]
     return [least + round((greatest - least) * part) for part in share]
+
+
+def is_crowded(before: Sequence[Sequence[int]], times: Sequence[float]) -> bool:
+    """Whether many tasks are beside each other: the longest path is a small part of their time."""
+    return sum(times) > CROWDED * max(upward_ranks(before, times), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)

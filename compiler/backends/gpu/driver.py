@@ -101,6 +101,10 @@ class Driver(Protocol):
         """Let a function be launched with this much dynamic shared memory a block."""
         ...
 
+    def prefer_shared(self, function: Handle, percent: int) -> None:
+        """Wish that processors give this much of their memory to blocks, the rest to the cache."""
+        ...
+
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """How many blocks of this size can be resident on one multiprocessor."""
         ...

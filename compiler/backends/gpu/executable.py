@@ -43,6 +43,8 @@ class GpuExecutable:
         self._program, self._schedule, self._settings = program, schedule, settings
         self._kernels, self._costs = kernels, costs
         self._plan = plan(schedule, kernels, costs, typical, driver.priorities)
+        if self._plan.crowded:
+            program.functions.share_processors()
         self._own: Executor | None = None
         self._lock = Lock()
 

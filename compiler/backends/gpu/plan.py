@@ -7,6 +7,7 @@ from compiler.analysis.devices import Device
 from compiler.backends.gpu.dependencies import (
     critical_first,
     durations,
+    is_crowded,
     predecessors,
     priorities,
     upward_ranks,
@@ -20,7 +21,7 @@ class Plan:
 
     `readers` holds, for each input, the tasks that a copy into it must precede; `writers`, for
     each output, the tasks that a copy out of it must follow; the edges imply all others. `sinks`
-    are the tasks that nothing follows.
+    are the tasks that nothing follows. In a `crowded` one many kernels run beside each other.
     """
 
     schedule: Schedule
@@ -30,6 +31,7 @@ class Plan:
     readers: dict[int, tuple[int, ...]]
     writers: dict[int, tuple[int, ...]]
     sinks: tuple[int, ...]
+    crowded: bool
 
 
 def plan(
@@ -54,6 +56,7 @@ def plan(
         {index: _first(users, before) for index, users in inputs.items()},
         {index: _last(users, after) for index, users in outputs.items()},
         tuple(task for task, later in enumerate(after) if not later),
+        is_crowded(before, times),
     )
 
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from compiler.backends.gpu.dependencies import (
     critical_first,
+    is_crowded,
     predecessors,
     priorities,
     reduced,
@@ -55,6 +56,14 @@ def test_the_critical_path_is_most_urgent():
     edges = [(), (0,), (0,), (1, 2)]
     assert priorities(edges, [1.0, 8.0, 1.0, 1.0], (0, -5)) == [-5, -5, -2, -5]
     assert upward_ranks(edges, [1.0, 8.0, 1.0, 1.0]) == [10.0, 9.0, 2.0, 1.0]
+
+
+def test_tasks_beside_each_other_make_a_crowd():
+    beside = [(), (), (), (0, 1, 2)]
+    assert is_crowded(beside, [4.0, 4.0, 4.0, 1.0])
+    assert not is_crowded(beside, [4.0, 2.0, 1.0, 1.0])
+    assert not is_crowded([(), (0,), (1,)], [1.0, 1.0, 1.0])
+    assert not is_crowded([], [])
 
 
 def test_an_edge_that_others_imply_goes():

@@ -29,7 +29,8 @@ struct cudaFuncAttributes {
   int ptxVersion;
 };
 enum { cudaMemcpyDefault, cudaStreamNonBlocking, cudaEventDisableTiming, cudaDevAttrPageableMemoryAccess,
-       cudaFuncAttributeMaxDynamicSharedMemorySize, cudaGraphKernelNodePortProgrammatic,
+       cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout,
+       cudaGraphKernelNodePortProgrammatic,
        cudaGraphDependencyTypeProgrammatic, cudaLaunchAttributePriority, cudaGraphInstantiateFlagUseNodePriority };
 
 struct Node {
@@ -82,8 +83,9 @@ inline cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
 inline cudaError_t cudaLaunchKernel(void*, dim3, dim3, void**, size_t, cudaStream_t) { return cudaSuccess; }
 
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, void*) { return *found = {STATIC_SHARED, 90}, cudaSuccess; }
-inline cudaError_t cudaFuncSetAttribute(void* function, int, int value) {
-  return std::printf("allow_shared %s %d\n", static_cast<char*>(function), value), cudaSuccess;
+inline cudaError_t cudaFuncSetAttribute(void* function, int kind, int value) {
+  const char* const what = kind == cudaFuncAttributeMaxDynamicSharedMemorySize ? "allow_shared" : "prefer_shared";
+  return std::printf("%s %s %d\n", what, static_cast<char*>(function), value), cudaSuccess;
 }
 
 inline cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new Graph, cudaSuccess; }

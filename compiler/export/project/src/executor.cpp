@@ -24,6 +24,8 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   for (void*& address : call.addresses) call.pointers.push_back(&address);
   if (launch.shared_bytes)
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
+  if (plan.shared_percent >= 0)
+    check(gpuFuncPreferShared(call.function, plan.shared_percent), "wishing for shared memory");
   return call;
 }
 

@@ -67,6 +67,7 @@ struct Plan {
   const char* version;
   flowloom_mode mode;
   bool early;  // in graphs, kernels that wait themselves start before those that they follow have ended
+  int shared_percent;  // of processors' memory that kernels wish for blocks, or -1
   int streams;
   uint64_t weights_layout;  // weights.bin must have the same
   size_t weight_bytes, arena_bytes;

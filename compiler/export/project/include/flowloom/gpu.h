@@ -19,6 +19,8 @@
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
 //              gpuFuncAllowShared(function, bytes): asks for dynamic shared memory beyond what is granted to all
+//              gpuFuncPreferShared(function, percent): wishes that processors give blocks this part of their
+//                  memory, where caches share it
 //              gpuFuncExists(function): whether there is code of it for the device
 //              gpuFuncWaits(function): whether it was compiled to wait for its predecessors itself
 //              gpuLaunchKernel(function, grid, block, arguments, bytes, stream)
@@ -185,6 +187,9 @@ inline bool gpuFuncWaits(void* function) {  // `begin_launch` waits in code for 
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, function) == cudaSuccess && attributes.ptxVersion >= 90;
 }
+inline gpuError_t gpuFuncPreferShared(void* function, int percent) {
+  return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
+}
 inline gpuError_t gpuGraphAddTypedEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to,
                                        const cudaGraphEdgeData* data) {
 #if CUDART_VERSION >= 13000
@@ -212,6 +217,7 @@ inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* exec, gpuGraph_t graph) {
 }
 #else
 inline bool gpuFuncWaits(void*) { return false; }
+inline gpuError_t gpuFuncPreferShared(void*, int) { return gpuSuccess; }
 inline gpuError_t gpuGraphAddEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to) {
   return hipGraphAddDependencies(graph, &from, &to, 1);
 }
