@@ -195,7 +195,8 @@ def measure_on_device(
     said = _command(program, "--runs", "1")
     row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))
     same = module if options.one_compiler else with_kernels_of_nvcc(module)
-    row["compilers"] = {"python": compiler_of(module), "cpp": compiler_of(same)}
+    if same is not module:
+        row["compilers"] = {"python": compiler_of(module), "cpp": compiler_of(same)}
     row["modes"] = {
         mode: compare(module, same, program, mode, options.runs) for mode in options.modes
     }
