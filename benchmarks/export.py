@@ -107,8 +107,8 @@ def build(project: Path, platform: str, architecture: str | None) -> Path:
         options += ["-DCMAKE_CXX_COMPILER=hipcc"]
     if platform == "CUDA" and architecture:
         options += [f"-DFLOWLOOM_ARCHITECTURES={architecture.removeprefix('sm_')}"]
-    _command("cmake", "-S", project, "-B", folder, *options)
-    _command("cmake", "--build", folder, "-j")
+    command("cmake", "-S", project, "-B", folder, *options)
+    command("cmake", "--build", folder, "-j")
     return folder
 
 
@@ -123,18 +123,18 @@ def _build_by_nvcc(project: Path, folder: Path, architecture: str) -> Path:
     def compiled(source: Path) -> Path:
         result = folder / f"{source.name}.o"
         data = f'-DFLOWLOOM_DATA="{project}"'
-        _command(*common, *includes, data, "-Xcompiler=-fPIC", "-c", source, "-o", result)
+        command(*common, *includes, data, "-Xcompiler=-fPIC", "-c", source, "-o", result)
         return result
 
     with ThreadPoolExecutor() as pool:
         objects = list(pool.map(compiled, sources))
-    _command(*common, *objects, "-o", folder / "flowloom_check")
+    command(*common, *objects, "-o", folder / "flowloom_check")
     parts = [path for path in objects if path.name != "main.cpp.o"]
-    _command(*common, "-shared", *parts, "-o", folder / "libflowloom.so")
+    command(*common, "-shared", *parts, "-o", folder / "libflowloom.so")
     return folder
 
 
-def _command(*words: Any) -> str:
+def command(*words: Any) -> str:
     ran = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if ran.returncode:
         raise SystemExit(f"{words[0]} failed ({ran.returncode}):\n{ran.stdout}{ran.stderr}")
@@ -146,7 +146,7 @@ def start_time(*words: Any) -> float:
     times: list[float] = []
     for _ in range(5):
         start = perf_counter()
-        _command(*words)
+        command(*words)
         times.append(perf_counter() - start)
     return round(min(times), 3)
 
@@ -154,7 +154,7 @@ def start_time(*words: Any) -> float:
 def library_size(folder: Path) -> float:
     """Megabytes of the library, stripped as a package would have it."""
     stripped = folder / "stripped.so"
-    _command("strip", "-o", stripped, folder / "libflowloom.so")
+    command("strip", "-o", stripped, folder / "libflowloom.so")
     return round(stripped.stat().st_size / 1e6, 2)
 
 
@@ -192,7 +192,7 @@ def measure_on_device(
 ) -> dict[str, Any]:
     """Start, errors and latencies of a program beside its module."""
     row: dict[str, Any] = {"start_s": start_time(program, "--check", "no", "--runs", "0")}
-    said = _command(program, "--runs", "1")
+    said = command(program, "--runs", "1")
     row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))
     same = module if options.one_compiler else with_kernels_of_nvcc(module)
     if same is not module:
@@ -214,7 +214,7 @@ def with_kernels_of_nvcc(module: compiler.Module) -> compiler.Module:
             source = Path(folder) / f"{kernel.name}.cu"
             cubin = source.with_suffix(".cubin")
             source.write_text(kernel.source)
-            _command("nvcc", "-cubin", f"-arch={compiled_for(architecture)}", "-std=c++17", "-w",
+            command("nvcc", "-cubin", f"-arch={compiled_for(architecture)}", "-std=c++17", "-w",
                      "-o", cubin, source)  # fmt: skip
             return replace(kernel, code=cubin.read_bytes())
 
@@ -265,7 +265,7 @@ def compare(
     for _ in range(ROUNDS):
         python.append(python_time(module, mode, runs))
         twin.append(python[-1] if same is module else python_time(same, mode, runs))
-        text = _command(program, "--mode", mode, "--runs", runs)
+        text = command(program, "--mode", mode, "--runs", runs)
         native.append(tuple(map(float, re.findall(r"([\d.]+) us", text))))
     latency, on_device, queued = (median(each) for each in zip(*native, strict=True))
     return {
@@ -294,12 +294,12 @@ def time_peers() -> None:
     from examples import zoo
 
     if find_spec("torchvision"):
-        said = _command(sys.executable, "-c", TORCH).strip()
+        said = command(sys.executable, "-c", TORCH).strip()
         print(f"torch start_s={start_time(sys.executable, '-c', TORCH)}",
               f"package_mb={installed_size('torch')} ({said})", flush=True)  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         import_module("onnx").save(zoo.load("resnet50"), file.name)
-        said = _command(sys.executable, "-c", ONNXRUNTIME, file.name).strip()
+        said = command(sys.executable, "-c", ONNXRUNTIME, file.name).strip()
         found = start_time(sys.executable, "-c", ONNXRUNTIME, file.name)
         model = round(Path(file.name).stat().st_size / 1e6, 1)
     name = next(n for n in ("onnxruntime-gpu", "onnxruntime") if _is_installed(n))

@@ -1,0 +1,46 @@
+"""The benchmark of AMD kernels built through a mapping: its rows, from the emulator's build."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from benchmarks import hip_mapping
+from tests.frontend.checks import parse
+from tests.tools import needs
+
+TEXT = """g (float[1,3,12,12] x) => (float[1,8,12,12] y) {
+    c = Conv<pads=[1,1,1,1]>(x, w) s = Softmax<axis=1>(c) y = Add(s, c)
+}"""
+
+
+def rows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *models: object
+) -> tuple[int, list[dict[str, object]]]:
+    """The exit status and the rows of a run."""
+    file = folder / "rows.json"
+    words = ["hip_mapping.py", *models, "--platform", "EMU", "--runs", "1", "--json", file]
+    monkeypatch.setattr(sys, "argv", list(map(str, words)))
+    return hip_mapping.main(), json.loads(file.read_text())
+
+
+@needs("g++", "cmake")
+def test_every_mode_is_compared_with_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    weight = np.random.default_rng(0).standard_normal((8, 3, 3, 3)).astype(np.float32)
+    onnx.save(parse(TEXT, w=weight), tmp_path / "model.onnx")
+    status, (row, missing) = rows(
+        tmp_path, monkeypatch, tmp_path / "model.onnx", tmp_path / "none.onnx"
+    )
+    assert 0 < float(str(row["error"])) < 1e-6
+    assert set(row) == {"model", "error", *hip_mapping.MODES}
+    assert (status, "none.onnx" in str(missing["failure"])) == (1, True)
+
+
+def test_without_a_device_it_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hip_mapping, "present", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["hip_mapping.py", "deepfm"])
+    with pytest.raises(SystemExit, match="needs a CUDA device"):
+        hip_mapping.main()
