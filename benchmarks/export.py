@@ -268,9 +268,10 @@ def compare(
         text = command(program, "--mode", mode, "--runs", runs)
         native.append(tuple(map(float, re.findall(r"([\d.]+) us", text))))
     latency, on_device, queued = (median(each) for each in zip(*native, strict=True))
+    others = {} if same is module else {"python_nvcc_us": round(median(twin), 1)}
     return {
         "python_us": round(median(python), 1),
-        "python_nvcc_us": round(median(twin), 1),
+        **others,
         "cpp_us": latency,
         "ratio": round(latency / median(twin), 3),
         "device_us": on_device,

@@ -59,8 +59,9 @@ class Binder:
     """Binds the arrays of a run to a schedule's inputs and outputs.
 
     `bindings` says, by name, how device buffers are bound. A buffer is copied all the same if it
-    is not aligned, or if it is an output that overlaps another buffer of the run. Where launches
-    are `movable`, buffers that stay are not copied for long: the launches get their addresses.
+    is not aligned, if it is an input in the executor's own outputs, or an output that overlaps
+    another buffer of the run. Where launches are `movable`, buffers that stay are not copied for
+    long: the launches get their addresses.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class Binder:
     def _place_input(
         self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
     ) -> None:
-        if self._direct(allocation, view):
+        if self._direct(allocation, view) and not self._is_written(view):
             placement.addresses[index] = view.address
         elif view.nbytes and view.address != self._own[index]:
             placement.copies_in.append((self._own[index], view.address, view.nbytes))
@@ -195,6 +196,14 @@ class Binder:
         aligned = view.address % DIRECT_ALIGNMENT == 0
         settled = self._movable and self._repeats >= SETTLED
         return aligned and view.nbytes > 0 and (settled or self.bindings[allocation.name] != "copy")
+
+    def _is_written(self, view: DeviceView) -> bool:
+        """Whether an input's memory is also that of the executor's own outputs."""
+        return any(
+            self._own[index] < view.address + view.nbytes
+            and view.address < self._own[index] + allocation.nbytes
+            for index, allocation in self._outputs.values()
+        )
 
     def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""

@@ -11,8 +11,7 @@ from compiler.analysis.devices import device_of
 from compiler.analysis.schedule_structure import check_structure
 from compiler.backends.base import MemoryReport
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import MODES, Executor, Program, Settings
-from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.executor import MODES, Executor, Programs, Settings
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.plan import Plan, plan
 from compiler.backends.gpu.run import Run
@@ -32,19 +31,17 @@ class GpuExecutable:
 
     def __init__(
         self,
-        program: Program,
+        programs: Programs,
         schedule: Schedule,
-        kernels: Mapping[str, KernelSpec],
         costs: Mapping[str, float],
         settings: Settings,
     ) -> None:
-        driver = program.driver
+        driver = programs.driver
         typical = device_of(driver.device.architecture)
-        self._program, self._schedule, self._settings = program, schedule, settings
-        self._kernels, self._costs = kernels, costs
-        self._plan = plan(schedule, kernels, costs, typical, driver.priorities)
-        if self._plan.crowded:
-            program.functions.share_processors()
+        self._programs, self._schedule, self._settings = programs, schedule, settings
+        self._kernels, self._costs = programs.kernels, costs
+        self._plan = plan(schedule, programs.kernels, costs, typical, driver.priorities)
+        self._program = programs.of(self._plan)
         self._own: Executor | None = None
         self._lock = Lock()
 
@@ -67,23 +64,19 @@ class GpuExecutable:
         check_structure(schedule)
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
-        functions = Functions(driver, schedule, kernels)
-        program = Program(driver, functions, Weights(driver, schedule, weights))
-        return cls(program, schedule, kernels, costs or {}, settings)
+        programs = Programs(driver, kernels, Weights(driver, schedule, weights))
+        return cls(programs, schedule, costs or {}, settings)
 
     def alternative(self, schedule: Schedule, **options: Any) -> "GpuExecutable":
         """Another schedule of the same kernels and weights, which are shared."""
         check_structure(schedule)
         settings = settings_from(self._settings, options)
-        return GpuExecutable(self._program, schedule, self._kernels, self._costs, settings)
+        return GpuExecutable(self._programs, schedule, self._costs, settings)
 
     def with_kernels(self, kernels: Mapping[str, KernelSpec]) -> "GpuExecutable":
         """The same schedule and weights with other kernels for the same operands."""
-        driver = self._program.driver
-        driver.make_current()
-        functions = Functions(driver, self._schedule, kernels)
-        program = Program(driver, functions, self._program.weights)
-        return GpuExecutable(program, self._schedule, kernels, self._costs, self._settings)
+        programs = Programs(self._programs.driver, kernels, self._programs.weights)
+        return GpuExecutable(programs, self._schedule, self._costs, self._settings)
 
     @property
     def plan(self) -> Plan:

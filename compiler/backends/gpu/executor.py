@@ -19,7 +19,7 @@ from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
-from compiler.schedule import Schedule
+from compiler.schedule import KernelSpec, Schedule
 
 Mode = Literal["graph", "subgraphs", "streams"]
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
@@ -69,11 +69,35 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What all executors of one module on one device share, whatever their schedule."""
+    """What executors of one module on one device share, whatever their schedule."""
 
     driver: Driver
     functions: Functions
     weights: Weights
+
+
+class Programs:
+    """A module's kernels on a device, loaded as schedules need them, and its weights.
+
+    Kernels of crowded schedules wish for one division of processors' memory; others are loaded
+    apart, as a wish holds for all that run a function.
+    """
+
+    def __init__(self, driver: Driver, kernels: Mapping[str, KernelSpec], weights: Weights) -> None:
+        self.driver, self.kernels, self.weights = driver, kernels, weights
+        self._loaded: dict[bool, Program] = {}
+        self._lock = RLock()
+
+    def of(self, plan: Plan) -> Program:
+        """What executors of a planned schedule share."""
+        with self._lock:
+            if plan.crowded not in self._loaded:
+                self.driver.make_current()
+                functions = Functions(self.driver, plan.schedule, self.kernels)
+                if plan.crowded:
+                    functions.share_processors()
+                self._loaded[plan.crowded] = Program(self.driver, functions, self.weights)
+            return self._loaded[plan.crowded]
 
 
 @dataclass(slots=True)

@@ -58,7 +58,10 @@ STAGED = (
 """Tiles, warps, most bands and keys of a piece of staged blocks, the likeliest first."""
 
 STAGED_ROWS, STAGED_KEYS = 3, 192
-"""Tiles of rows for each processor, and keys, from which on staged blocks were the faster."""
+"""Tiles of rows for each processor from which on staged blocks were the faster.
+
+One for each is enough where there are more than so many keys.
+"""
 
 OTHERS, MASKS = 40, 16
 """Registers of a thread of a staged block beside what it multiplies, and for masks of scores."""
@@ -166,7 +169,8 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     staged = _staged(attention, target) if stages else iter(())
     if tiles_of_rows >= BANDS[-1] * processors(target):
         return next(staged, Block(1, 1, BANDS[-1]))
-    if tiles_of_rows > STAGED_ROWS * processors(target) or columns > STAGED_KEYS:
+    enough = STAGED_ROWS if columns <= STAGED_KEYS else 1
+    if tiles_of_rows > enough * processors(target):
         staged = (block for block in staged if block.tiles == 1)
         if block := next(staged, None):
             return block

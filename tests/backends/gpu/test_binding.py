@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.backends.gpu import dependencies
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import SETTLED as STAYING
 from compiler.backends.gpu.executable import GpuExecutable
@@ -102,6 +103,45 @@ def test_buffers_that_stay_are_no_longer_copied(children: bool):
             assert ("copy" in driver.log) == (children or run < STAYING)
             for name, expected in FOUND.expected(values).items():
                 np.testing.assert_array_equal(outputs[name].numpy(), expected)
+
+
+@pytest.mark.parametrize("binding", ["copy", "update", "indirection"])
+@pytest.mark.parametrize("given", [False, True])
+def test_an_input_may_lie_where_an_output_of_the_run_before_is(binding: str, given: bool):
+    """As a state that is fed back: it is copied before the run overwrites it."""
+    found = case(32, tasks=8, streams=2)
+    names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
+    driver, executor = start(found, bindings=dict.fromkeys(names, binding))
+    inputs, own = elsewhere(driver, executor, "input"), executor.in_place("output")
+    place = max(own.values(), key=lambda array: array.nbytes)
+    moved = next(name for name, array in inputs.items() if array.nbytes <= place.nbytes)
+    inputs[moved] = DeviceArray(driver, inputs[moved].allocation, place.address, None)
+    for run in range(STAYING + 3):
+        values = found.inputs(run)
+        put(driver, inputs, values)
+        results = executor.run(inputs, outputs=own if given else "device")
+        for name, expected in found.expected(values).items():
+            np.testing.assert_array_equal(results[name].numpy(), expected)
+
+
+def test_schedules_with_a_crowd_have_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    """Only their functions wish for a division of processors' memory."""
+    monkeypatch.setattr(dependencies, "CROWDED", 1.05)
+    found = case(29, tasks=14, streams=4)
+    one = replace(
+        found.schedule, tasks=tuple(replace(t, stream=0, after=()) for t in found.schedule.tasks)
+    )
+    driver = RecordingDriver({})
+    alone = load(replace(found, schedule=one), driver)
+    assert not any("prefer_shared" in line for line in driver.log)
+    others = [alone.alternative(found.schedule) for _ in range(2)]
+    wishes = [line for line in driver.log if "prefer_shared" in line]
+    assert wishes
+    assert len(wishes) == len(set(wishes))
+    values = found.inputs(1)
+    for executable in (alone, *others):
+        for name, expected in found.expected(values).items():
+            np.testing.assert_array_equal(executable.run(values)[name], expected)
 
 
 def test_ways_to_bind_can_be_mixed_and_changed():

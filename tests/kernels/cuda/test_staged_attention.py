@@ -181,6 +181,7 @@ def test_fewer_rows_share_keys_if_these_are_many():
     few = replace(VIT, batch=1)
     assert block_of(few) == Block(1, 1, 4, 64)
     assert not block_of(replace(few, rows=128, columns=128)).staged
+    assert not block_of(replace(few, heads=1, rows=32, columns=512)).staged
     more = replace(few, batch=5, rows=128, columns=128)
     assert block_of(more) == Block(1, 1, 4, 64)
 
