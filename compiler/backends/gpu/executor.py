@@ -53,6 +53,7 @@ class Settings:
 
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
+    A copied buffer that stays for many runs is no longer copied: its nodes get its address.
     `poison` fills arena and outputs with NaN before each run. `pdl` (programmatic dependent launch)
     lets kernels that wait themselves start while those before them in a graph still run. `delays`
     is a seed of random delays before random tasks, for tests: they must change no result.
