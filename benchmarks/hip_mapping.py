@@ -60,13 +60,15 @@ def run(program: Path, runs: int) -> dict[str, Any]:
     return row
 
 
-def measure(name: str, platform: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One row; `platform` is CUDA, or EMU, whose times say nothing, for tests."""
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One row; times of the emulator, which tests build for, say nothing."""
     model, architecture = load(name), present()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         exported(model, options.arch, project)
-        built = build(project, platform, compiled_for(architecture) if architecture else None)
+        built = build(
+            project, options.platform, compiled_for(architecture) if architecture else None
+        )
         row: dict[str, Any] = {"model": name, **run(built / "flowloom_check", options.runs)}
     if architecture:
         module = compiler.compile(model, target="cuda", precision="fp32", budget=0)
@@ -89,7 +91,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for name in options.models:
         try:
-            rows.append(measure(name, options.platform, options))
+            rows.append(measure(name, options))
         except (SystemExit, compiler.FlowloomError) as error:
             rows.append({"model": name, "failure": str(error)})
         print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)

@@ -28,7 +28,9 @@ def guard_loops(text: str) -> str:
     guarded = [_guarded(function, marks) for function in functions]
     code = "".join([head, *guarded])
     for old, new in marks.items():
-        code = re.sub(rf"^!{old} = distinct !{{!{old}, ", f"!{old} = {new}, ", code, flags=re.M)
+        code = re.sub(
+            rf"^!{old} = distinct !{{!{old}(?=[,}}])", f"!{old} = {new}", code, flags=re.M
+        )
     added = [f"!{old} = {new}}}" for old, new in marks.items() if int(old) >= _FIRST]
     never = f'!{_NEVER} = !{{!"llvm.loop.vectorize.enable", i1 false}}'
     return "\n".join([code, never, *added]) if marks else code

@@ -109,4 +109,7 @@ def test_launches_that_no_gpu_takes(options: dict[str, Any], message: str):
 
 
 def test_the_device_works_after_an_error():
+    test_launches_that_no_gpu_takes({"grid": (1, 1, 3)}, "not a multiple of the cluster")
+    with pytest.raises(DeviceError, match="writes outside"):
+        launch(functions(TEXT, NAMES)["write_slack"], [zeros(5, "int8")], block=(1, 1, 1))
     test_accesses_are_free_where_extents_are_unknown()

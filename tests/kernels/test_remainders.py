@@ -104,3 +104,11 @@ def test_other_marks_of_a_loop_stay():
     text = keep_loops(kernel(inside="  %part = and i32 %k, 3"))
     assert guarded(text) == ["k"]
     assert "llvm.loop.unroll.disable" in str(llvm.parse_assembly(guard_loops(text)))
+
+
+def test_a_loop_with_an_empty_mark_is_guarded():
+    plain = kernel(inside="  %part = and i32 %k, 3")
+    back = "add nsw i32 %k, 1\n  br label %for_begin_k"
+    assert plain.count(back) == 1
+    text = plain.replace(back, f"{back}, !llvm.loop !5") + "!5 = distinct !{!5}\n"
+    assert guarded(text) == ["k"]

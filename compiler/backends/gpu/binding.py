@@ -32,7 +32,7 @@ Outputs = Mapping[str, Any] | Literal["numpy", "device"]
 DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
 
-SETTLED = 64
+STAYING = 64
 """Runs on the same device buffers from which on none of them is copied any more."""
 
 Copy = tuple[int, int, int]
@@ -96,7 +96,7 @@ class Binder:
         key += [fingerprint(array) for array in (*inputs.values(), *given.values())]
         if self._memo is not None and self._memo[0] == key:
             self._repeats += 1
-            if self._repeats != SETTLED:
+            if self._repeats != STAYING:
                 return self._memo[1]
         else:
             self._repeats = 0
@@ -194,25 +194,25 @@ class Binder:
 
     def _direct(self, allocation: Allocation, view: DeviceView) -> bool:
         aligned = view.address % DIRECT_ALIGNMENT == 0
-        settled = self._movable and self._repeats >= SETTLED
+        settled = self._movable and self._repeats >= STAYING
         return aligned and view.nbytes > 0 and (settled or self.bindings[allocation.name] != "copy")
 
     def _is_written(self, view: DeviceView) -> bool:
         """Whether an input's memory is also that of the executor's own outputs."""
-        return any(
-            self._own[index] < view.address + view.nbytes
-            and view.address < self._own[index] + allocation.nbytes
-            for index, allocation in self._outputs.values()
-        )
+        outputs = self._outputs.values()
+        return any(_meets(view, self._own[index], each.nbytes) for index, each in outputs)
 
     def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
-        for other, allocation in self._places:
-            start = placement.addresses[other]
-            before = start + allocation.nbytes <= view.address
-            if other != index and not before and start < view.address + view.nbytes:
-                return True
-        return False
+        return any(
+            other != index and _meets(view, placement.addresses[other], allocation.nbytes)
+            for other, allocation in self._places
+        )
+
+
+def _meets(view: DeviceView, start: int, nbytes: int) -> bool:
+    """Whether device memory shares bytes with others."""
+    return start < view.address + view.nbytes and view.address < start + nbytes
 
 
 def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:

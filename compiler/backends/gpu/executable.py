@@ -39,7 +39,7 @@ class GpuExecutable:
         driver = programs.driver
         typical = device_of(driver.device.architecture)
         self._programs, self._schedule, self._settings = programs, schedule, settings
-        self._kernels, self._costs = programs.kernels, costs
+        self._costs = costs
         self._plan = plan(schedule, programs.kernels, costs, typical, driver.priorities)
         self._program = programs.of(self._plan)
         self._own: Executor | None = None
@@ -97,7 +97,7 @@ class GpuExecutable:
     def memory(self) -> MemoryReport:
         """What it takes on the device; an executor's inputs and outputs count as arena."""
         need = memory_need(self._schedule)
-        code = sum(len(self._kernels[name].code) for name in self._program.functions.of)
+        code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
         return MemoryReport(need.weights, need.arena + need.buffers, code)
 
     def executor(self, **options: Any) -> Executor:

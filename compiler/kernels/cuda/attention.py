@@ -159,8 +159,8 @@ def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
 def choose_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks.
 
-    Where there are many rows, each warp has rows of its own; they share keys in shared memory where
-    they can, also if there are fewer but not few, or many keys.
+    Where there are many rows, each warp has rows of its own. Warps share keys in shared memory
+    where they can, if there are many rows, or fewer of more keys.
     """
     rows = attention.query.window.shape[-2]
     columns = attention.value.window.shape[-2]

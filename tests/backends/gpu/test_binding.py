@@ -9,7 +9,7 @@ import pytest
 
 from compiler.backends.gpu import dependencies
 from compiler.backends.gpu.arrays import DeviceArray
-from compiler.backends.gpu.binding import SETTLED as STAYING
+from compiler.backends.gpu.binding import STAYING
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.graph import SETTLED
