@@ -205,10 +205,21 @@ def measure_on_device(
 
 def with_kernels_of_nvcc(module: compiler.Module) -> compiler.Module:
     """The module with its kernels' text compiled by nvcc, as in the project."""
+    return compiler.Module(
+        module.target,
+        module.schedule,
+        compiled_by_nvcc(module.kernels, str(module.requirements["architecture"])),
+        packed_weights(module),
+        requirements=module.requirements,
+        choice=module.choice,
+    )
+
+
+def compiled_by_nvcc(kernels: Mapping[str, KernelSpec], architecture: str) -> dict[str, KernelSpec]:
+    """Kernels with cubins for an architecture, which nvcc makes of their texts."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in kernel_headers().items():
             (Path(folder) / name).write_text(text)
-        architecture = str(module.requirements["architecture"])
 
         def compiled(kernel: KernelSpec) -> KernelSpec:
             source = Path(folder) / f"{kernel.name}.cu"
@@ -219,15 +230,7 @@ def with_kernels_of_nvcc(module: compiler.Module) -> compiler.Module:
             return replace(kernel, code=cubin.read_bytes())
 
         with ThreadPoolExecutor() as pool:
-            kernels = {each.name: each for each in pool.map(compiled, module.kernels.values())}
-    return compiler.Module(
-        module.target,
-        module.schedule,
-        kernels,
-        packed_weights(module),
-        requirements=module.requirements,
-        choice=module.choice,
-    )
+            return {each.name: each for each in pool.map(compiled, kernels.values())}
 
 
 def packed_weights(module: compiler.Module) -> Mapping[str, Any]:
@@ -314,6 +317,13 @@ def _is_installed(distribution: str) -> bool:
     return False
 
 
+def show(row: Mapping[str, Any]) -> None:
+    """Print a row, and a line for each mode."""
+    print(*(f"{key}={value}" for key, value in row.items() if key != "modes"), flush=True)
+    for mode, figures in row.get("modes", {}).items():
+        print(f"  {mode:10}", *(f"{k}={v}" for k, v in figures.items()), flush=True)
+
+
 def main() -> None:
     """Measure each artifact and print a line for each mode."""
     parser = argparse.ArgumentParser(description="exported projects: sizes, start and latency")
@@ -328,10 +338,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for path in options.artifacts:
         rows.append(measure(path, options))
-        row = {key: value for key, value in rows[-1].items() if key != "modes"}
-        print(*(f"{key}={value}" for key, value in row.items()), flush=True)
-        for mode, figures in rows[-1].get("modes", {}).items():
-            print(f"  {mode:10}", *(f"{k}={v}" for k, v in figures.items()), flush=True)
+        show(rows[-1])
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))
     if options.peers:

@@ -1,37 +1,42 @@
 """Projects of kernels for an AMD GPU, built for CUDA through the mapping of their one header.
 
     python benchmarks/hip_mapping.py [unet bert128 MODEL.onnx ...] [--arch gfx1030] [--runs 100]
-                                     [--json FILE]
+                                     [--modes graph] [--json FILE]
 
 It needs a CUDA device, nvcc, and g++ for the kernels' texts, which are those of the emulator.
 Models are the zoo's by name (default: all but the largest) or ONNX files of static shapes, in fp32,
-by plain instructions: code of matrix cores is AMD's alone, so `--arch` is one without. Every mode
-must give onnxruntime's outputs and the same bits; `error` is the largest. Times are medians of wall
-microseconds of a run on the device's buffers: of the project in each mode, and of Python's module
-in fp32 for the CUDA device, whose kernels are others (`python`).
+by plain instructions: code of matrix cores is AMD's alone, so `--arch` is one without.
+
+Python runs the same kernels, compiled by the same nvcc: `reference` is the largest error of its
+outputs against onnxruntime, `error` that of the project's against Python's (0 for the same bits).
+All modes must give the same bits. Times are those of benchmarks/export.py: medians of wall
+microseconds of a run on the device's buffers, from Python and from C++ in turn, and their ratio.
 """
 
 import argparse
 import json
-import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
-from benchmarks.export import build, command, present, python_time
+from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
 from compiler.analysis.devices import compiled_for
 from compiler.export import artifact
+from compiler.export.artifact import Artifact
 from compiler.export.generate import TOLERANCES, Check, export_project
 from compiler.frontend.load import read_model
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 
-MODES = ("graph", "subgraphs", "streams")
 TOO_LARGE = ("gpt2large",)
+TOLERANCE = TOLERANCES["fp32"]
 
 
 def load(name: str) -> Any:
@@ -39,41 +44,43 @@ def load(name: str) -> Any:
     return zoo.load(name) if name in zoo.names() else read_model(name)
 
 
-def exported(model: Any, arch: str, project: Path) -> None:
-    """Export the project of a model's kernels for an AMD GPU, with onnxruntime's outputs."""
-    saved = project.with_name("artifact")
-    compiler.compile(model, target="emu", arch=arch, precision="fp32").save(saved)
-    found = artifact.load(saved, lambda target, requirements: None)
-    inputs = zoo.random_inputs(model, seed=0)
-    check = Check(inputs, run_onnxruntime(model, inputs), TOLERANCES["fp32"])
-    export_project(found, project, version=compiler.__version__, check=check)
+def compiled(model: Any, arch: str, folder: Path) -> Artifact:
+    """A model with the texts of its kernels for an AMD GPU."""
+    compiler.compile(model, target="emu", arch=arch, precision="fp32").save(folder)
+    return artifact.load(folder, lambda target, requirements: None)
 
 
-def run(program: Path, runs: int) -> dict[str, Any]:
-    """The largest error of any mode, and each mode's microseconds; SystemExit if one is wrong."""
-    row: dict[str, Any] = {"error": 0.0}
-    for mode in MODES:
-        said = command(program, "--mode", mode, "--runs", runs)
-        errors = re.findall(r"relative error ([^,]+),", said)
-        row["error"] = max(row["error"], *map(float, errors))
-        row[mode] = float(re.findall(r"latency ([\d.]+) us", said)[0])
-    return row
+def runnable(found: Artifact, architecture: str | None) -> compiler.Module:
+    """The same kernels from Python: on a CUDA device, or on the emulator where there is none."""
+    if architecture is None:
+        return compiler.Module(found.target, found.schedule, found.kernels, found.weights)
+    target, kernels = f"cuda:{architecture}:fp32", compiled_by_nvcc(found.kernels, architecture)
+    return compiler.Module(target, found.schedule, kernels, found.weights)
+
+
+def largest_error(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    """The largest error of an output, relative in the Euclidean norm."""
+    norms = {name: float(np.linalg.norm(array)) or 1.0 for name, array in expected.items()}
+    return max(float(np.linalg.norm(outputs[n] - expected[n])) / norms[n] for n in expected)
 
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One row; times of the emulator, which tests build for, say nothing."""
-    model, architecture = load(name), present()
+    model, architecture = load(name), present() if options.platform == "CUDA" else None
+    inputs = zoo.random_inputs(model, seed=0)
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
-        exported(model, options.arch, project)
-        built = build(
-            project, options.platform, compiled_for(architecture) if architecture else None
-        )
-        row: dict[str, Any] = {"model": name, **run(built / "flowloom_check", options.runs)}
-    if architecture:
-        module = compiler.compile(model, target="cuda", precision="fp32", budget=0)
-        row["python"] = round(python_time(module, "graph", options.runs), 1)
-    return row
+        found = compiled(model, options.arch, Path(folder) / "artifact")
+        module = runnable(found, architecture)
+        outputs = module.run(inputs)
+        reference = largest_error(outputs, run_onnxruntime(model, inputs))
+        if not reference <= TOLERANCE:
+            raise SystemExit(f"Python's outputs differ from onnxruntime's by {reference:.1e}")
+        project, check = Path(folder) / "project", Check(inputs, outputs, TOLERANCE)
+        export_project(found, project, version=compiler.__version__, check=check)
+        built = build(project, options.platform, architecture and compiled_for(architecture))
+        figures = measure_on_device(module, built / "flowloom_check", options)
+        module.close()
+    return {"model": name, "reference": float(f"{reference:.1e}"), **figures}
 
 
 def main() -> int:
@@ -82,9 +89,11 @@ def main() -> int:
     usual = [name for name in zoo.names() if name not in TOO_LARGE]
     parser.add_argument("models", nargs="*", default=usual)
     parser.add_argument("--arch", default="gfx1030")
+    parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--platform", choices=("CUDA", "EMU"), default="CUDA")
     parser.add_argument("--json", type=Path)
+    parser.set_defaults(one_compiler=True)
     options = parser.parse_args()
     if options.platform == "CUDA" and not present():
         sys.exit("this benchmark needs a CUDA device; --platform EMU runs on the emulator")
@@ -94,7 +103,7 @@ def main() -> int:
             rows.append(measure(name, options))
         except (SystemExit, compiler.FlowloomError) as error:
             rows.append({"model": name, "failure": str(error)})
-        print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
+        show(rows[-1])
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))
     return int(any("failure" in row for row in rows))

@@ -92,14 +92,19 @@ def keep_loops(text: str) -> str:
     LLVM would unroll those of up to about 30 before its vectoriser runs, for much slower code.
     """
     marks: list[str] = []
-    for name, extent in _LOOP.findall(text):
+    kept = [_kept(function, marks) for function in re.split(r"^(?=define )", text, flags=re.M)]
+    return "\n".join(["".join(kept), '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+
+
+def _kept(function: str, marks: list[str]) -> str:
+    """One function, in which a loop's last jump to its beginning has the mark."""
+    for name, extent in _LOOP.findall(function):
         if int(extent) > UNROLLED_LOOP:
             mark = 900000 + len(marks)
-            back = f"br label %for_begin_{name}\n"
-            at = text.rfind(back)
-            text = text[: at + len(back) - 1] + f", !llvm.loop !{mark}\n" + text[at + len(back) :]
+            before, _, after = function.rpartition(f"br label %for_begin_{name}\n")
+            function = f"{before}br label %for_begin_{name}, !llvm.loop !{mark}\n{after}"
             marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}}}")
-    return "\n".join([text, '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+    return function
 
 
 def compile_object(

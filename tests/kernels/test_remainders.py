@@ -100,6 +100,14 @@ def test_functions_are_read_apart():
     assert guarded(both) == ["k"]
 
 
+def test_loops_of_one_name_are_kept_in_each_function():
+    text = keep_loops(kernel() + kernel(name="other"))
+    kept = re.findall(r"^for_next_k:\n.*\n  br label %for_begin_k(, !llvm.loop !\d+)$", text, re.M)
+    assert len(set(kept)) == 2
+    assert text.count("br label %for_begin_k, ") == 2
+    assert "unroll.disable" in str(llvm.parse_assembly(text))
+
+
 def test_other_marks_of_a_loop_stay():
     text = keep_loops(kernel(inside="  %part = and i32 %k, 3"))
     assert guarded(text) == ["k"]
