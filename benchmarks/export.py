@@ -227,7 +227,7 @@ def compiled_by_nvcc(kernels: Mapping[str, KernelSpec], architecture: str) -> di
             source.write_text(kernel.source)
             command("nvcc", "-cubin", f"-arch={compiled_for(architecture)}", "-std=c++17", "-w",
                      "-o", cubin, source)  # fmt: skip
-            return replace(kernel, code=cubin.read_bytes())
+            return replace(kernel, language="cuda", code=cubin.read_bytes())
 
         with ThreadPoolExecutor() as pool:
             return {each.name: each for each in pool.map(compiled, kernels.values())}

@@ -42,6 +42,18 @@ def test_python_is_compared_with_onnxruntime_and_every_mode_with_python(
     assert (status, "none.onnx" in missing["failure"]) == (1, True)
 
 
+@needs("nvcc")
+def test_a_cuda_device_takes_the_kernels_for_amd(tmp_path: Path):
+    model = parse(TEXT, w=np.ones((8, 3, 3, 3), np.float32))
+    found = hip_mapping.compiled(model, "gfx1030", tmp_path / "artifact")
+    module = hip_mapping.runnable(found, "sm_90")
+    assert module.target == "cuda:sm_90:fp32"
+    for name, kernel in module.kernels.items():
+        assert (kernel.language, kernel.source) == ("cuda", found.kernels[name].source)
+        assert kernel.code.startswith(b"\x7fELF")
+        assert all(launch.symbol.encode() in kernel.code for launch in kernel.launches)
+
+
 def test_without_a_device_it_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hip_mapping, "present", lambda: None)
     monkeypatch.setattr(sys, "argv", ["hip_mapping.py", "deepfm"])
