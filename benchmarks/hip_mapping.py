@@ -9,6 +9,7 @@ by plain instructions: code of matrix cores is AMD's alone, so `--arch` is one w
 
 Python runs the same kernels, compiled by the same nvcc: `reference` is the largest error of its
 outputs against onnxruntime, `error` that of the project's against Python's (0 for the same bits).
+Both order kernels by times that are estimated for the AMD GPU, which may not suit this device.
 All modes must give the same bits. Times are those of benchmarks/export.py: medians of wall
 microseconds of a run on the device's buffers, from Python and from C++ in turn, and their ratio.
 """
@@ -27,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
-from compiler.analysis.devices import compiled_for
+from compiler.analysis.devices import compiled_for, device_of
+from compiler.analysis.kernel_time import estimated_time
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.generate import TOLERANCES, Check, export_project
@@ -55,7 +57,9 @@ def runnable(found: Artifact, architecture: str | None) -> compiler.Module:
     if architecture is None:
         return compiler.Module(found.target, found.schedule, found.kernels, found.weights)
     target, kernels = f"cuda:{architecture}:fp32", compiled_by_nvcc(found.kernels, architecture)
-    return compiler.Module(target, found.schedule, kernels, found.weights)
+    amd = device_of(found.target.split(":")[1])
+    costs = {name: estimated_time(kernel, amd) for name, kernel in found.kernels.items()}
+    return compiler.Module(target, found.schedule, kernels, found.weights, costs=costs)
 
 
 def largest_error(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
