@@ -94,7 +94,7 @@ def _searches(rows: Sequence[Row]) -> str:
         figures = row["policies"][AUTO]
         found, placing = figures["search"], figures["policies' seconds"]
         moving = figures["search seconds"] - placing
-        first, best, bound = found["started_at"], found["makespan"], max(found["bound"].values())
+        first, best, bound = found["started_at"], found["moved"], max(found["bound"].values())
         one = found["policies"]["sequential-1/none/source"]
         line = [row["model"], row["policies"]["sequential"]["tasks"]]
         line += [f"{time / 1e3:.1f}" for time in (one, first)]

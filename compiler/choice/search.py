@@ -95,6 +95,7 @@ def _record(best: Searched, how: Searching) -> dict[str, Any]:
     return {
         "start": best.start.name,
         "started_at": best.started_at,
+        "moved": best.moved,
         "makespan": best.makespan,
         "steps": best.steps,
         "kept": best.kept,

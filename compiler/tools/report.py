@@ -122,11 +122,13 @@ def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
     """What the search found by the simulator, and the policies that it tried, the best first."""
     if found is None:
         return
-    start, end, bound = found["started_at"], found["makespan"], max(found["bound"].values())
+    start, bound = found["started_at"], max(found["bound"].values())
+    moved = found.get("moved", found["makespan"])  # older artifacts do not say
+    taken = "taken" if found["makespan"] < start else "not taken, gain too little"
     yield (
-        f"search   from {found['start']} {start / 1e3:.1f} us to {end / 1e3:.1f} us by"
-        f" {found['kept']} of {found['steps']} moves (seed {found['seed']}); bound"
-        f" {bound / 1e3:.1f} us, all simulated"
+        f"search   {found['start']} {start / 1e3:.1f} us; {found['kept']} of {found['steps']} moves"
+        f" (seed {found['seed']}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"
+        " all simulated"
     )
     tried = sorted(found["policies"].items(), key=lambda entry: entry[1])
     for name, time in [*tried[:MOST_POLICIES], *tried[MOST_POLICIES:][-1:]]:

@@ -55,7 +55,7 @@ def problems(draw: st.DrawFn, tasks: int = SMALL) -> tuple[Groups, Simulator]:
 @given(problems(tasks=12))
 @settings(max_examples=8, deadline=None)
 def test_it_is_never_worse_than_any_policy(problem: tuple[Groups, Simulator]):
-    found = search(*problem, steps=300)
+    found = search(*problem, steps=300, margin=0.0)
     judge = ScheduleSearch(*problem)
     assert found.makespan == judge.makespan(found.placement)
     assert {policy.name for policy in starts(len(problem[0].dag))} == found.policies.keys()
@@ -66,7 +66,7 @@ def test_it_is_never_worse_than_any_policy(problem: tuple[Groups, Simulator]):
 @given(problems(tasks=8), st.integers(0, 5))
 @settings(max_examples=5, deadline=None)
 def test_a_seed_and_steps_decide_everything(problem: tuple[Groups, Simulator], seed: int):
-    first, second = (search(*problem, steps=200, seed=seed) for _ in range(2))
+    first, second = (search(*problem, steps=200, seed=seed, margin=0.0) for _ in range(2))
     assert first == second
 
 
@@ -78,11 +78,17 @@ def test_moves_pay_where_every_policy_leaves_something():
     works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
     dag = DAG.from_edges([round(work.time) for work in works], edges)
     problem = Groups(dag, [Counted(1, 1)] * count), Simulator(works)
-    times = [search(*problem, steps=steps).makespan for steps in (0, 100, 1000, 4000)]
-    assert times == sorted(times, reverse=True)
+    found = [search(*problem, steps=steps, margin=0.0) for steps in (0, 100, 1000, 4000)]
+    times = [each.makespan for each in found]
+    assert times == sorted(times, reverse=True) == [each.moved for each in found]
     assert times[-1] < 0.995 * times[0]
-    placements = {tuple(search(*problem, steps=500, seed=s).placement.order) for s in range(4)}
-    assert len(placements) > 1
+    others = (search(*problem, steps=500, seed=seed, margin=0.0) for seed in range(4))
+    assert len({tuple(each.placement.order) for each in others}) > 1
+    gained = 1.0 - times[-1] / times[0]
+    for margin, taken in ((gained - 0.001, found[-1]), (gained + 0.001, found[0])):
+        best = search(*problem, steps=4000, margin=margin)
+        assert (best.placement, best.makespan) == (taken.placement, taken.makespan)
+        assert (best.moved, best.kept) == (found[-1].moved, found[-1].kept)
 
 
 def test_the_number_of_policies_and_steps_shrinks_with_the_graph():
@@ -142,7 +148,7 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
 def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: int):
     Runner().run(model.module, parse("fuse{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
-    found = search(groups, simulator, steps=150, seed=seed)
+    found = search(groups, simulator, steps=150, seed=seed, margin=0.0)
     graph = scheduled(model.module, Recipe(f"partition,{TAIL}", found.placement), Runner())
     verify(model.module)
     schedule = schedule_of(graph)
