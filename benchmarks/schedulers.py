@@ -4,6 +4,7 @@
         [--ablations] [--json FILE] [--picture FILE.png] [--seconds 300]
     python benchmarks/schedulers.py --prepare CASES --target cuda:sm_90:tf32    # where TVM is
     python benchmarks/schedulers.py --cases CASES --json FILE                   # where the GPU is
+    python benchmarks/schedulers.py --cases CASES --record FILE.gz              # for simulator.py
     python benchmarks/schedulers.py --cases CASES --simulate [--costs FILE]     # without a GPU
     python benchmarks/schedulers.py --read FILE --picture FILE.png              # print again
 
@@ -20,12 +21,15 @@ import json
 import sys
 import traceback
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict
+from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.calibration.data import write
 from benchmarks.scheduling.cases import Case, Planned, load, plan, prepare, save
 from benchmarks.scheduling.measure import (
     Bench,
@@ -35,6 +39,7 @@ from benchmarks.scheduling.measure import (
     simulated,
 )
 from benchmarks.scheduling.policies import POLICIES, policies
+from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown, picture
 from compiler.analysis.simulator import Mode
 from examples import zoo
@@ -60,6 +65,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--costs", type=Path, help="what --json wrote of the same kernels")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--record", type=Path, help="write what benchmarks/simulator.py reads")
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no model after this")
     parser.add_argument("--jobs", type=int, default=4, help="processes that plan schedules")
     return parser.parse_args()
@@ -108,9 +114,17 @@ def row_of(
     return row
 
 
+def head() -> dict[str, Any]:
+    """The device of this process and the date."""
+    from compiler.backends.cuda.target import device
+
+    return {"device": asdict(device().device), "date": date.today().isoformat()}
+
+
 def measure(cases: list[Case], options: argparse.Namespace) -> list[dict[str, Any]]:
     """A row a model; one that fails is reported and left out."""
     expired, rows = deadline(options.seconds), list[dict[str, Any]]()
+    models: dict[str, Any] = {}
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         futures: list[tuple[Case, dict[str, float], Future[Any]]] = []
         for case in cases:
@@ -122,8 +136,12 @@ def measure(cases: list[Case], options: argparse.Namespace) -> list[dict[str, An
                 print(f"{case.model}: no time left", flush=True)
                 continue
             try:
-                rows.append(row_of(case, costs, future.result(), simulate=options.simulate))
+                planned = future.result()
+                rows.append(row_of(case, costs, planned, simulate=options.simulate))
                 print(markdown(rows[-1:]), flush=True)
+                if options.record and not options.simulate:
+                    models[case.model] = record(case, costs, planned, rows[-1])
+                    write(options.record, head(), models)
             except Exception:
                 traceback.print_exc()
                 print(f"{case.model}: FAILED", flush=True)

@@ -1,7 +1,8 @@
-"""Figures that `measure` wrote, as plain data for the simulator."""
+"""Figures of runs on a device as plain data for the simulator: written and read."""
 
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ CHECKED_IN = Path(__file__).parent / "h200.json.gz"
 """What `measure` measured of six schedules a model, one after another."""
 
 POLICIES = Path(__file__).parent / "h200-policies.json.gz"
-"""What `benchmarks/schedulers.py` measured of all policies in turns, by the wall clock.
+"""What `benchmarks/schedulers.py --record` measured of all policies in turns, by the wall clock.
 
-Kernels' times with cold caches are those of the tuner; those that it does not take have the mean.
+Each kernel has one time, that which it takes in a run.
 """
 
 
@@ -49,6 +50,18 @@ class Measured:
         """What a kernel takes in a run, where it finds a part of its operands in the cache."""
         warm = self.warm[kernel]
         return time_in_a_run(Record(warm, self.cold[kernel], warm, warm, 1))
+
+
+def compact(schedule: Schedule, names: Sequence[str]) -> list[Any]:
+    """A schedule's tasks as lists: kernel number, stream, sub-flow, tokens."""
+    number = {name: i for i, name in enumerate(names)}
+    return [[number[t.kernel], t.stream, t.subflow, list(t.after)] for t in schedule.tasks]
+
+
+def write(path: Path, head: Mapping[str, Any], models: Mapping[str, Any]) -> None:
+    """Write what is known of the device and the date, and every model, as compressed JSON."""
+    text = json.dumps({**head, "models": models}, separators=(",", ":"))
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def read(path: Path = CHECKED_IN) -> tuple[dict[str, Any], list[Measured]]:

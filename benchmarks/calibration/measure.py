@@ -3,8 +3,6 @@
 Needs neither TVM nor onnx. Times in nanoseconds.
 """
 
-import gzip
-import json
 import random
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.calibration.cases import Case, load
+from benchmarks.calibration.data import compact, write
 from compiler.analysis.devices import device_of
 from compiler.backends.cuda.target import device
 from compiler.backends.gpu.buffers import Buffers
@@ -151,12 +150,6 @@ def random_weights(schedule: Schedule) -> dict[str, Any]:
     return found
 
 
-def compact(schedule: Schedule, names: Sequence[str]) -> list[Any]:
-    """A schedule's tasks as lists: kernel number, stream, sub-flow, tokens."""
-    number = {name: i for i, name in enumerate(names)}
-    return [[number[t.kernel], t.stream, t.subflow, list(t.after)] for t in schedule.tasks]
-
-
 def measure(driver: Driver, case: Case, seconds: float, samples: int) -> dict[str, Any]:
     """All figures of one case; kernels side by side until time is over."""
     end, bench = perf_counter() + seconds, Bench(driver, case)
@@ -185,5 +178,4 @@ def measure_all(cases: Path, output: Path, seconds: float = 5.0, samples: int = 
         except Exception:
             traceback.print_exc()
         print(f"{case.model:14} {perf_counter() - start:5.1f} s", flush=True)
-        text = json.dumps(head | {"models": models}, separators=(",", ":"))
-        output.write_bytes(gzip.compress(text.encode(), mtime=0))
+        write(output, head, models)

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from benchmarks.calibration.data import read, write
 from benchmarks.pass_scaling import synthetic
 from benchmarks.scaling import SHAPES, decisions, module_of, passes
 from benchmarks.schedulers import costs_of, row_of
 from benchmarks.scheduling.cases import Case, Planned, plan
 from benchmarks.scheduling.policies import PART_SIZES, POLICIES, TABLE_4, Policy, policies
+from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown
+from benchmarks.simulator import HOST
+from benchmarks.simulator import errors as errors_of
+from compiler.analysis.devices import H200
 from compiler.analysis.units import graphs_of, group_graph
 from compiler.ir.dataflow import GroupOp
 from compiler.pipeline import Runner, parse
@@ -84,6 +89,30 @@ def test_the_search_is_simulated_and_shown_without_a_device():
     cells = [cell.strip() for cell in markdown([row]).splitlines()[-1].split("|")]
     assert cells[1:4] == ["synthetic", "40", f"{one['simulated us']['graph']:.1f}"]
     assert cells[6] == f"{record['moved'] / 1e3:.1f}"
+
+
+def test_what_is_recorded_is_what_the_simulator_reads(tmp_path: Path):
+    module = synthetic(40, 8)
+    Runner().run(module, parse("fuse{max-ops=1}"))
+    built = kernels(module)
+    case = Case("synthetic", "cuda:sm_90:tf32", str(module), built)
+    costs = {name: 1000.0 * (3 + i) for i, name in enumerate(sorted(built))}
+    found = plan(case, costs, {name: POLICIES[name] for name in ("sequential", "opara, 4")})
+    row = row_of(case, costs, found, simulate=True)
+    for each in row["policies"].values():
+        each["measured us"] = {mode: us + HOST / 1e3 for mode, us in each["simulated us"].items()}
+    known = {"architecture": "sm_90"}
+    record_of = record(case, costs, {**found, "optimal": "refused"}, row)
+    write(tmp_path / "record.gz", {"device": known}, {"synthetic": record_of})
+    head, (model,) = read(tmp_path / "record.gz")
+    assert (head, model.name, model.warm) == ({"device": known}, "synthetic", costs)
+    assert model.replays.keys() == found.keys() == {"sequential", "opara, 4", "auto"}
+    errors = [
+        *errors_of(model, "graph", H200).values(),
+        *errors_of(model, "subgraphs", H200).values(),
+    ]
+    assert len(errors) == 6
+    assert max(map(abs, errors)) < 1e-3
 
 
 def test_costs_of_other_kernels_are_refused(tmp_path: Path):
