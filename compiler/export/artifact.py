@@ -8,8 +8,7 @@ for targets that run through the C interface of an exported project.
 import hashlib
 import json
 import os
-import shutil
-import tempfile
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, cast
 from compiler.analysis.happens_before import check_schedule
 from compiler.backends.base import Array
 from compiler.errors import ArtifactError, ScheduleError
+from compiler.export.replacing import contents, replacing
 from compiler.export.schedule_json import from_json, to_json
 from compiler.export.weights import read_weights, write_weights
 from compiler.schedule import KernelSpec, Launch, Schedule
@@ -38,6 +38,14 @@ SUFFIXES = {
     "emu": ("zip", "cu"),
 }
 """File name endings of kernels' code and of its source (none on the CPU), by language."""
+
+_HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % FORMAT.encode())
+"""How a manifest begins."""
+
+_NAMES = re.compile(
+    rf"{SCHEDULE}|{KERNELS}|{WEIGHTS}|{LIBRARY}|kernels/\d{{4,}}\.(o|cubin|hsaco|zip|cu|hip)"
+)
+"""Names of an artifact's files, where no manifest lists them."""
 
 
 @dataclass(frozen=True)
@@ -62,42 +70,44 @@ def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
     cannot be written.
     """
     place = Path(os.path.abspath(directory))
-    if place.is_symlink() or place.exists():
+    if os.path.lexists(place):
         _check_replaceable(place)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    except OSError as error:
-        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
-    try:
-        new = temporary / "new"
+    with replacing(place) as new:
         new.mkdir()
         _write_files(artifact, new)
-        _replace(place, new, temporary / "old")
-    except OSError as error:
-        raise ArtifactError(f"cannot write {place}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _check_replaceable(place: Path) -> None:
-    empty = place.is_dir() and not place.is_symlink() and not any(place.iterdir())
-    if not empty and (place.is_symlink() or not (place / MANIFEST).is_file()):
+    """Raise ArtifactError for what is no artifact, or holds files that are no part of one."""
+    if place.is_symlink() or not place.is_dir():
         raise ArtifactError(f"{place} exists and is no artifact: choose another directory")
-
-
-def _replace(place: Path, new: Path, old: Path) -> None:
-    """Move `new` to its place; what was there goes to `old`, and comes back if that fails."""
-    try:
-        place.rename(old)
-    except FileNotFoundError:
-        new.rename(place)
+    found = contents(place)
+    if not found:
         return
+    manifest = _old_manifest(place)
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(f"{place} exists and is no artifact: choose another directory")
+    files = manifest.get("files")
+    for name in found:
+        ours = name in files if isinstance(files, dict) else _NAMES.fullmatch(name)
+        if not ours and name not in (MANIFEST, "kernels"):
+            raise ArtifactError(
+                f"{place / name} is no part of the artifact beside it: move it away, or choose "
+                "another directory"
+            )
+
+
+def _old_manifest(place: Path) -> dict[str, Any]:
+    """The manifest of any version, or what is known where it was cut short; empty for another."""
     try:
-        new.rename(place)
+        content = (place / MANIFEST).read_bytes()
     except OSError:
-        old.rename(place)
-        raise
+        return {}
+    try:
+        manifest = json.loads(content)
+    except ValueError:
+        return {"format": FORMAT} if _HEAD.match(content) else {}
+    return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 
 
 def _write_files(artifact: Artifact, directory: Path) -> None:

@@ -65,6 +65,44 @@ def test_an_artifact_is_replaced_and_nothing_else_is(saved: Path, tmp_path: Path
     load(tmp_path / "empty")
 
 
+def test_a_manifest_of_something_else_protects_its_directory(tmp_path: Path) -> None:
+    place = tmp_path / "extension"
+    for text in ('{"name": "my extension"}', "[]", "{", ""):
+        (place / "src").mkdir(parents=True, exist_ok=True)
+        (place / "manifest.json").write_text(text)
+        (place / "src" / "main.js").write_text("precious")
+        with pytest.raises(ArtifactError, match="exists and is no artifact"):
+            module().save(place)
+        assert (place / "src" / "main.js").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "kernels/0000.ptx", "results/day/one"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_file_that_no_manifest_lists_is_kept(saved: Path, name: str, cut: bool) -> None:
+    (saved / name).parent.mkdir(parents=True, exist_ok=True)
+    (saved / name).write_text("precious")
+    if cut:
+        (saved / "manifest.json").write_bytes((saved / "manifest.json").read_bytes()[:60])
+    with pytest.raises(ArtifactError, match=f"{name} is no part of the artifact.*move it away"):
+        module().save(saved)
+    assert (saved / name).read_text() == "precious"
+    shutil.rmtree(saved / name.partition("/")[0]) if "/" in name else (saved / name).unlink()
+    module().save(saved)
+    load(saved)
+
+
+def test_an_old_or_damaged_artifact_is_replaced(saved: Path) -> None:
+    manifest = saved / "manifest.json"
+    change(saved, version=1)
+    module().save(saved)
+    for size in (40, 200, manifest.stat().st_size - 3):
+        manifest.write_bytes(manifest.read_bytes()[:size])
+        (saved / FILES[-1]).write_bytes(b"")
+        (saved / FILES[0]).unlink()
+        module().save(saved)
+        load(saved)
+
+
 def test_a_failed_write_keeps_the_old_artifact(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +131,28 @@ def test_a_failed_move_brings_the_old_artifact_back(
         module().save(saved)
     monkeypatch.undo()
     load(saved)
+
+
+@pytest.mark.parametrize("moved", ["saved", "new"])
+@pytest.mark.parametrize("done", [False, True])
+def test_an_interrupted_move_leaves_the_old_or_the_new_artifact(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, moved: str, done: bool
+) -> None:
+    rename = Path.rename
+
+    def interrupt(self: Path, target: Path) -> Path:
+        if self.name != moved:
+            return rename(self, target)
+        if done:
+            rename(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        module().save(saved)
+    monkeypatch.undo()
+    load(saved)
+    assert {each.name for each in saved.parent.iterdir()} == {"saved"}
 
 
 def test_an_unwritable_directory_is_an_error(tmp_path: Path) -> None:
