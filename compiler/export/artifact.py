@@ -178,7 +178,7 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
         schedule = from_json((place / SCHEDULE).read_text(encoding="utf-8"))
         check_schedule(schedule)
         table = json.loads((place / KERNELS).read_bytes())
-        kernels = {entry["name"]: _kernel(entry, place) for entry in table}
+        kernels = {entry["name"]: _kernel(entry, place, manifest["files"]) for entry in table}
     except (OSError, ValueError, KeyError, TypeError, ScheduleError) as error:
         raise ArtifactError(f"{place} holds no valid schedule and kernels: {error}") from error
     weights = read_weights(place / WEIGHTS)
@@ -244,7 +244,14 @@ def _verify(path: Path, nbytes: int, sha256: str) -> None:
         raise ArtifactError(f"{path} was changed after it was written: compile the model again")
 
 
-def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
+def _verified(place: Path, name: str, files: Mapping[str, Any]) -> bytes:
+    """The content of a file; raises ArtifactError if the manifest does not vouch for it."""
+    if name not in files:
+        raise ArtifactError(f"{place / MANIFEST} has no hash of {name}: compile the model again")
+    return (place / name).read_bytes()
+
+
+def _kernel(entry: dict[str, Any], place: Path, files: Mapping[str, Any]) -> KernelSpec:
     launches = tuple(
         Launch(
             launch["symbol"],
@@ -259,9 +266,10 @@ def _kernel(entry: dict[str, Any], place: Path) -> KernelSpec:
         )
         for launch in entry["launches"]
     )
+    source = _verified(place, entry["source"], files) if entry["source"] else b""
     read: dict[str, Any] = {
-        "code": (place / entry["code"]).read_bytes(),
-        "source": (place / entry["source"]).read_text("utf-8") if entry["source"] else "",
+        "code": _verified(place, entry["code"], files),
+        "source": source.decode(),
         "launches": launches,
         "packings": tuple(entry["packings"]),
         "workspaces": tuple(entry["workspaces"]),

@@ -200,6 +200,14 @@ def change(saved: Path, **entries: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_without_a_hash_is_not_loaded(saved: Path, name: str) -> None:
+    files = json.loads((saved / "manifest.json").read_text())["files"]
+    change(saved, files={each: entry for each, entry in files.items() if each != name})
+    with pytest.raises(ArtifactError, match=r"manifest\.json (has no hash of|is damaged)"):
+        load(saved)
+
+
 def test_another_version_is_refused(saved: Path) -> None:
     change(saved, version=99)
     with pytest.raises(ArtifactError, match="version 99"):
