@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from compiler.errors import ArtifactError
 
 
 @contextmanager
-def replacing(place: Path) -> Iterator[Path]:
+def replacing(place: Path) -> Generator[Path]:
     """A path to write a directory at, which then moves to `place`; what was there is deleted.
 
     If anything fails or interrupts that, `place` is as before. Raises ArtifactError for an OSError.

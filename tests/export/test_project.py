@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,83 @@ def test_only_projects_are_replaced(project: Path, tmp_path: Path):
         export_project(found, tmp_path / "project", version=version, check=None)
     assert "main 2 emu" in (tmp_path / "project" / "README.md").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "project"]
+
+
+def exported(project: Path, place: Path) -> None:
+    """Export the small model over what is at a place."""
+    found = read_artifact(project.parent / "project-artifact")
+    export_project(found, place, version="2", check=None)
+
+
+def test_what_export_did_not_write_is_kept(project: Path, tmp_path: Path):
+    place = copied(project, tmp_path / "project")
+    own = {"notes.txt": "a", "build/CMakeCache.txt": "b", "kernels/mine.cu": "c"}
+    for name, text in own.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(text)
+    (place / ".git" / "refs" / "heads").mkdir(parents=True)
+    (place / "link").symlink_to("nowhere")
+    (place / "kernels" / "hip" / "mfma.cuh").unlink()
+    exported(project, place)
+    assert {name: (place / name).read_text() for name in own} == own
+    assert (place / ".git" / "refs" / "heads").is_dir()
+    assert (place / "link").readlink() == Path("nowhere")
+    assert (place / "kernels" / "hip" / "mfma.cuh").is_file()
+    assert not (place / "check").exists()
+    assert "main 2 emu" in (place / "README.md").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
+
+
+def test_the_list_names_every_file_and_its_digest(project: Path, tmp_path: Path):
+    place = copied(project, tmp_path / "project")
+    lines = [line.split("  ") for line in (place / "files.sha256").read_text().splitlines()]
+    files = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+    assert {name for _, name in lines} == files - {"files.sha256"}
+    assert all(sha256((place / name).read_bytes()).hexdigest() == it for it, name in lines)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_edited_file_is_not_replaced(project: Path, tmp_path: Path, listed: bool):
+    place = copied(project, tmp_path / "project")
+    edited = place / "src" / "plan.cpp"
+    edited.write_text("precious")
+    if listed:
+        message = "src/plan.cpp was edited"
+    else:
+        message = "CMakeLists.txt would be replaced"
+        (place / "files.sha256").unlink()
+    with pytest.raises(ArtifactError, match=f"{message}.*move it away"):
+        exported(project, place)
+    assert edited.read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
+
+
+@pytest.mark.parametrize("text", ["set(NAME mine)\n", None])
+def test_a_file_named_like_ours_makes_no_project(project: Path, tmp_path: Path, text: str | None):
+    place = tmp_path / "place"
+    if text is None:
+        place.write_text("precious")
+    else:
+        place.mkdir()
+        (place / "model.cmake").write_text(text)
+    with pytest.raises(ArtifactError, match="is no exported project"):
+        exported(project, place)
+    assert (place if text is None else place / "model.cmake").read_text() == (text or "precious")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(13, "Permission denied")])
+def test_an_interrupted_export_brings_the_old_project_back(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+):
+    place, rename = copied(project, tmp_path / "project"), Path.rename
+
+    def interrupt(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupt)
+    with pytest.raises((KeyboardInterrupt, ArtifactError)):
+        exported(project, place)
+    assert "main 0.1.0 emu" in (place / "README.md").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
