@@ -258,6 +258,16 @@ taskflow.graph @race inputs ["x"] outputs ["y"] {
 """
 
 
+@pytest.mark.parametrize("given", ["-1", "1.5", "x"])
+@pytest.mark.parametrize("command", [["run", "m"], ["bench", "m"], ["export", "m", "-o", "p"]])
+def test_a_seed_is_a_whole_number(
+    command: list[str], given: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, "--seed", given])
+    assert f"'{given}' is not a whole number of at least 0" in capsys.readouterr().err
+
+
 def test_check_prints_the_racing_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "race.mlir"
     path.write_text(RACE)

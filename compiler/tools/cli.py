@@ -53,6 +53,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    """A whole number that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help="where the kernels run: cpu (default), cuda, hip, emu")
     parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
@@ -103,7 +110,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
     parser.add_argument("--threads", type=positive, help="cores to use (default: all available)")
     parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
     _add_compile_options(parser)
 
 
@@ -154,7 +161,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="MODEL",
         help="ONNX file of the artifact: store random inputs and onnxruntime's outputs",
     )
-    each.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    each.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
     each.set_defaults(command=commands.export_command)
 
     each = add(
