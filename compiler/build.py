@@ -56,7 +56,8 @@ PRECISIONS = {
     "hip": ("fp32", "fp16", "bf16"),
     "emu": ("tf32", "fp32", "fp16", "bf16"),
 }
-"""The precisions of each target that kernels can be built for, its default first."""
+"""The precisions of each target that kernels can be built for, its default first; emu's on AMD's
+architectures are hip's."""
 
 
 @dataclass(frozen=True)
@@ -212,17 +213,24 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     name, _, rest = target.partition(":")
     if name not in PRECISIONS:
         raise DeviceError(f"unknown target {target!r}; the targets are {', '.join(PRECISIONS)}")
-    if precision is not None and precision not in PRECISIONS[name]:
-        known = ", ".join(PRECISIONS[name])
-        raise DeviceError(f"target {name!r} has no precision {precision!r}; it has {known}")
     if name == "cpu":
+        _check_precision(name, name, precision or PRECISIONS[name][0])
         return ":".join(part for part in (name, arch or rest) if part)
     named, _, exact = rest.partition(":")
     chosen = arch or named or _default_architecture(name)
-    full = f"{name}:{chosen}:{precision or exact or PRECISIONS[name][0]}"
+    kind = "hip" if name == "emu" and chosen.startswith("gfx") else name
+    wanted = precision or exact or PRECISIONS[kind][0]
+    _check_precision(f"{name}:{chosen}", kind, wanted)
+    full = f"{name}:{chosen}:{wanted}"
     if name == "hip":
         _check_hip(full)
     return full
+
+
+def _check_precision(target: str, kind: str, precision: str) -> None:
+    if precision not in PRECISIONS[kind]:
+        known = ", ".join(PRECISIONS[kind])
+        raise DeviceError(f"target {target!r} has no precision {precision!r}; it has {known}")
 
 
 def _default_architecture(name: str) -> str:

@@ -67,8 +67,12 @@ def parse_cuda_target(text: str) -> CudaTarget:
     arch, _, precision = rest.partition(":")
     target = CudaTarget(arch or DEFAULT_ARCH, precision or DEFAULT_PRECISION)
     digits = target.arch.removeprefix("sm_")
-    if kind != "cuda" or not target.arch.startswith("sm_") or not digits.isdigit():
+    if kind != "cuda":
         raise KernelError(f"no kernels for the target '{text}': use 'cuda' or 'cuda:sm_90:tf32'")
+    if not target.arch.startswith("sm_") or not digits.isdecimal():
+        raise KernelError(
+            f"'{target.arch}' is no architecture of NVIDIA: use one such as sm_80 or sm_90"
+        )
     if target.capability < 80:
         raise KernelError(f"the architecture {target.arch} is too old: the oldest is sm_80")
     if target.precision not in PRECISIONS:

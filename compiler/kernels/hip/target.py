@@ -61,8 +61,12 @@ def parse_hip_target(text: str) -> HipTarget:
     _, _, rest = text.partition(":")
     arch, _, precision = rest.partition(":")
     target = HipTarget(arch or DEFAULT_ARCH, precision or PRECISIONS[0])
-    if not all(re.fullmatch(r"gfx[0-9a-f]{3,5}", each) for each in target.architectures):
-        raise KernelError(f"no kernels for the target '{text}': use 'hip' or 'hip:gfx90a:fp16'")
+    for each in target.architectures:
+        if not re.fullmatch(r"gfx[0-9a-f]{3,5}", each):
+            raise KernelError(
+                f"'{each}' is no architecture of AMD: use one such as gfx90a, gfx942 or gfx1030,"
+                " or several as gfx90a,gfx942"
+            )
     if target.precision not in PRECISIONS:
         raise KernelError(
             f"target 'hip' has no precision '{precision}': use one of {', '.join(PRECISIONS)}"

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from onnx import parser
 
+import compiler
+from compiler.errors import KernelError
 from compiler.tools.cli import main
 from tests.kernels.cuda.emulator import COMPILER
 
@@ -53,3 +55,14 @@ def test_an_artifact_runs_in_another_process(tmp_path: Path):
     assert "ok   product" in again
     for name, array in np.load(outputs).items():
         np.testing.assert_array_equal(array, found[name])
+
+
+def test_kernels_of_an_amd_architecture_are_fp32_by_default():
+    model = parser.parse_model(MODEL)
+    assert compiler.compile(model, target="emu", arch="gfx90a").target == "emu:gfx90a:fp32"
+
+
+@pytest.mark.parametrize(("arch", "known"), [("gfx1", "gfx90a"), ("sm_x", "sm_80"), ("7", "sm_80")])
+def test_an_unknown_architecture_is_named(arch: str, known: str):
+    with pytest.raises(KernelError, match=f"'{arch}' is no architecture of .* such as {known}"):
+        compiler.compile(parser.parse_model(MODEL), target="emu", arch=arch)

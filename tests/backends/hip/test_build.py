@@ -140,10 +140,21 @@ def test_targets(monkeypatch: pytest.MonkeyPatch):
         assert full_target("hip", "gfx90a,gfx1030") == "hip:gfx90a,gfx1030:fp32"
     with pytest.raises(DeviceError, match="no precision 'tf32'; it has fp32, fp16, bf16"):
         full_target("hip", precision="tf32")
-    with pytest.raises(KernelError, match="no kernels for the target 'hip:sm_90:fp32'"):
-        full_target("hip", "sm_90")
+    for arch in ("sm_90", "gfx1", "gfx90a,sm_90"):
+        with pytest.raises(KernelError, match=f"'{arch[-5:]}' is no architecture of AMD.*gfx942"):
+            full_target("hip", arch)
     with pytest.raises(DeviceError, match="names no AMD architectures"):
         architectures("hip:sm_90:fp32")
+
+
+def test_the_emulator_has_the_precisions_of_the_architecture():
+    assert full_target("emu", "gfx90a") == "emu:gfx90a:fp32"
+    assert full_target("emu:gfx942") == "emu:gfx942:fp32"
+    assert full_target("emu:gfx942", precision="bf16") == "emu:gfx942:bf16"
+    assert full_target("emu", "sm_80") == "emu:sm_80:tf32"
+    for target in ("emu:gfx90a", "emu:gfx90a:tf32"):
+        with pytest.raises(DeviceError, match="'emu:gfx90a' has no precision 'tf32'; it has fp32,"):
+            full_target(target, precision="tf32" if target.count(":") == 1 else None)
 
 
 @needs_compiler
