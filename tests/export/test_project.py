@@ -59,6 +59,28 @@ def test_self_check_fails_on_other_numbers(
 
 
 @needs_cmake
+def test_missing_inputs_are_named(project: Path, emulated: Path, tmp_path: Path):
+    data = copied(project, tmp_path / "data")
+    (data / "check" / "inputs.bin").unlink()
+    ran = attempt(emulated / "flowloom_check", "--data", data, "--runs", "1")
+    assert ran.returncode == 1
+    assert f"there is no {data}/check/inputs.bin" in ran.stderr
+    assert ran.stdout == ""
+    assert "latency" in run(
+        emulated / "flowloom_check", "--data", data, "--runs", "1", "--check", "no"
+    )
+
+
+@needs_cmake
+@pytest.mark.parametrize("option", ["--runs", "--device"])
+@pytest.mark.parametrize("value", ["abc", "-1", "99999999999999999999", "1x", ""])
+def test_numbers_must_be_whole(emulated: Path, option: str, value: str):
+    ran = attempt(emulated / "flowloom_check", option, value)
+    assert ran.returncode == 1
+    assert "[--runs N] [--device N]" in ran.stdout
+
+
+@needs_cmake
 def test_every_missing_edge_is_caught(project: Path, tmp_path: Path):
     """Without it, some order of the graph reads what is not written yet."""
     place = copied(project, tmp_path / "project")

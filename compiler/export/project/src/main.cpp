@@ -4,6 +4,7 @@
 //
 // Exit status: 0, 1 for wrong results or an error, 77 where there is no device.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -50,6 +51,15 @@ Check parse_check(const std::string& value, const char* program) {
   return Check::yes;
 }
 
+// A whole number of at least 0.
+int parse_number(const char* value, const char* program) {
+  int number = 0;
+  const char* end = value + std::strlen(value);
+  const auto [stop, error] = std::from_chars(value, end, number);
+  if (error != std::errc() || stop != end || number < 0) usage(program);
+  return number;
+}
+
 Settings parse(int count, char** arguments) {
   Settings settings;
   for (int i = 1; i < count; i += 2) {
@@ -59,9 +69,9 @@ Settings parse(int count, char** arguments) {
     const auto* mode = std::find_if(std::begin(MODES), std::end(MODES), [&](const char* m) { return std::strcmp(m, value) == 0; });
     if (option == "--data") settings.data = value;
     else if (option == "--profile") settings.profile = value;
-    else if (option == "--runs") settings.runs = std::max(0, std::atoi(value));
+    else if (option == "--runs") settings.runs = parse_number(value, arguments[0]);
     else if (option == "--check") settings.check = parse_check(value, arguments[0]);
-    else if (option == "--device") settings.device = std::atoi(value);
+    else if (option == "--device") settings.device = parse_number(value, arguments[0]);
     else if (option == "--mode" && mode != std::end(MODES)) settings.mode = static_cast<flowloom_mode>(mode - MODES);
     else usage(arguments[0]);
   }
@@ -182,6 +192,8 @@ class Program {
         stored_(read_arrays(settings.data + "/check/inputs.bin", inputs_)),
         expected_(read_arrays(settings.data + "/check/outputs.bin", outputs_)),
         in_(inputs_), out_(outputs_), stream_(make_stream()) {
+    if (settings.check != Check::no && stored_.empty() && !inputs_.empty() && !expected_.empty())
+      throw std::runtime_error("there is no " + settings.data + "/check/inputs.bin beside outputs.bin: export again with --check MODEL.onnx");
     const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
     for (size_t i = 0; i < values.size(); i++)
       check(gpuMemcpyAsync(in_.places[i], values[i].data(), values[i].size(), stream_.get()), "copying an input");
