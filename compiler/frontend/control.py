@@ -96,11 +96,14 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name
-    outputs = [list(column) for column in zip(*rows, strict=True)]
+    count = len(body.output) - len(states)
+    outputs = [[row[i] for row in rows] for i in range(count)]
     axes = attributes.get("scan_output_axes", [0] * len(outputs))
     backwards = attributes.get("scan_output_directions", [0] * len(outputs))
     columns = [c[::-1] if back else c for c, back in zip(outputs, backwards, strict=True)]
-    return [*states, *(_stack(walker, c, a) for c, a in zip(columns, axes, strict=True))]
+    wanted = [bool(name) for name in node.proto.output[len(states) :]]
+    triples = zip(columns, axes, wanted, strict=False)
+    return [*states, *(_stack(walker, c, a) if w else Value("") for c, a, w in triples)]
 
 
 CONTROL: dict[str, Callable[["Specialiser", "Node"], Sequence[Value]]] = {

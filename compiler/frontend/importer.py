@@ -67,8 +67,9 @@ def specialise(model: onnx.ModelProto, shapes: Shapes, folder: Path | None) -> G
         graph.inputs.append(value)
         if error:
             specialiser.problems.append(Problem(info.name, "input", "of the model", error))
-    specialiser.walk(model.graph.node, scope)
-    graph.outputs = [(output.name, scope[output.name]) for output in model.graph.output]
+    names = [output.name for output in model.graph.output]
+    specialiser.walk(model.graph.node, scope, names)
+    graph.outputs = [(name, scope[name]) for name in names]
     _check_outputs(graph, specialiser.problems)
     _raise_all(specialiser.problems)
     return graph

@@ -1,10 +1,35 @@
-"""Drops operators, and optional results, that nothing uses."""
+"""Drops nodes, operators, and optional results that nothing uses."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import onnx
 
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.evaluate import schema_of
 from compiler.frontend.graph import Graph, Operator, Value
 
 _OPTIONAL = "FormalParameterOption.Optional"
+
+
+def live_nodes(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
+    """The nodes of a body that its outputs depend on, in order."""
+    used = set(outputs) - {""}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(nodes):
+        if not used.isdisjoint(node.output):
+            used.update(_names_read(node))
+            kept.append(node)
+    return kept[::-1]
+
+
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """The inputs of a node and, as they may be of the graph around it, of its subgraphs' nodes."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            yield from (output.name for output in body.output)
+            for inner in body.node:
+                yield from _names_read(inner)
 
 
 def _trim(operator: Operator, used: set[Value]) -> None:

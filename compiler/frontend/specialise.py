@@ -26,6 +26,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import array_of, dense_array_of, opsets_of
 from compiler.frontend.lowering import RULES
 from compiler.frontend.sequences import SEQUENCE_OPERATORS
@@ -119,12 +120,13 @@ class Specialiser:
         """The outputs of a subgraph."""
         self.initialise(graph, scope)
         scope.values.update(zip((i.name for i in graph.input), inputs, strict=False))
-        self.walk(graph.node, scope)
-        return [scope[output.name] for output in graph.output]
+        names = [output.name for output in graph.output]
+        self.walk(graph.node, scope, names)
+        return [scope[name] for name in names]
 
-    def walk(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
-        """Specialise nodes in order."""
-        for proto in nodes:
+    def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Iterable[str]) -> None:
+        """Specialise the nodes that outputs depend on, in order."""
+        for proto in live_nodes(nodes, outputs):
             node = self._node(proto, scope)
             for name, value in zip(proto.output, self._outputs(node), strict=False):
                 if name:
@@ -280,8 +282,8 @@ class Specialiser:
         scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
         scope.values = dict.fromkeys(function.input)
         scope.values.update(zip(function.input, node.inputs, strict=False))
-        self.walk(function.node, scope)
-        pairs = zip(function.output, node.proto.output, strict=False)
+        pairs = list(zip(function.output, node.proto.output, strict=False))
+        self.walk(function.node, scope, (name for name, used in pairs if used))
         return [_required(scope[name]) if used else Value("") for name, used in pairs]
 
 

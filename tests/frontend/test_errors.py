@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend import import_model
-from tests.frontend.checks import parse, random_inputs, run
+from tests.frontend.checks import parse, random_inputs, run, types
 
 RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
 
@@ -124,7 +124,7 @@ def test_external_data_outside_the_folder(tmp_path: Path):
 
 def test_every_unsupported_operator_is_listed():
     text = """<ir_version: 8, opset_import: ["": 18, "com.example": 1]>
-    g (float[2,3] x) => (float[2,3] y) {
+    g (float[2,3] x) => (float[2,3] y, float d, int64[a,b] f) {
         [first] a = com.example.Fancy(x)
         [second] b = Nonsense(a)
         [third] c = Relu(b)
@@ -245,6 +245,30 @@ def test_a_problem_in_a_loop_is_listed_once():
     with pytest.raises(UnsupportedOperatorError) as caught:
         import_model(parse(text))
     assert str(caught.value).count("Det") == 1
+
+
+def test_nodes_that_nothing_needs_are_not_judged():
+    text = """g (float[2,2] x) => (float[2,2] y) {
+        [bad] d = Det(x) [after] e = Unheard(d)
+        c = Constant<value_int = 1>() t = Cast<to = 9>(c) used = Neg(x)
+        y = If(t) <
+            then_branch = a () => (float[2,2] p) { [worse] f = Det(x) p = Exp(used) },
+            else_branch = b () => (float[2,2] q) { q = Identity(used) }> }"""
+    assert types(import_model(parse(text))) == ["Neg", "Exp"]
+    with pytest.raises(UnsupportedOperatorError, match="Det 'bad'"):
+        import_model(parse(text.replace("=> (float[2,2] y)", "=> (float[2,2] y, float d)")))
+
+
+SCAN = """g (float[2] x, float[0,2] r) => (float[2] y%s) {
+    y, s = Scan<num_scan_inputs=1,
+        body = b (float[2] v, float[2] t) => (float[2] w, float[2] z) {
+            w = Add(v, t) z = Exp(w) }>(x, r) }"""
+
+
+def test_a_scan_over_nothing():
+    with pytest.raises(UnsupportedOperatorError, match="runs zero times and stacks its results"):
+        import_model(parse(SCAN % ", float[0,2] s"))
+    assert types(import_model(parse((SCAN % "").replace("y, s =", "y =")))) == []
 
 
 def test_bounds_of_different_length():
