@@ -8,6 +8,7 @@ Host arrays travel through page-locked memory.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -59,9 +60,9 @@ class Binder:
     """Binds the arrays of a run to a schedule's inputs and outputs.
 
     `bindings` says, by name, how device buffers are bound. A buffer is copied all the same if it
-    is not aligned, if it is an input in the executor's own outputs, or an output that overlaps
-    another buffer of the run. Where launches are `movable`, buffers that stay are not copied for
-    long: the launches get their addresses.
+    is not aligned, if it is an input in another of the executor's own buffers, or an output that
+    overlaps another buffer of the run. Where launches are `movable`, buffers that stay are not
+    copied for long: the launches get their addresses.
     """
 
     def __init__(
@@ -111,23 +112,57 @@ class Binder:
         check_names("input", inputs, self._inputs, complete=True)
         check_names("output", given, self._outputs, complete=False)
         placement = Placement(dict(self._own))
+        self._place_inputs(placement, inputs, stream)
+        if not on_device:
+            self._place_outputs(placement, given, stream)
+        return placement
+
+    def _place_inputs(
+        self, placement: Placement, inputs: Mapping[str, Any], stream: Handle
+    ) -> None:
+        copies: dict[int, Copy] = {}
         for name, (index, allocation) in self._inputs.items():
             view = self._view(placement, allocation, inputs[name], stream)
             if view is None:
                 self._stage(index, allocation, np.asarray(inputs[name]))
                 placement.staged.add(index)
-            else:
-                self._place_input(placement, index, allocation, view)
+            elif self._direct(allocation, view) and not self._is_another(index, view):
+                placement.addresses[index] = view.address
+            elif view.nbytes and view.address != self._own[index]:
+                copies[index] = self._own[index], view.address, view.nbytes
+        placement.copies_in = self._in_turn(copies)
+
+    def _place_outputs(
+        self, placement: Placement, given: Mapping[str, Any], stream: Handle
+    ) -> None:
+        copies: dict[int, Copy] = {}
+        views: dict[str, DeviceView] = {}
         for name, (index, allocation) in self._outputs.items():
-            if on_device:
-                continue
             view = self._view(placement, allocation, given.get(name), stream)
             if view is None:
                 check_writable(allocation, given.get(name))
                 placement.staged.add(index)
-            else:
-                self._place_output(placement, index, allocation, view)
-        return placement
+                continue
+            views[name] = view
+            if self._direct(allocation, view) and not self._overlaps(placement, index, view):
+                placement.addresses[index] = view.address
+            elif view.nbytes and view.address != self._own[index]:
+                copies[index] = view.address, self._own[index], view.nbytes
+        check_apart(views)
+        placement.copies_out = self._in_turn(copies)
+
+    def _in_turn(self, copies: Mapping[int, Copy]) -> list[Copy]:
+        """Copies to make one after another: what any of them overwrites is put aside before."""
+        aside = {
+            index: self._buffers.aside(index)
+            for index, (_, source, nbytes) in copies.items()
+            if any(_meet(source, nbytes, to, size) for to, _, size in copies.values())
+        }
+        saved = [(place, *copies[index][1:]) for index, place in aside.items()]
+        moved = [
+            (to, aside.get(index, source), nbytes) for index, (to, source, nbytes) in copies.items()
+        ]
+        return saved + moved
 
     def results(self, outputs: Outputs, owner: object) -> dict[str, Any]:
         """The outputs of a run in the model's order; None for arrays to be made at its end.
@@ -167,22 +202,6 @@ class Binder:
                 placement.capsules.append(view.owner)
         return view
 
-    def _place_input(
-        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
-    ) -> None:
-        if self._direct(allocation, view) and not self._is_written(view):
-            placement.addresses[index] = view.address
-        elif view.nbytes and view.address != self._own[index]:
-            placement.copies_in.append((self._own[index], view.address, view.nbytes))
-
-    def _place_output(
-        self, placement: Placement, index: int, allocation: Allocation, view: DeviceView
-    ) -> None:
-        if self._direct(allocation, view) and not self._overlaps(placement, index, view):
-            placement.addresses[index] = view.address
-        elif view.nbytes and view.address != self._own[index]:
-            placement.copies_out.append((view.address, self._own[index], view.nbytes))
-
     def _check_view(self, allocation: Allocation, view: DeviceView) -> None:
         check_fits(allocation, view.dtype, view.shape)
         ordinal = self._driver.ordinal_of(view.address) if view.nbytes else self._driver.ordinal
@@ -197,22 +216,25 @@ class Binder:
         settled = self._movable and self._repeats >= STAYING
         return aligned and view.nbytes > 0 and (settled or self.bindings[allocation.name] != "copy")
 
-    def _is_written(self, view: DeviceView) -> bool:
-        """Whether an input's memory is also that of the executor's own outputs."""
-        outputs = self._outputs.values()
-        return any(_meets(view, self._own[index], each.nbytes) for index, each in outputs)
+    def _is_another(self, index: int, view: DeviceView) -> bool:
+        """Whether an input's memory is also that of another of the executor's own buffers."""
+        return any(
+            other != index and _meet(view.address, view.nbytes, self._own[other], each.nbytes)
+            for other, each in self._places
+        )
 
     def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
+        addresses = placement.addresses
         return any(
-            other != index and _meets(view, placement.addresses[other], allocation.nbytes)
-            for other, allocation in self._places
+            other != index and _meet(view.address, view.nbytes, addresses[other], each.nbytes)
+            for other, each in self._places
         )
 
 
-def _meets(view: DeviceView, start: int, nbytes: int) -> bool:
-    """Whether device memory shares bytes with others."""
-    return start < view.address + view.nbytes and view.address < start + nbytes
+def _meet(first: int, first_bytes: int, second: int, second_bytes: int) -> bool:
+    """Whether two pieces of memory, by address and size, share bytes."""
+    return max(first, second) < min(first + first_bytes, second + second_bytes)
 
 
 def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:
@@ -230,6 +252,16 @@ def check_names(
     if extra or missing:
         what = f"unknown {kind}s {extra}" if extra else f"missing {kind}s {missing}"
         raise ShapeError(f"{what}; the model's {kind}s are {list(known)}")
+
+
+def check_apart(outputs: Mapping[str, DeviceView]) -> None:
+    """Raise ShapeError for outputs that share device memory, where one would be lost."""
+    found = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
+    for (start, nbytes, first), (other, _, second) in pairwise(each for each in found if each[1]):
+        if other < start + nbytes:
+            raise ShapeError(
+                f"outputs {first!r} and {second!r} share memory: give each memory of its own"
+            )
 
 
 def check_writable(allocation: Allocation, array: Any) -> None:

@@ -40,6 +40,7 @@ class Buffers:
             for i, a in every
         ]
         self._pinned: Pinned | None = None
+        self._aside = 0
 
     @property
     def pinned(self) -> Pinned:
@@ -48,6 +49,13 @@ class Buffers:
             need = memory_need(self._schedule).buffers
             self._pinned = Pinned(self._driver, max(1, need))
         return self._pinned
+
+    def aside(self, allocation: int) -> int:
+        """Where an input or output is put on the device while its own buffer is overwritten."""
+        if not self._aside:
+            need = memory_need(self._schedule).buffers
+            self._aside = reserve(self._driver, need, f"{self._schedule.name}: copies in turn")
+        return self._aside + self._offsets[allocation]
 
     def staging(self, allocation: int) -> Array:
         """The page-locked copy of an input or output, as an array of its shape."""
@@ -84,8 +92,9 @@ class Buffers:
 
     def close(self) -> None:
         """Give all memory back."""
-        if self._block:
-            self._driver.free(self._block)
+        for memory in (self._block, self._aside):
+            if memory:
+                self._driver.free(memory)
         if self._pinned is not None:
             self._pinned.close()
-        self._block, self._pinned = 0, None
+        self._block, self._aside, self._pinned = 0, 0, None

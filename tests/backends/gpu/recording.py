@@ -71,7 +71,7 @@ class Executable:
     last: "Operation | None" = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Operation:
     """Queued work and what it must follow."""
 
@@ -229,6 +229,7 @@ class RecordingDriver:
         self._bytes(destination, nbytes)[:] = self._bytes(source, nbytes)
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
+        assert abs(destination - source) >= nbytes, "a copy to where it copies from"
         self.log.append("copy")
         self._queue(stream, lambda: self._copy_now(destination, source, nbytes))
 

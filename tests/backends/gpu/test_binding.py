@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,50 @@ def test_an_input_may_lie_where_an_output_of_the_run_before_is(binding: str, giv
         results = executor.run(inputs, outputs=own if given else "device")
         for name, expected in found.expected(values).items():
             np.testing.assert_array_equal(results[name].numpy(), expected)
+
+
+def somewhere(
+    driver: RecordingDriver, executor: Executor, kind: Any, chance: random.Random
+) -> dict[str, DeviceArray]:
+    """Arrays for some inputs or outputs, most of them anywhere in the executor's own buffers."""
+    places = [a for each in ("input", "output") for a in executor.in_place(each).values()]
+    start, end = places[0].address, places[-1].address + places[-1].nbytes
+    found = elsewhere(driver, executor, kind)
+    for array in found.values():
+        within = chance.choice((chance.choice(places).address, chance.randrange(start, end, 4)))
+        if chance.random() < 0.8:
+            array.address = min(within, end - array.nbytes)
+    return {name: array for name, array in found.items() if chance.random() < 0.8}
+
+
+def meet(arrays: dict[str, DeviceArray]) -> bool:
+    """Whether two arrays share memory."""
+    spans = sorted((each.address, each.nbytes) for each in arrays.values())
+    return any(other < start + size for (start, size), (other, _) in pairwise(spans))
+
+
+@pytest.mark.parametrize("options", [{}, {"children": True}, {"mode": "streams"}])
+@pytest.mark.parametrize("number", [11, 33])
+def test_own_buffers_may_be_given_crosswise(number: int, options: dict[str, Any]):
+    """Whatever memory is shared, results are those of what inputs held when the run started."""
+    found, chance = case(number, tasks=8, streams=2, words=200), random.Random(number)
+    names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
+    for _ in range(3 if options else 9):
+        ways = {name: chance.choice(("copy", "update", "indirection")) for name in names}
+        driver, executor = start(found, bindings={} if options else ways, **options)
+        for run in range(12):
+            given = [somewhere(driver, executor, kind, chance) for kind in ("input", "output")]
+            values, inputs, outputs = found.inputs(run), *given
+            values |= {name: array.numpy().view(np.uint32) for name, array in inputs.items()}
+            if meet(outputs):
+                with pytest.raises(ShapeError, match="share memory: give each memory of its own"):
+                    executor.run(values | inputs, outputs=outputs)
+                continue
+            results = executor.run(values | inputs, outputs=outputs)
+            driver.drain()
+            for name, expected in found.expected(values).items():
+                array = outputs[name].numpy() if name in outputs else results[name]
+                np.testing.assert_array_equal(array, expected)
 
 
 def test_schedules_with_a_crowd_have_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch):
