@@ -33,7 +33,8 @@ class Buffers:
         kinds = ("input", "output", "arena")
         own = [(i, a) for kind in kinds for i, a in every if a.kind == kind]
         self._offsets, total = layout(own)
-        self.nbytes = total
+        self._total = total
+        _, self._written = layout(each for each in own if each[1].kind == "input")
         self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
         self.addresses = [
             weights[a.name] if a.kind == "weight" else self._block + self._offsets[i]
@@ -78,17 +79,23 @@ class Buffers:
         return found
 
     def _transfer(self, index: int) -> Transfer:
-        offset, nbytes = self._offsets[index], self._schedule.allocations[index].nbytes
-        return Transfer((index,), self._block + offset, self.pinned.address + offset, nbytes)
+        start, nbytes = self._span(index)
+        return Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
+
+    def _span(self, index: int) -> tuple[int, int]:
+        """Where an input or output lies on the device, and its size."""
+        return self.addresses[index], self._schedule.allocations[index].nbytes
 
     def _adjoin(self, last: Transfer, here: Transfer) -> bool:
         gap = here.device - (last.device + last.nbytes)
         return 0 <= gap < 256 and here.device + here.nbytes - last.device <= MERGED_BYTES
 
-    def poison(self, stream: Handle) -> None:
-        """Queue filling all of it with bytes that make NaN of every floating-point type."""
-        if self.nbytes:
-            self._driver.fill(self._block, POISON, self.nbytes, stream)
+    def poison(self, allocations: Iterable[int], stream: Handle) -> None:
+        """Queue filling outputs, arenas and these inputs with bytes that make NaN of all floats."""
+        rest = [(self._block + self._written, self._total - self._written)]
+        for start, nbytes in [self._span(index) for index in allocations] + rest:
+            if nbytes:
+                self._driver.fill(start, POISON, nbytes, stream)
 
     def close(self) -> None:
         """Give all memory back."""

@@ -54,9 +54,10 @@ class Settings:
     `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
     buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
     A copied buffer that stays for many runs is no longer copied: its nodes get its address.
-    `poison` fills arena and outputs with NaN before each run. `pdl` (programmatic dependent launch)
-    lets kernels that wait themselves start while those before them in a graph still run. `delays`
-    is a seed of random delays before random tasks, for tests: they must change no result.
+    `poison` fills the arena, outputs and the places of inputs from the host with NaN before each
+    run. `pdl` (programmatic dependent launch) lets kernels that wait themselves start while those
+    before them in a graph still run. `delays` is a seed of random delays before random tasks, for
+    tests: they must change no result.
     """
 
     mode: Mode = "graph"
@@ -263,10 +264,10 @@ class Executor:
 
     def _queue(self, placement: Placement, stream: Handle) -> None:
         self._follow(placement, stream)
-        if self.settings.poison:
-            self._poison(placement, stream)
         for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
+        if self.settings.poison:
+            self._poison(placement, stream)
         if self._ready is None or self._ready[0] is not placement:
             self._ready = placement, self._runner(placement, stream)
         self._ready[1].run(stream)
@@ -278,8 +279,9 @@ class Executor:
         self._last = stream, event
 
     def _poison(self, placement: Placement, stream: Handle) -> None:
-        self._buffers.poison(stream)
-        for index, allocation in enumerate(self._plan.schedule.allocations):
+        kinds = self._plan.schedule.allocations
+        self._buffers.poison((i for i in placement.staged if kinds[i].kind == "input"), stream)
+        for index, allocation in enumerate(kinds):
             direct = placement.addresses.get(index) != self._buffers.addresses[index]
             if allocation.kind == "output" and direct and allocation.nbytes:
                 address = placement.addresses[index]

@@ -121,6 +121,7 @@ class RecordingDriver:
         self._lock = RLock()
         self.default = Stream(1, ordered=True)
         self.log: list[str] = []
+        self.fills: list[tuple[int, int, int]] = []
         self.graphs: list[Graph] = []
         self.device = DeviceInfo(
             "recorder", "sm_90", 0, "13.0", 132, memory, 1 << 20, 227 << 10, 10**6, 10**6, 4096
@@ -237,6 +238,7 @@ class RecordingDriver:
         def action() -> None:
             self._bytes(destination, nbytes)[:] = value
 
+        self.fills.append((destination, value, nbytes))
         self._queue(stream, action)
 
     def write(self, destination: int, value: int, stream: Handle) -> None:

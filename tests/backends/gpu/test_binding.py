@@ -145,15 +145,17 @@ def meet(arrays: dict[str, DeviceArray]) -> bool:
     return any(other < start + size for (start, size), (other, _) in pairwise(spans))
 
 
+@pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("options", [{}, {"children": True}, {"mode": "streams"}])
 @pytest.mark.parametrize("number", [11, 33])
-def test_own_buffers_may_be_given_crosswise(number: int, options: dict[str, Any]):
+def test_own_buffers_may_be_given_crosswise(number: int, options: dict[str, Any], poison: bool):
     """Whatever memory is shared, results are those of what inputs held when the run started."""
     found, chance = case(number, tasks=8, streams=2, words=200), random.Random(number)
     names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
     for _ in range(3 if options else 9):
         ways = {name: chance.choice(("copy", "update", "indirection")) for name in names}
-        driver, executor = start(found, bindings={} if options else ways, **options)
+        ways = {} if options else ways
+        driver, executor = start(found, bindings=ways, poison=poison, **options)
         for run in range(12):
             given = [somewhere(driver, executor, kind, chance) for kind in ("input", "output")]
             values, inputs, outputs = found.inputs(run), *given
@@ -167,6 +169,20 @@ def test_own_buffers_may_be_given_crosswise(number: int, options: dict[str, Any]
             for name, expected in found.expected(values).items():
                 array = outputs[name].numpy() if name in outputs else results[name]
                 np.testing.assert_array_equal(array, expected)
+
+
+def test_only_inputs_that_the_caller_holds_are_not_poisoned():
+    """A task that misses its edge behind the copy of an input from the host reads NaN."""
+    driver, executor = start(poison=True)
+    own, values = executor.in_place("input"), FOUND.inputs(1)
+    put(driver, own, values)
+    for name, expected in FOUND.expected(values).items():
+        np.testing.assert_array_equal(executor.run(own)[name], expected)
+    driver.fills.clear()
+    executor.run(values)
+    filled = [(start, start + nbytes) for start, _, nbytes in driver.fills]
+    for array in (*own.values(), *executor.in_place("output").values()):
+        assert any(a <= array.address < array.address + array.nbytes <= b for a, b in filled)
 
 
 def test_schedules_with_a_crowd_have_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch):
