@@ -124,10 +124,11 @@ class GpuExecutable:
         return self._default.submit(inputs, **options)
 
     def close(self) -> None:
-        """Release the executor of its own; the rest goes with the last executor that uses it."""
+        """Release the executor of its own, until the next run; the rest goes with its last user."""
         with self._lock:
             if self._own is not None:
                 self._own.close()
+                self._own = None
 
 
 def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:

@@ -335,6 +335,18 @@ def test_a_closed_executor_says_so_and_all_memory_is_back():
     assert driver.free_memory() == free
 
 
+def test_a_closed_executable_runs_again():
+    driver = RecordingDriver({}, memory=1 << 24)
+    executable, values = load(FOUND, driver), FOUND.inputs(0)
+    free = driver.free_memory()
+    for _ in range(2):
+        for name, expected in FOUND.expected(values).items():
+            np.testing.assert_array_equal(executable.run(values)[name], expected)
+        executable.close()
+        executable.close()
+        assert driver.free_memory() == free
+
+
 def test_capsules_of_our_arrays_can_be_read():
     from compiler.backends.gpu import dlpack
 
