@@ -4,9 +4,10 @@ A target's text is the backend's name, then whatever else the backend reads afte
 (`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from operator import index
 from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
@@ -106,6 +107,24 @@ class Backend(Protocol):
         before it allocates what does not fit, with the bytes needed.
         """
         ...
+
+
+def check_options(given: Iterable[str], known: Sequence[str], taker: str) -> None:
+    """Raise DeviceError for options that are not among those known."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise DeviceError(f"unknown options {unknown}; {taker} takes {list(known)}")
+
+
+def whole(name: str, value: Any, least: int = 0) -> int:
+    """An option that is a whole number; DeviceError if it is none, or too small."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise DeviceError(f"{name} is {value!r}: it must be a whole number, at least {least}")
+    return number
 
 
 def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -35,6 +36,24 @@ def test_missing_libraries_make_a_target_unavailable(monkeypatch: pytest.MonkeyP
 def test_a_missing_kernel_is_named() -> None:
     with pytest.raises(KernelError, match="mix4_1"):
         BACKEND.load(chain(), {}, WEIGHTS)
+
+
+@pytest.mark.parametrize("threads", [0, -3, "2", 1.5])
+def test_threads_are_a_whole_number(threads: Any) -> None:
+    refused = pytest.raises(
+        DeviceError, match=r"threads is .*: it must be a whole number, at least 1"
+    )
+    with refused:
+        BACKEND.load(chain(), kernels(), WEIGHTS, threads=threads)
+    with refused:
+        BACKEND.load(chain(), kernels(), WEIGHTS).executor(threads=threads)
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(DeviceError, match=r"unknown options \['bogus'\]; the CPU takes"):
+        BACKEND.load(chain(), kernels(), WEIGHTS, bogus=1)
+    with pytest.raises(DeviceError, match=r"unknown options \['mode'\]; a CPU executor takes"):
+        BACKEND.load(chain(), kernels(), WEIGHTS).executor(mode="graph")
 
 
 @pytest.mark.parametrize("code", [b"", b"\x7fELF\x02\x01", b"MZ" * 100])

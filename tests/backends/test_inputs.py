@@ -39,6 +39,12 @@ def test_a_missing_input_lists_what_is_expected() -> None:
         prepare(SPECS, {"x": good()["x"]})
 
 
+@pytest.mark.parametrize("inputs", [[1, 2], ["x", "n"], None])
+def test_inputs_without_names_are_refused(inputs: Any) -> None:
+    with pytest.raises(ShapeError, match=r"pass arrays by name; the model takes 'x' float32"):
+        prepare(SPECS, inputs)
+
+
 def test_aligned_arrays_are_used_in_place() -> None:
     x = aligned_array((2, 3), numpy.float32)
     assert numpy.shares_memory(prepare(SPECS, good() | {"x": x})[0], x)

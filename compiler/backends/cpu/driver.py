@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from compiler.analysis.schedule_structure import check_structure
-from compiler.backends.base import Array, MemoryReport
+from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
 from compiler.backends.cpu.build import Program
 from compiler.backends.cpu.inputs import prepare
@@ -59,15 +59,15 @@ class CpuBackend:
         *,
         threads: int | None = None,
         poison: bool = False,
+        **others: Any,
     ) -> "CpuExecutable":
         """Link the kernels and place the weights.
 
         `threads` work on each run, the caller's among them (default: all processors that this
         process may use). `poison` fills arena and outputs with NaN before each run.
         """
-        count = usable_threads() if threads is None else threads
-        if count < 1:
-            raise DeviceError(f"threads is {count}: a run needs at least 1")
+        check_options(others, ("threads", "poison"), "the CPU")
+        count = usable_threads() if threads is None else whole("threads", threads, 1)
         return CpuExecutable(schedule, kernels, weights, count, poison)
 
 
@@ -109,10 +109,11 @@ class CpuExecutable:
         weights = sum(padded(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
-    def executor(self, *, threads: int | None = None) -> "CpuExecutor":
+    def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
         """A further executor, with its own arena and threads."""
+        check_options(others, ("threads",), "a CPU executor")
         require(self._arena, "an executor's arena")
-        count = self.threads if threads is None else threads
+        count = self.threads if threads is None else whole("threads", threads, 1)
         return CpuExecutor(
             self._program, self._plan, self._allocations, self._weights, count, self._poison
         )

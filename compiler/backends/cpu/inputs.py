@@ -17,9 +17,17 @@ def prepare(allocations: Sequence[Allocation], inputs: Mapping[str, Any]) -> lis
     An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
     """
     expected = [each for each in allocations if each.kind == "input"]
+    check_mapping(inputs, expected)
     if set(inputs) != {each.name for each in expected}:
         raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}")
     return [_prepare_one(each, inputs[each.name], expected) for each in expected]
+
+
+def check_mapping(inputs: Any, expected: Sequence[Allocation]) -> None:
+    """Raise ShapeError for inputs that have no names."""
+    if not isinstance(inputs, Mapping):
+        kind = type(inputs).__name__
+        raise ShapeError(f"the inputs are a {kind}: pass arrays by name; {_expectation(expected)}")
 
 
 def _prepare_one(spec: Allocation, value: Any, expected: Sequence[Allocation]) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from compiler.analysis.devices import compiled_for
-from compiler.backends.base import Backend
+from compiler.backends.base import Backend, whole
 from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
@@ -41,7 +41,7 @@ class CudaBackend:
         **options: Any,
     ) -> GpuExecutable:
         """Load on the device `ordinal` (0); other options are those of `GpuExecutable`."""
-        ordinal = int(options.pop("ordinal", 0))
+        ordinal = whole("ordinal", options.pop("ordinal", 0))
         return GpuExecutable.load(device(ordinal), schedule, kernels, weights, **options)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.backends.cpu.inputs import check_mapping
 from compiler.backends.gpu.arrays import (
     DeviceArray,
     DeviceView,
@@ -93,6 +94,9 @@ class Binder:
         The placement of the run before is returned again if all device buffers are the same.
         """
         given: Mapping[str, Any] = {} if isinstance(outputs, str) else outputs
+        if {type(inputs), type(given)} != {dict}:
+            check_mapping(inputs, [allocation for _, allocation in self._inputs.values()])
+            check_outputs(outputs)
         key = [outputs if isinstance(outputs, str) else None, tuple(inputs), tuple(given)]
         key += [fingerprint(array) for array in (*inputs.values(), *given.values())]
         if self._memo is not None and self._memo[0] == key:
@@ -101,6 +105,7 @@ class Binder:
                 return self._memo[1]
         else:
             self._repeats = 0
+        check_outputs(outputs)
         placement = self._place(inputs, given, outputs == "device", stream)
         known = not placement.staged and not placement.capsules
         self._memo = (key, placement) if known else None
@@ -241,6 +246,14 @@ def _named(schedule: Schedule, kind: str) -> dict[str, tuple[int, Allocation]]:
     """The inputs or outputs of a schedule by name, with their indices."""
     every = enumerate(schedule.allocations)
     return {a.name: (index, a) for index, a in every if a.kind == kind}
+
+
+def check_outputs(outputs: Any) -> None:
+    """Raise ShapeError for outputs of no kind that a run knows."""
+    known = outputs in ("numpy", "device") if isinstance(outputs, str) else True
+    if not known or not isinstance(outputs, str | Mapping):
+        found = repr(outputs) if isinstance(outputs, str) else f"a {type(outputs).__name__}"
+        raise ShapeError(f'outputs is {found}: pass "numpy", "device", or arrays by name')
 
 
 def check_names(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from compiler.analysis.devices import device_of
 from compiler.analysis.schedule_structure import check_structure
-from compiler.backends.base import MemoryReport
+from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import MODES, Executor, Programs, Settings
 from compiler.backends.gpu.memory import Weights, logger, memory_need
@@ -134,9 +134,7 @@ class GpuExecutable:
 def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:
     """Settings with some fields replaced; DeviceError for an unknown option or mode."""
     known = [field.name for field in fields(Settings)]
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise DeviceError(f"unknown options {unknown}; a GPU executor takes {known}")
+    check_options(options, known, "a GPU executor")
     settings = replace(base, **options)
     if settings.mode not in MODES:
         raise DeviceError(f"unknown mode {settings.mode!r}; the modes are {', '.join(MODES)}")

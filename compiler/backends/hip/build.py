@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.analysis.schedule_structure import check_structure
-from compiler.backends.base import Array, Backend
+from compiler.backends.base import Array, Backend, check_options, whole
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.executable import HipExecutable, Program
 from compiler.backends.hip.interface import Library
@@ -50,12 +50,16 @@ class HipBackend:
         library: bytes = b"",
         ordinal: int = 0,
         mode: str = "graph",
+        **others: Any,
     ) -> HipExecutable:
         """Load on the device `ordinal`; `mode` is graph, subgraphs or streams."""
+        check_options(others, ("ordinal", "mode"), "an AMD GPU")
         if not library:
             raise DeviceError("the module has no library: compile the model again")
         check_structure(schedule)
-        check_device(needed_runtime(library), compiled_architectures(library), ordinal)
+        check_device(
+            needed_runtime(library), compiled_architectures(library), whole("ordinal", ordinal)
+        )
         return load_library(library, schedule, weights, mode, ordinal)
 
 

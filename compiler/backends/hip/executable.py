@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from compiler.backends.base import Array, MemoryReport
+from compiler.backends.base import Array, MemoryReport, check_options
 from compiler.backends.cpu.inputs import prepare
 from compiler.backends.gpu.image import write_weights_image
 from compiler.backends.gpu.timeline import Span
@@ -96,8 +96,9 @@ class HipExecutable:
         library = program.library
         return MemoryReport(library.weight_bytes, library.arena_bytes + buffers, program.code_bytes)
 
-    def executor(self, *, mode: str | None = None) -> HipExecutor:
+    def executor(self, *, mode: str | None = None, **others: Any) -> HipExecutor:
         """A further executor, in a mode of its own: graph, subgraphs or streams."""
+        check_options(others, ("mode",), "an executor on an AMD GPU")
         return HipExecutor(self._program, mode)
 
     @property

@@ -293,6 +293,16 @@ def test_wrong_inputs_are_refused(inputs: dict[str, Any], message: str):
         executor.run(inputs)
 
 
+@pytest.mark.parametrize("inputs", [[1, 2], None])
+def test_inputs_and_outputs_without_names_are_refused(inputs: Any):
+    _, executor = start()
+    with pytest.raises(ShapeError, match="pass arrays by name; the model takes 'x0' uint32"):
+        executor.run(inputs)
+    for outputs in ("torch", [VALUES["x0"]]):
+        with pytest.raises(ShapeError, match=r'outputs is .*: pass "numpy", "device", or arrays'):
+            executor.run(VALUES, outputs=outputs)
+
+
 @dataclass
 class Strided:
     """Device memory that is not contiguous."""
