@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -51,16 +52,25 @@ struct Call {
   Call& operator=(const Call&) = delete;
 };
 
-static uint64_t setting(const char* name, uint64_t otherwise) {
+static bool is_warp(uint64_t lanes) { return lanes == 32 || lanes == 64; }
+
+static uint64_t setting(const char* name, uint64_t otherwise, const char* allowed = "a whole number",
+                        bool (*fits)(uint64_t) = nullptr) {
   const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
+  if (!text || !*text) return otherwise;
+  char* end = nullptr;
+  errno = 0;
+  const uint64_t value = std::strtoull(text, &end, 0);
+  if (*text < '0' || *text > '9' || *end || errno || (fits && !fits(value)))
+    throw std::runtime_error(std::string(name) + " is '" + text + "': it must be " + allowed);
+  return value;
 }
 
 struct Runtime {
   std::recursive_mutex mutex;
   Handles ready;
   uint64_t seed = setting("FLOWLOOM_EMU_SEED", 0), chance = seed;
-  unsigned warp = (unsigned)setting("FLOWLOOM_EMU_WARP", 32);
+  unsigned warp = (unsigned)setting("FLOWLOOM_EMU_WARP", 32, "32 or 64", is_warp);
   unsigned threads = (unsigned)setting("FLOWLOOM_EMU_THREADS", std::thread::hardware_concurrency());
   std::map<char*, Pages> memory;
   Handles default_tail;
@@ -159,9 +169,10 @@ static thread_local char* error_text = (char*)"";
 // Calls a function under the runtime's lock; its exception becomes this thread's error.
 template <class F>
 static int guarded(F function) {
-  std::lock_guard<std::recursive_mutex> lock(runtime().mutex);
   try {
-    function(runtime());
+    Runtime& own = runtime();
+    std::lock_guard<std::recursive_mutex> lock(own.mutex);
+    function(own);
     return 0;
   } catch (const std::exception& error) {
     if (*error_text) std::free(error_text);
@@ -271,10 +282,14 @@ int emulator_refuse(const char* why) {
 
 int emulator_configure(uint64_t seed, unsigned warp, unsigned threads) {
   return guarded([&](Runtime& own) {
-    if (warp != 32 && warp != 64) throw std::runtime_error("a warp has 32 or 64 threads");
+    if (!is_warp(warp)) throw std::runtime_error("a warp has 32 or 64 threads");
     own.seed = own.chance = seed, own.warp = warp;
     own.threads = threads ? threads : std::max(1u, std::thread::hardware_concurrency());
   });
+}
+
+int emulator_lanes(uint64_t* lanes) {
+  return guarded([&](Runtime& own) { *lanes = own.warp; });
 }
 
 int emulator_allocate(void** memory, size_t bytes) {

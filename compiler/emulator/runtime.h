@@ -31,6 +31,8 @@ int emulator_refuse(const char* why);
 
 // Sets what FLOWLOOM_EMU_SEED (0), FLOWLOOM_EMU_WARP (32) and FLOWLOOM_EMU_THREADS (all) set at first.
 int emulator_configure(uint64_t seed, unsigned warp, unsigned threads);
+// How many lanes a warp has now.
+int emulator_lanes(uint64_t* lanes);
 
 // Poisoned memory, aligned to 256 bytes, before a page that cannot be accessed.
 int emulator_allocate(void** memory, size_t bytes);

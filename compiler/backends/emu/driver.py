@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from compiler.backends.base import whole
 from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
 from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
@@ -67,12 +68,18 @@ class EmulatedDriver:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.warp = int(os.environ.get("FLOWLOOM_EMU_WARP") or 32)
 
     def configure(self, seed: int = 0, warp: int = 32, threads: int = 0) -> None:
         """Restart all random orders from a seed; set lanes a warp and host threads (0: all)."""
-        self._engine("configure", seed, warp, threads or len(os.sched_getaffinity(0)))
-        self.warp = warp
+        if warp not in (32, 64):
+            raise DeviceError(f"warp is {warp!r}: it must be 32 or 64")
+        count = whole("threads", threads) or len(os.sched_getaffinity(0))
+        self._engine("configure", whole("seed", seed), warp, count)
+
+    @property
+    def warp(self) -> int:
+        """Lanes of a warp."""
+        return self._engine.made("lanes")
 
     @property
     def device(self) -> DeviceInfo:

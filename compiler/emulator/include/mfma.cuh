@@ -16,7 +16,7 @@ template <int PRECISION>
 const char* multiply_wave(void* const* operands, unsigned lanes) {
   constexpr int WIDE = PRECISION == FP32 ? 1 : 4, K = 4 * WIDE;
   float a[16][K], b[K][16];
-  if (lanes != 64) return "multiplies matrices of a wavefront of 64 lanes in a warp of 32";
+  if (lanes != 64) return "multiplies matrices of a wavefront of 64 lanes in a warp of 32: load with warp=64, or set FLOWLOOM_EMU_WARP=64";
   for (unsigned lane = 0; lane < 64; lane++) {
     if (!operands[lane]) return "multiplies matrices without all lanes of the wavefront";
     for (int k = 0; k < WIDE; k++) {

@@ -1,6 +1,9 @@
 """The emulated device under the checks for devices, and what a missing edge does there."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -169,6 +172,38 @@ def differs(executable: Any, inputs: Any, expected: Any, seed: int) -> bool:
     device().configure(seed)
     found = executable.run(inputs)
     return any(not np.array_equal(found[name], array) for name, array in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": -1}, "threads is -1: it must be a whole number, at least 0"),
+        ({"threads": "2"}, "threads is '2': it must be a whole number"),
+        ({"seed": "zz"}, "seed is 'zz': it must be a whole number"),
+        ({"warp": 48}, "warp is 48: it must be 32 or 64"),
+        ({"warp": "64"}, "warp is '64': it must be 32 or 64"),
+    ],
+)
+def test_wrong_options_of_the_device_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(DeviceError, match=message):
+        device().configure(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [("WARP", "abc", "32 or 64"), ("WARP", "48", "32 or 64"), ("SEED", "zz", "a whole number")],
+)
+def test_wrong_variables_are_named(name: str, value: str, allowed: str):
+    text = (
+        "from compiler.backends.emu.target import device\n"
+        "from compiler.errors import DeviceError\n"
+        "try:\n    device().create_stream()\nexcept DeviceError as error:\n    print(error)\n"
+    )
+    variable = f"FLOWLOOM_EMU_{name}"
+    environment = {**os.environ, variable: value}
+    command = [sys.executable, "-c", text]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"{variable} is '{value}': it must be {allowed}" in said.stdout
 
 
 def test_another_machines_kernels_are_refused():
