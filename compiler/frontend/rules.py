@@ -158,6 +158,14 @@ def split(call: Call) -> list[Value]:
     return [x] if parts == 1 else call.emit([x, call.vector(sizes)], axis=axis)
 
 
+def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
+    first, last, _ = slice(start, end, step).indices(size)
+    if step > 0:
+        return first, max(first, last)
+    return max(first, 0), last if last >= 0 else -size - 1
+
+
 @rule("Slice")
 def slice_(call: Call) -> list[Value]:
     """Bounds were attributes before opset 10; they are clamped to the dimensions."""
@@ -169,11 +177,9 @@ def slice_(call: Call) -> list[Value]:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, x.rank)
         size = x.shape[axis]
-        first, last, _ = slice(start, end, step).indices(size)
-        if step < 0 and last < 0:
-            last = -size - 1
+        first, last = _clamped(start, end, step, size)
         if (first, last, step) != (0, size, 1):
-            bounds[axis] = (first, max(first, last) if step > 0 else last, step)
+            bounds[axis] = (first, last, step)
     if not bounds:
         return [x]
     axes = sorted(bounds)

@@ -1,5 +1,7 @@
 """Every older or newer form of an operator means the same after import."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,15 @@ def test_slice_inputs(opset: int):
     text = "g (float[4,5] x) => (float[a,b] y) { y = Slice(x, starts, ends, axes, steps) }"
     values = {"starts": ints(-1, 1), "ends": ints(-99, 99), "axes": ints(-1, 0)}
     check(parse(text, opset, **values, steps=ints(-2, 1)))
+
+
+def test_slice_bounds_are_clamped():
+    values = {f"v{i}": ints(i - 4) for i in range(9)} | {"low": ints(-100), "high": ints(100)}
+    steps = {f"by{i}": ints(step) for i, step in enumerate((-2, -1, 1, 2))}
+    cases = list(enumerate(product(values, values, steps)))
+    nodes = " ".join(f"y{i} = Slice(x, {a}, {b}, v4, {by})" for i, (a, b, by) in cases)
+    outputs = ", ".join(f"float[n{i}] y{i}" for i, _ in cases)
+    check(parse(f"g (float[3] x) => ({outputs}) {{ {nodes} }}", **values, **steps))
 
 
 def test_slice_of_everything_disappears():
