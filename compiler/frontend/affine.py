@@ -4,7 +4,6 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,16 +17,21 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 @dataclass(slots=True)
 class Affine:
-    """`scale` and `shift` of each channel (axis 1) of what `source` computes from constants.
+    """`steps` on `base` as one `scale` and `shift` of each channel (axis 1).
 
-    Without a foldable source it stands for `steps`, operators on `base`.
+    A `source` computes `base` from constants that can take them in.
     """
 
+    base: Value
     scale: np.ndarray
     shift: np.ndarray
     source: Operator | None = None
-    base: Value | None = None
     steps: list[Operator] = field(default_factory=list)
+
+    def extend(self, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
+        """Take in one more step."""
+        self.scale, self.shift = self.scale * scale, self.shift * scale + shift
+        self.steps.append(operator)
 
     @property
     def trivial(self) -> bool:
@@ -102,36 +106,39 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
     return _scaled(grouped, factors).reshape(weight.shape)
 
 
-def _fold(affine: Affine, operator: Operator) -> None:
-    """Replace the source's weight and bias; a Gemm keeps alpha and loses beta."""
-    weight, bias = operator.inputs[1], (*operator.inputs, None)[2]
+def _folded(affine: Affine, source: Operator) -> bool:
+    """Replace the source's weight and bias, unless they overflow; a Gemm loses beta."""
+    weight, bias = source.inputs[1], (*source.inputs, None)[2]
     old = 0.0 if bias is None else np.asarray(bias.array, np.float64)
-    if operator.op_type == "Gemm":
-        old = old * operator.attributes.pop("beta", 1.0)
-    array = _scaled_weight(operator, weight.array, affine.scale)
+    old = old * source.attributes.get("beta", 1.0)
+    array = _scaled_weight(source, weight.array, affine.scale)
     new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
+    if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
+        return False
     if array is not weight.array:
         weight = constant(f"{weight.name}.folded", array)
-    biased = constant(f"{operator.node}.bias", new_bias)
-    operator.inputs = [operator.inputs[0], weight, biased]
+    source.attributes.pop("beta", None)
+    source.inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
+    return True
 
 
 def _collapsed(affine: Affine) -> list[Operator]:
     """The steps as one product and one sum, if that is fewer operators."""
     first, last = affine.steps[0], affine.steps[-1]
-    base, result = affine.base, last.outputs[0]
+    value, result = affine.base, last.outputs[0]
     parts = [
         (op_type, numbers)
         for op_type, numbers, neutral in (("Mul", affine.scale, 1), ("Add", affine.shift, 0))
         if (numbers != neutral).any()
     ] or [("Add", affine.shift)]
-    if len(parts) >= len(affine.steps):
+    dtype = numpy_dtype(value.dtype)
+    if len(parts) >= len(affine.steps) or not all(_representable(n, dtype) for _, n in parts):
         return affine.steps
-    operators, value = [], base
+    operators = []
     for op_type, numbers in parts:
         node = last.node if op_type == parts[-1][0] else first.node
-        numbers = numbers.reshape(-1, *[1] * (base.rank - 2)).astype(numpy_dtype(base.dtype))
-        output = Value(f"{node}.{op_type}", base.dtype, base.shape)
+        numbers = numbers.reshape(-1, *[1] * (value.rank - 2)).astype(dtype)
+        output = Value(f"{node}.{op_type}", value.dtype, value.shape)
         factor = constant(f"{node}.{op_type}.constant", numbers)
         operators.append(Operator(op_type, node, [value, factor], [output], {}))
         value = output
@@ -139,44 +146,54 @@ def _collapsed(affine: Affine) -> list[Operator]:
     return operators
 
 
+def _representable(numbers: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether no number overflows to an infinity or vanishes to zero in a dtype."""
+    narrow = numbers.astype(dtype)
+    return bool((np.isfinite(narrow) & ((narrow == 0) == (numbers == 0))).all())
+
+
 def fold_affine(graph: Graph) -> None:
     """Fold chains of per-channel products and sums into their only producer, in place."""
+    with np.errstate(all="ignore"):
+        graph.operators[:] = [o for item in _chains(graph) for o in _settled(item)]
+
+
+def _chains(graph: Graph) -> list[Operator | Affine]:
+    """The operators in order, each chain and its source at the place where it begins."""
     counts = Counter(graph.uses())
     pending: dict[Value, Affine] = {}
     items: list[Operator | Affine] = []
     for operator in graph.operators:
-        step = _step(operator)
-        output = operator.outputs[0]
-        if step is None:
-            items.append(operator)
-            if _foldable(operator):
-                channels = output.shape[1]
-                pending[output] = Affine(np.ones(channels), np.zeros(channels), operator)
-            continue
-        value, scale, shift = step
-        affine = pending.pop(value, None) if counts[value] == 1 else None
-        if affine is None:
-            affine = Affine(np.ones_like(scale), np.zeros_like(shift), base=value)
-            items.append(affine)
-        _extend(affine, operator, scale, shift)
-        pending[output] = affine
-    graph.operators[:] = _settled(items, pending.values())
-
-
-def _extend(affine: Affine, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
-    affine.scale, affine.shift = affine.scale * scale, affine.shift * scale + shift
-    affine.steps.append(operator)
-    if affine.source is not None:
-        affine.source.outputs = operator.outputs
-
-
-def _settled(items: list[Operator | Affine], pending: Iterable[Affine]) -> Iterator[Operator]:
-    """Operators with the chains folded into their sources, or collapsed where they have none."""
-    for affine in pending:
-        if affine.source is not None and affine.steps and not affine.trivial:
-            _fold(affine, affine.source)
-    for item in items:
-        if isinstance(item, Operator):
-            yield item
+        step, output = _step(operator), operator.outputs[0]
+        if step is not None:
+            value, scale, shift = step
+            affine = pending.pop(value, None) if counts[value] == 1 else None
+            if affine is None:
+                affine = Affine(value, *_neutral(len(scale)))
+                items.append(affine)
+            affine.extend(operator, scale, shift)
+            pending[output] = affine
+        elif _foldable(operator):
+            pending[output] = Affine(output, *_neutral(output.shape[1]), operator)
+            items.append(pending[output])
         else:
-            yield from _collapsed(item)
+            items.append(operator)
+    return items
+
+
+def _neutral(channels: int) -> tuple[np.ndarray, np.ndarray]:
+    """The scale and shift that change nothing."""
+    return np.ones(channels), np.zeros(channels)
+
+
+def _settled(item: Operator | Affine) -> list[Operator]:
+    """A chain folded into its source, or collapsed behind it."""
+    if isinstance(item, Operator):
+        return [item]
+    source = item.source
+    if source is None or not item.steps:
+        return _collapsed(item) if source is None else [source]
+    if item.trivial or _folded(item, source):
+        source.outputs = item.steps[-1].outputs
+        return [source]
+    return [source, *_collapsed(item)]

@@ -1,9 +1,12 @@
 """Batch normalisation and per-channel constants end in the weights before them."""
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.frontend.checks import check, counts, operators, parse, types
+from compiler.frontend import import_model
+from compiler.frontend.export import export_model
+from tests.frontend.checks import assert_close, check, counts, operators, parse, run, types
 
 GENERATOR = np.random.default_rng(7)
 
@@ -143,6 +146,66 @@ def test_a_chain_without_a_convolution_collapses():
     assert types(check(model)) == ["Relu", "Mul", "Add"]
 
 
+def check_with(model: onnx.ModelProto, x: np.ndarray, operator_types: list[str]) -> None:
+    """The operators after import, and the result for an input."""
+    imported = import_model(model)
+    assert types(imported) == operator_types
+    again = export_model(imported.module, imported.weights)
+    assert_close(run(again, {"x": x}), run(model, {"x": x}))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dtype", "first", "second"),
+    [
+        (np.float16, 300, 300),
+        (np.float16, 1e-4, 1e-4),
+        (np.float32, 1e30, 1e30),
+        (np.float64, 1e300, 1e300),
+    ],
+)
+def test_constants_whose_product_is_outside_their_type_stay_apart(dtype, first, second):
+    name = {"float16": "float16", "float32": "float", "float64": "double"}[np.dtype(dtype).name]
+    model = parse(
+        f"g ({name}[1,3] x) => ({name}[1,3] y) {{ a = Mul(x, s) y = Mul(a, t) }}",
+        s=dtype(first),
+        t=dtype(second),
+    )
+    check_with(model, np.array([[1 / first, 0, -1 / second]], dtype), ["Mul", "Mul"])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_weights_that_would_overflow_stay(operator: str):
+    model = parse(
+        f"""g (float[1,2,3,3] x) => (float[1,2,3,3] y) {{
+            c = {operator}(x, w, b)
+            d = Mul(c, s)
+            e = Mul(d, t)
+            y = Add(e, t)
+        }}""",
+        w=np.full((2, 2, 1, 1), 1e30, np.float32),
+        b=np.zeros(2, np.float32),
+        s=np.float32(1e10),
+        t=np.float32(2),
+    )
+    x = np.full((1, 2, 3, 3), 1e-10, np.float32) * np.float32([1, -1, 0])
+    check_with(model, x, [operator, "Mul", "Add"])
+
+
+def test_a_gemm_that_is_not_folded_keeps_beta():
+    model = parse(
+        """g (float[3,4] x) => (float[3,6] y) {
+            c = Gemm<beta=2.0>(x, w, b)
+            y = Mul(c, s)
+        }""",
+        w=normal(4, 6),
+        b=np.full(6, 1e10, np.float32),
+        s=np.float32(2e28),
+    )
+    assert types(check(model)) == ["Gemm", "Mul"]
+
+
 def test_a_constant_that_varies_in_space_stays():
     model = parse(
         """g (float[1,4,6,6] x) => (float[1,5,6,6] y) {
@@ -175,7 +238,6 @@ def test_normalization_by_activation_of_opset_7():
         7,
         **values,
     )
-    from compiler.frontend import import_model
     from compiler.frontend.interpreter import interpret
 
     imported = import_model(model)
