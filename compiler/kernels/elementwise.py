@@ -136,6 +136,11 @@ def _remainder(a: Scalar, b: Scalar) -> Scalar:
     return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(tirx.truncmod, a, b)
 
 
+def _comparable(x: Scalar) -> Scalar:
+    """A scalar as a type that TVM compares for LLVM: bool is none."""
+    return x.astype("int8") if dtype_of(x) == "bool" else x
+
+
 def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
@@ -154,14 +159,14 @@ for _type, _function in {
     "Ceil": tirx.ceil,
     "Round": tirx.nearbyint,
     "IsNaN": is_nan,
-    "Equal": tirx.EQ,
+    "Equal": lambda a, b: tirx.EQ(_comparable(a), _comparable(b)),
     "Greater": lambda a, b: a > b,
     "GreaterOrEqual": lambda a, b: a >= b,
     "Less": lambda a, b: a < b,
     "LessOrEqual": lambda a, b: a <= b,
     "And": lambda a, b: tirx.all(a, b),
     "Or": lambda a, b: tirx.any(a, b),
-    "Xor": lambda a, b: tirx.NE(a.astype("int8"), b.astype("int8")),
+    "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),
     "Not": _logical_not,
     "BitwiseAnd": lambda a, b: a & b,
     "BitwiseOr": lambda a, b: a | b,

@@ -1,0 +1,37 @@
+"""Small models at the edges of types and shapes, against onnxruntime, on the CPU and emulated."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import compiler
+from tests.frontend.checks import parse, run
+from tests.kernels.cuda.emulator import COMPILER
+
+NO_COMPILER = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+TARGETS = pytest.mark.parametrize("target", ["cpu", pytest.param("emu", marks=NO_COMPILER)])
+
+
+def compare(text: str, inputs: Mapping[str, np.ndarray], target: str, **weights: np.ndarray):
+    """Run a model, and check shapes and values against onnxruntime's; NaN equals NaN."""
+    model = parse(text, 21, **weights)
+    module = compiler.compile(model, target=target)
+    actual = module.run(inputs)
+    names = [output.name for output in model.graph.output]
+    for name, expected in zip(names, run(model, inputs), strict=True):
+        assert actual[name].shape == expected.shape
+        np.testing.assert_allclose(actual[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def normal(*shape: int) -> np.ndarray:
+    """Random float32 numbers."""
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+@TARGETS
+def test_bools_are_compared(target: str):
+    inputs = {"a": np.array([1, 1, 0, 0], bool), "b": np.array([1, 0, 1, 0], bool)}
+    text = """g (bool[4] a, bool[4] b) => (bool[4] y, bool[4] z) {
+        y = Equal(a, b) n = Not(a) c = Equal(n, b) z = Or(c, y) }"""
+    compare(text, inputs, target)
