@@ -108,6 +108,8 @@ def flops_of(op: OperatorOp) -> int:
 
 def _products(op: OperatorOp) -> int:
     """Multiplications of a contraction."""
+    if op.type_name == "Einsum":
+        return _einsum_products(op)
     first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
     out = elements(op.outputs[0])
     match op.type_name:
@@ -117,10 +119,8 @@ def _products(op: OperatorOp) -> int:
             return prod(first) * prod(second[1:])
         case "Gemm":
             return out * first[0 if integer(op, "transA", 0) else 1]
-        case "MatMul":
-            return out * first[-1]
         case _:
-            return _einsum_products(op)
+            return out * first[-1]
 
 
 def _einsum_products(op: OperatorOp) -> int:

@@ -43,6 +43,7 @@ def test_flops():
     assert flops(b.op("ReduceSum", x, b.constant([1], "int64"), shape=(5, 1))) == 35
     e = b.op("Einsum", x, b.input("v", (7, 9)), shape=(5, 9), equation="ij,jk->ik")
     assert flops(e) == 2 * 5 * 7 * 9
+    assert flops(b.op("Einsum", x, shape=(7, 5), equation="ij->ji")) == 2 * 35
     assert flops(b.op("Transpose", x, shape=(7, 5))) == 0
 
 

@@ -35,3 +35,13 @@ def test_bools_are_compared(target: str):
     text = """g (bool[4] a, bool[4] b) => (bool[4] y, bool[4] z) {
         y = Equal(a, b) n = Not(a) c = Equal(n, b) z = Or(c, y) }"""
     compare(text, inputs, target)
+
+
+@TARGETS
+def test_einsum_of_one_operand(target: str):
+    text = """g (float[3,3] a, float[2,3] b, float[2,2,5] c)
+        => (float[3] p, float q, float[3,2] r, float s, float[2,5,2] t, float[5] u) {
+        p = Einsum<equation="ii->i">(a) q = Einsum<equation="ii">(a)
+        r = Einsum<equation="ij->ji">(b) s = Einsum<equation="ij->">(b)
+        t = Einsum<equation="...ij->...ji">(c) u = Einsum<equation="iij->j">(c) }"""
+    compare(text, {"a": normal(3, 3), "b": normal(2, 3), "c": normal(2, 2, 5)}, target)
