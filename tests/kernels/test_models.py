@@ -45,3 +45,11 @@ def test_einsum_of_one_operand(target: str):
         r = Einsum<equation="ij->ji">(b) s = Einsum<equation="ij->">(b)
         t = Einsum<equation="...ij->...ji">(c) u = Einsum<equation="iij->j">(c) }"""
     compare(text, {"a": normal(3, 3), "b": normal(2, 3), "c": normal(2, 2, 5)}, target)
+
+
+@TARGETS
+@pytest.mark.parametrize("shape", ["1", "1,1", "3,1"])
+def test_positions_along_an_axis_of_one_element(shape: str, target: str):
+    text = f"""g (float[{shape}] x) => (int64[{shape}] y, int64[{shape}] z, float[{shape}] h) {{
+        y = ArgMax<axis=-1>(x) z = ArgMin<axis=-1>(x) h = Hardmax(x) }}"""
+    compare(text, {"x": normal(*map(int, shape.split(",")))}, target)
