@@ -245,6 +245,15 @@ def test_hardmax(opset: int):
     check(parse("g (float[2,3,4] x) => (float[2,3,4] y) { y = Hardmax<axis=1>(x) }", opset))
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "opset"),
+    [("5", 0, 11), ("5", -1, 11), ("2,3", 0, 11), ("5", 0, 13), ("1", -1, 21)],
+)
+def test_hardmax_along_the_only_axis(shape: str, axis: int, opset: int):
+    text = f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Hardmax<axis={axis}>(x) }}"
+    check(parse(text, opset))
+
+
 def test_scatter_of_opset_9():
     text = "g (float[3,4] x, float[2,4] u) => (float[3,4] y) { y = Scatter(x, i, u) }"
     indices = np.array([[0, 1, 2, 0], [2, 0, 1, 2]], np.int64)
