@@ -144,8 +144,8 @@ def reduce_operator(context: Context) -> te.Tensor:
     dtype = _working(context)
     before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
     if context.operator.type == "ReduceMean":
-        count = tirx.const(prod(shape[axis] for axis in axes), dtype)
-        after = lambda x: x / count  # noqa: E731
+        count = max(1, prod(shape[axis] for axis in axes))  # of no elements 0, as onnxruntime
+        after = lambda x: x / tirx.const(count, dtype)  # noqa: E731
     if context.info(0).dtype == "bool":
         reducer = _boolean(context, reducer)
     if not axes and context.attribute("noop_with_empty_axes", 0):

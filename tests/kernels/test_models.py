@@ -53,3 +53,16 @@ def test_positions_along_an_axis_of_one_element(shape: str, target: str):
     text = f"""g (float[{shape}] x) => (int64[{shape}] y, int64[{shape}] z, float[{shape}] h) {{
         y = ArgMax<axis=-1>(x) z = ArgMin<axis=-1>(x) h = Hardmax(x) }}"""
     compare(text, {"x": normal(*map(int, shape.split(",")))}, target)
+
+
+@TARGETS
+def test_tensors_without_elements(target: str):
+    text = """g (float[0,3] x, float[0,2,5,5] i, float[2,0] n, int32[2,0] k)
+        => (float[0,3] r, float[0,4] p, float[0,2,3,3] c, float[2,3] e, float[0,3] s,
+            float[2,1] m, int32[2,1] j, float[1,3] t) {
+        r = Relu(x) p = MatMul(x, w) c = Conv(i, f) e = MatMul(n, x) s = Softmax(r)
+        m = ReduceMean(n, last) j = ReduceMean(k, last) t = ReduceMean(x, first) }"""
+    inputs = {"x": normal(0, 3), "i": normal(0, 2, 5, 5), "n": normal(2, 0)}
+    weights = {"w": normal(3, 4), "f": normal(2, 2, 3, 3), "last": np.array([1])}
+    inputs["k"] = np.zeros((2, 0), np.int32)
+    compare(text, inputs, target, **weights, first=np.array([0]))

@@ -26,7 +26,8 @@ def with_indirect_entries(kernel: CudaKernel) -> CudaKernel:
 def _entries(text: str) -> Iterator[str]:
     for head in KERNEL_HEAD.finditer(text):
         qualifiers, name, listed = head.groups()
-        parameters = [_PARAMETER.fullmatch(each.strip()) for each in listed.split(",")]
+        each = listed.split(",") if listed.strip() else []  # a kernel of empty tensors has none
+        parameters = [_PARAMETER.fullmatch(parameter.strip()) for parameter in each]
         parts = [p.groups("") for p in parameters if p is not None]
         assert len(parts) == len(parameters), f"a parameter of {name} is no pointer: {listed}"
         places = ", ".join(f"{kind} const* {own}_at" for kind, _, own in parts)
