@@ -64,9 +64,9 @@ def prelu(context: Context) -> te.Tensor:
 
 @lowering("ThresholdedRelu")
 def thresholded_relu(context: Context) -> te.Tensor:
-    """x above alpha, else 0."""
+    """x above alpha, else 0, of NaN too."""
     alpha = _parameter(context, "alpha", 1.0)
-    return elementwise(context, lambda x: tirx.Select(x <= constant(x, alpha), constant(x, 0), x))
+    return elementwise(context, lambda x: tirx.Select(x > constant(x, alpha), x, constant(x, 0)))
 
 
 @lowering("Elu")

@@ -1,4 +1,7 @@
-"""Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts."""
+"""Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts.
+
+TVM simplifies a product with a constant 0 to 0, of infinities and NaN too.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -91,11 +94,12 @@ def absolute(x: Scalar) -> Scalar:
 
 
 def _sign(x: Scalar) -> Scalar:
+    """1, -1 or 0; NaN of NaN."""
     zero, one = _zero(x), _one(x)
     if dtype_of(x).startswith("u"):
         return tirx.Select(x > zero, one, zero)
-    other = x if is_float(dtype_of(x)) else zero
-    return tirx.Select(x > zero, one, tirx.Select(x < zero, zero - one, other * zero + zero))
+    other = tirx.Select(tirx.EQ(x, zero), zero, x) if is_float(dtype_of(x)) else zero
+    return tirx.Select(x > zero, one, tirx.Select(x < zero, zero - one, other))
 
 
 def _negate(x: Scalar) -> Scalar:

@@ -66,3 +66,11 @@ def test_tensors_without_elements(target: str):
     weights = {"w": normal(3, 4), "f": normal(2, 2, 3, 3), "last": np.array([1])}
     inputs["k"] = np.zeros((2, 0), np.int32)
     compare(text, inputs, target, **weights, first=np.array([0]))
+
+
+@TARGETS
+def test_not_a_number(target: str):
+    x = np.array([np.nan, -0.0, 0, 3, -2, 0.5, np.inf, -np.inf], np.float32)
+    text = """g (float[8] x) => (float[8] y, float[8] z) {
+        y = Sign(x) z = ThresholdedRelu<alpha=0.5>(x) }"""
+    compare(text, {"x": x}, target)
