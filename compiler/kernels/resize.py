@@ -19,10 +19,13 @@ UNROLLED_TAPS = 4
 
 
 def source_coordinates(
-    mode: str, size: int, extent: int, scale: float, roi: tuple[float, float]
+    mode: str, size: int, extent: int, scale: numpy.floating, roi: tuple[float, float]
 ) -> Array:
-    """The source coordinate of each output position, by ONNX's coordinate transformation."""
-    x = numpy.arange(size, dtype=numpy.float64)
+    """The source coordinate of each output position, by ONNX's coordinate transformation.
+
+    It is computed in the type of `scale`, which decides where neighbours are equally near.
+    """
+    x = numpy.arange(size, dtype=scale.dtype)
     if mode == "asymmetric":
         return x / scale
     if mode == "align_corners":
@@ -31,8 +34,9 @@ def source_coordinates(
     if mode == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if size > 1 else x * 0
     if mode == "half_pixel_symmetric":
-        adjustment = size / (scale * extent)
-        return extent / 2 * (1 - adjustment) + (x + 0.5) / scale - 0.5
+        offset = extent / 2 * (1 - size / (scale * extent))
+        wide = x.astype(numpy.float64)  # onnxruntime rounds the offset and the sum only
+        return (offset + (wide + 0.5) / float(scale) - 0.5).astype(scale.dtype)
     if mode == "tf_crop_and_resize":
         start, end = roi
         if size > 1:
@@ -61,7 +65,7 @@ def _triangle(distance: Array) -> Array:
 
 
 def axis_taps(
-    context: Context, coordinates: Array, extent: int, scale: float
+    context: Context, coordinates: Array, extent: int, scale: numpy.floating
 ) -> tuple[Array, Array]:
     """Source positions and weights, [output size, taps] each."""
     mode = context.attribute("mode", "nearest")
@@ -137,11 +141,12 @@ def resize(context: Context) -> te.Tensor:
     shape, full = context.info(0).shape, context.output.shape
     axes = [normal_axis(a, len(shape)) for a in context.attribute("axes") or range(len(shape))]
     mode = context.attribute("coordinate_transformation_mode", "half_pixel")
-    scales = _scales(context, axes)
+    nearest = context.attribute("mode", "nearest") == "nearest"
+    kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
+    scales = [kind(scale) for scale in _scales(context, axes)]
     roi = [float(v) for v in context.array(1).reshape(-1)] if context.has(1) else []
     crop = mode == "tf_crop_and_resize"
     dtype = context.output.dtype
-    nearest = context.attribute("mode", "nearest") == "nearest"
     compute = dtype if nearest else wide(dtype) if "float" in dtype else "float32"
     data = context.tensor(0)
     if compute != dtype:

@@ -74,3 +74,20 @@ def test_not_a_number(target: str):
     text = """g (float[8] x) => (float[8] y, float[8] z) {
         y = Sign(x) z = ThresholdedRelu<alpha=0.5>(x) }"""
     compare(text, {"x": x}, target)
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    "mode", ["asymmetric", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"]
+)
+def test_coordinates_are_rounded_where_neighbours_are_equally_near(mode: str, target: str):
+    sizes = {"a": (7, 0.6, 4), "b": (5, 0.3, 1), "c": (9, 1.7, 15), "d": (30, 0.1, 3)}
+    resize = (
+        f'Resize<mode="nearest", nearest_mode="floor", coordinate_transformation_mode="{mode}">'
+    )
+    nodes = [f"y{name} = {resize}({name}, , s{name})" for name in sizes]
+    inputs = ", ".join(f"float[{n}] {name}" for name, (n, _, _) in sizes.items())
+    outputs = ", ".join(f"float[{n}] y{name}" for name, (_, _, n) in sizes.items())
+    arrays = {name: np.arange(n, dtype=np.float32) for name, (n, _, _) in sizes.items()}
+    scales = {f"s{name}": np.float32([scale]) for name, (_, scale, _) in sizes.items()}
+    compare(f"g ({inputs}) => ({outputs}) {{ {' '.join(nodes)} }}", arrays, target, **scales)
