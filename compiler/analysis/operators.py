@@ -59,7 +59,7 @@ STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
         (1,),
     ),
     "OneHot": (1, 2),
-    "Pad": (1, 2, 3),
+    "Pad": (1, 3),
     "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4),
 }

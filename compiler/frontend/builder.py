@@ -135,6 +135,6 @@ class Builder:
 def run_time_input(index: int, value: Value) -> Unsupported:
     """The error of an input that must be known, but is computed at run time."""
     return Unsupported(
-        f"its input {index} ({value.name!r}) decides shapes and is computed at run time",
-        "make it a constant of the model, or export the model with fixed shapes",
+        f"its input {index} ({value.name!r}) is computed at run time, and must be a constant",
+        "make it one, or export the model with fixed shapes",
     )

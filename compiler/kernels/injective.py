@@ -250,7 +250,7 @@ def pad(context: Context) -> te.Tensor:
     for axis, amount in zip(axes, pads[: len(pads) // 2], strict=True):
         before[normal_axis(axis, len(shape))] = amount
     dtype = context.output.dtype
-    fill = context.element(2, ()) if context.has(2) else tirx.const(0, dtype)
+    fill = context.element(2, (0,)) if context.has(2) else tirx.const(0, dtype)
 
     def body(*i: Any) -> Any:
         if mode == "constant":
