@@ -4,10 +4,12 @@ from math import prod
 
 import numpy as np
 
+from compiler.frontend.builder import is_known
 from compiler.frontend.call import Call
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules import rule
+from compiler.ir.values import numpy_dtype
 
 
 def _chain(call: Call, op_type: str) -> Value:
@@ -31,21 +33,33 @@ def mean(call: Call) -> list[Value]:
 
 @rule("BatchNormalization")
 def batch_normalization(call: Call) -> list[Value]:
-    """With constant statistics: a product and a sum, which later fold into a convolution."""
+    """With constant statistics: a product and a sum, which later fold into a convolution.
+
+    Where these overflow the type, the statistics stay apart.
+    """
     if call.attributes.pop("training_mode", 0):
         raise Unsupported("it normalises with the batch's statistics", "export for inference")
     call.only_first_output("running statistics")
     per_activation = not call.attributes.pop("spatial", 1)
     call.attributes.pop("momentum", None)
-    if any(v is None or v.array is None for v in call.inputs[1:5]):
-        return call.emit() if not per_activation else [_normalised(call)]
-    scale, bias, mean, variance = (v.array.astype(np.float64) for v in call.inputs[1:5])
-    factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
-    shift = bias - mean * factor
+    constants = _affine(call) if is_known(call.inputs[1:5]) else None
+    if constants is None:
+        return [_normalised(call)] if per_activation else call.emit()
     if not per_activation:
         channels = (-1, *[1] * (call.data.rank - 2))
-        factor, shift = factor.reshape(channels), shift.reshape(channels)
-    return [call.one("Add", call.one("Mul", call.data, call.scalar(factor)), call.scalar(shift))]
+        constants = [array.reshape(channels) for array in constants]
+    factor, shift = (call.scalar(array) for array in constants)
+    return [call.one("Add", call.one("Mul", call.data, factor), shift)]
+
+
+def _affine(call: Call) -> list[np.ndarray] | None:
+    """The factor and shift of a batch normalisation, unless they are infinite in its type."""
+    scale, bias, mean, variance = (v.array.astype(np.float64) for v in call.inputs[1:5])
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
+        dtype = numpy_dtype(call.data.dtype)
+        constants = [array.astype(dtype) for array in (factor, bias - mean * factor)]
+    return constants if all(np.isfinite(array).all() for array in constants) else None
 
 
 def _normalised(call: Call) -> Value:

@@ -193,6 +193,17 @@ def test_weights_that_would_overflow_stay(operator: str):
     check_with(model, x, [operator, "Mul", "Add"])
 
 
+@pytest.mark.filterwarnings("error")
+def test_statistics_whose_shift_would_overflow_stay():
+    one = np.ones(2, np.float16)
+    model = parse(
+        "g (float16[1,2,3] x) => (float16[1,2,3] y) { y = BatchNormalization(x, s, b, m, v) }",
+        **{"s": one * 1000, "b": one, "m": one * 1000, "v": one},
+    )
+    x = np.float16([[[1000, 1001, 999], [1010, 990, 1000]]])
+    check_with(model, x, ["BatchNormalization"])
+
+
 def test_a_gemm_that_is_not_folded_keeps_beta():
     model = parse(
         """g (float[3,4] x) => (float[3,6] y) {
