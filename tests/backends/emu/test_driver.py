@@ -33,6 +33,7 @@ SLOW = {
     "check_modes": ("none", 1),
     "check_host_replays": (3,),
     "check_misaligned_and_overlapping": (),
+    "check_crosswise": (6,),
     "check_shared_executor": (),
     "check_alternative": (),
 }

@@ -4,6 +4,7 @@ They run as tests marked `gpu`, and all at once by `tests/gpu_check.py`, which n
 """
 
 import asyncio
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -229,6 +230,26 @@ class Part:
         }  # fmt: skip
 
 
+def check_crosswise(runs: int = 30) -> str:
+    """Arrays anywhere in the executor's own buffers, of inputs and outputs, lose nothing."""
+    found, chance = case(33, tasks=20, streams=3, words=300), random.Random(1)
+    names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
+    for options in OPTIONS:
+        ways = {name: chance.choice(("copy", "update", "indirection")) for name in names}
+        executor = load(found, "random", bindings=ways, **options).executor()
+        places = [a for kind in ("input", "output") for a in executor.in_place(kind).values()]
+        start, end = places[0].address, places[-1].address + places[-1].nbytes
+        for run in range(runs):
+            values, inputs = found.inputs(run), executor.in_place("input")
+            for array in inputs.values():
+                array.address = chance.randrange(start, end - array.nbytes, 4)
+            values |= {name: array.numpy().view(np.uint32) for name, array in inputs.items()}
+            result = executor.run(inputs)
+            equal(result, found.expected(values), f"{options} {run}")
+        executor.close()
+    return f"{runs * len(OPTIONS)} runs equal"
+
+
 def check_two_threads(runs: int = 200) -> str:
     """Two threads with an executor each, on one module's weights, in every mode."""
     found, failures = case(9, tasks=30, streams=4, words=300), list[BaseException]()
@@ -448,6 +469,7 @@ CHECKS: tuple[Callable[[], str], ...] = (
     check_replays,
     check_host_replays,
     check_misaligned_and_overlapping,
+    check_crosswise,
     check_two_threads,
     check_shared_executor,
     check_asynchronous,
