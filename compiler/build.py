@@ -56,8 +56,10 @@ PRECISIONS = {
     "hip": ("fp32", "fp16", "bf16"),
     "emu": ("tf32", "fp32", "fp16", "bf16"),
 }
-"""The precisions of each target that kernels can be built for, its default first; emu's on AMD's
-architectures are hip's."""
+"""The precisions of each target that kernels can be built for, its default first.
+
+On AMD's architectures, those of emu are hip's.
+"""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ SMALL = 24
 class Searched:
     """The placement found and how: times are simulated ns of one graph, by policy.
 
-    `moved` is what the moves from `start` came to, of which `kept` shortened the run.
+    `moved` is what the moves from `start` came to, of which `kept` shortened the run; where they
+    gained too little, `placement` and `makespan` are those of `start`.
     """
 
     placement: Placement

@@ -116,14 +116,15 @@ def check_options(given: Iterable[str], known: Sequence[str], taker: str) -> Non
         raise DeviceError(f"unknown options {unknown}; {taker} takes {list(known)}")
 
 
-def whole(name: str, value: Any, least: int = 0) -> int:
-    """An option that is a whole number; DeviceError if it is none, or too small."""
+def whole(name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
+    """An option that is a whole number; DeviceError if it is none, too small or too large."""
     try:
         number = index(value)
     except TypeError:
         number = least - 1
-    if number < least:
-        raise DeviceError(f"{name} is {value!r}: it must be a whole number, at least {least}")
+    if not least <= number <= most:
+        bounds = f"at least {least} and at most {most}"
+        raise DeviceError(f"{name} is {value!r}: it must be a whole number, {bounds}")
     return number
 
 

@@ -72,10 +72,12 @@ def export_project(
 
 def _own_files(place: Path) -> list[str]:
     """The user's own files in an older project; raises ArtifactError for anything else."""
-    if not os.path.lexists(place) or (place.is_dir() and not contents(place)):
+    if place.is_symlink():
+        raise ArtifactError(f"{place} is a link: name the directory that it leads to")
+    if not place.exists() or (place.is_dir() and not contents(place)):
         return []
     mark = place / MARK
-    if place.is_symlink() or not mark.is_file() or not mark.read_bytes().startswith(HEAD.encode()):
+    if not mark.is_file() or not mark.read_bytes().startswith(HEAD.encode()):
         raise ArtifactError(f"{place} exists and is no exported project: choose another directory")
     return own_files(place)
 

@@ -40,16 +40,25 @@ def own_files(project: Path) -> list[str]:
 def keep(names: list[str], project: Path, new: Path) -> None:
     """Bring a project's own files into a new one; raises ArtifactError where one is in the way."""
     for name in names:
-        if os.path.lexists(new / name):
+        folder = _is_folder(project / name)
+        if os.path.lexists(new / name) and not (folder and _is_folder(new / name)):
             raise ArtifactError(
                 f"{project / name} would be replaced, and {LIST} does not list it as exported: "
                 "move it away, or choose another directory"
             )
         (new / name).parent.mkdir(parents=True, exist_ok=True)
-        if (project / name).is_dir() and not (project / name).is_symlink():
-            (new / name).mkdir()
+        if folder:
+            (new / name).mkdir(exist_ok=True)
         else:
             _link(project / name, new / name)
+    folders = {folder for name in names for folder in (Path(name), *Path(name).parents)}
+    for folder in sorted(folders, reverse=True):
+        if _is_folder(project / folder):
+            shutil.copymode(project / folder, new / folder)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _link(old: Path, new: Path) -> None:

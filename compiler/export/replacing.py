@@ -14,7 +14,8 @@ from compiler.errors import ArtifactError
 def replacing(place: Path) -> Generator[Path]:
     """A path to write a directory at, which then moves to `place`; what was there is deleted.
 
-    If anything fails or interrupts that, `place` is as before. Raises ArtifactError for an OSError.
+    If anything fails or interrupts that, `place` is as before, or the new directory. Raises
+    ArtifactError for an OSError.
     """
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

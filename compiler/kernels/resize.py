@@ -29,7 +29,8 @@ def source_coordinates(
     if mode == "asymmetric":
         return x / scale
     if mode == "align_corners":
-        length = scale * extent
+        # The nearest as onnxruntime, which counts whole elements; others as ONNX's reference.
+        length = size if scale.dtype == numpy.float32 else scale * extent
         return x * (extent - 1) / (length - 1) if length > 1 else x * 0
     if mode == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if size > 1 else x * 0

@@ -124,7 +124,8 @@ def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
         return
     start, bound = found["started_at"], max(found["bound"].values())
     moved = found.get("moved", found["makespan"])  # older artifacts do not say
-    taken = "taken" if found["makespan"] < start else "not taken, gain too little"
+    gain = "no gain" if moved >= start else "not taken, as it gains too little"
+    taken = "taken" if found["makespan"] < start else gain
     yield (
         f"search   {found['start']} {start / 1e3:.1f} us; {found['kept']} of {found['steps']} moves"
         f" (seed {found['seed']}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"

@@ -173,15 +173,30 @@ def test_what_export_did_not_write_is_kept(project: Path, tmp_path: Path):
         (place / name).write_text(text)
     (place / ".git" / "refs" / "heads").mkdir(parents=True)
     (place / "link").symlink_to("nowhere")
+    (place / "other").symlink_to("build")
+    (place / "build").chmod(0o700)
+    shutil.rmtree(place / "src")
+    (place / "src").mkdir()
     (place / "kernels" / "hip" / "mfma.cuh").unlink()
     exported(project, place)
     assert {name: (place / name).read_text() for name in own} == own
     assert (place / ".git" / "refs" / "heads").is_dir()
     assert (place / "link").readlink() == Path("nowhere")
+    assert (place / "other").readlink() == Path("build")
+    assert (place / "build").stat().st_mode & 0o777 == 0o700
+    assert (place / "src" / "plan.cpp").is_file()
     assert (place / "kernels" / "hip" / "mfma.cuh").is_file()
     assert not (place / "check").exists()
     assert "main 2 emu" in (place / "README.md").read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
+
+
+def test_a_link_is_not_replaced(project: Path, tmp_path: Path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(ArtifactError, match="link is a link: name the directory"):
+        exported(project, tmp_path / "link")
+    assert (tmp_path / "link").readlink() == Path("real")
 
 
 def test_the_list_names_every_file_and_its_digest(tmp_path: Path):

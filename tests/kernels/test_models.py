@@ -94,6 +94,15 @@ def test_coordinates_are_rounded_where_neighbours_are_equally_near(mode: str, ta
 
 
 @TARGETS
+@pytest.mark.parametrize(("rounding", "extent", "size"), [("ceil", 29, 15), ("floor", 39, 10)])
+def test_corners_of_whole_sizes_are_aligned(rounding: str, extent: int, size: int, target: str):
+    text = f"""g (float[{extent}] x) => (float[{size}] y) {{ y = Resize<mode="nearest",
+        coordinate_transformation_mode="align_corners", nearest_mode="{rounding}">(x, , , n) }}"""
+    inputs = {"x": np.arange(extent, dtype=np.float32)}
+    compare(text, inputs, target, n=np.array([size]))
+
+
+@TARGETS
 def test_padding_with_computed_numbers(target: str):
     text = """g (float[2,3] x, float16[2,3] z, float16[1] one) => (float[4,4] y, float16[3,4] w) {
         low = ReduceMin<keepdims=0>(x) r = Relu(x) p = Pad(r, pads, low) y = Exp(p)

@@ -74,7 +74,7 @@ class EmulatedDriver:
         if warp not in (32, 64):
             raise DeviceError(f"warp is {warp!r}: it must be 32 or 64")
         count = whole("threads", threads) or len(os.sched_getaffinity(0))
-        self._engine("configure", whole("seed", seed), warp, count)
+        self._engine("configure", whole("seed", seed, most=2**64 - 1), whole("warp", warp), count)
 
     @property
     def warp(self) -> int:

@@ -81,6 +81,9 @@ class Binder:
         self._outputs = _named(schedule, "output")
         self._places = (*self._inputs.values(), *self._outputs.values())
         self._own = {index: buffers.addresses[index] for index, _ in self._places}
+        spans = [(self._own[i], self._own[i] + each.nbytes) for i, each in self._places]
+        self._start = min((start for start, _ in spans), default=0)
+        self._end = max((end for _, end in spans), default=0)
         self._memo: tuple[list[object], Placement] | None = None
         self._repeats = 0
 
@@ -223,6 +226,8 @@ class Binder:
 
     def _is_another(self, index: int, view: DeviceView) -> bool:
         """Whether an input's memory is also that of another of the executor's own buffers."""
+        if view.address >= self._end or view.address + view.nbytes <= self._start:
+            return False
         return any(
             other != index and _meet(view.address, view.nbytes, self._own[other], each.nbytes)
             for other, each in self._places

@@ -181,6 +181,8 @@ def differs(executable: Any, inputs: Any, expected: Any, seed: int) -> bool:
         ({"threads": -1}, "threads is -1: it must be a whole number, at least 0"),
         ({"threads": "2"}, "threads is '2': it must be a whole number"),
         ({"seed": "zz"}, "seed is 'zz': it must be a whole number"),
+        ({"seed": 2**64}, f"seed is {2**64}: it must be a whole number"),
+        ({"warp": 32.0}, "warp is 32.0: it must be a whole number"),
         ({"warp": 48}, "warp is 48: it must be 32 or 64"),
         ({"warp": "64"}, "warp is '64': it must be 32 or 64"),
     ],
