@@ -198,9 +198,17 @@ def test_the_tile_fits_and_gives_every_unit_work():
     assert blocks >= 64
 
 
-@pytest.mark.parametrize("text", ["hip:sm_90", "hip:gfx90a,", "hip:gfx90a:tf32", "hip:gfx90a:int8"])
-def test_bad_targets_are_named(text: str):
-    with pytest.raises(KernelError, match="'hip"):
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("hip:sm_90", "'sm_90' is no architecture of AMD"),
+        ("hip:gfx90a,", "'' is no architecture of AMD: .* several as gfx90a,gfx942"),
+        ("hip:gfx90a:tf32", "target 'hip' has no precision 'tf32'"),
+        ("hip:gfx90a:int8", "target 'hip' has no precision 'int8'"),
+    ],
+)
+def test_bad_targets_are_named(text: str, named: str):
+    with pytest.raises(KernelError, match=named):
         parse_target(text)
     assert str(parse_target("hip")) == "hip:gfx90a:fp32"
     assert str(parse_target("emu:gfx942:bf16").gpu) == "hip:gfx942:bf16"  # pyright: ignore
