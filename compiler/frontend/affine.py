@@ -6,6 +6,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 
 from compiler.frontend.graph import Graph, Operator, Value, constant
@@ -107,7 +108,7 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
 
 
 def _folded(affine: Affine, source: Operator) -> bool:
-    """Replace the source's weight and bias, unless they overflow; a Gemm loses beta."""
+    """Replace the source's weight and bias, unless they leave their type; a Gemm loses beta."""
     weight, bias = source.inputs[1], (*source.inputs, None)[2]
     old = 0.0 if bias is None else np.asarray(bias.array, np.float64)
     old = old * source.attributes.get("beta", 1.0)
@@ -116,6 +117,10 @@ def _folded(affine: Affine, source: Operator) -> bool:
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
         return False
     if array is not weight.array:
+        # Single products may be subnormal beside larger ones; where all are, results lose bits.
+        largest = float(np.abs(weight.array).max(initial=0)) * np.abs(affine.scale).max()
+        if 0 < largest < _smallest(array.dtype):
+            return False
         weight = constant(f"{weight.name}.folded", array)
     source.attributes.pop("beta", None)
     source.inputs = [source.inputs[0], weight, constant(f"{source.node}.bias", new_bias)]
@@ -132,7 +137,8 @@ def _collapsed(affine: Affine) -> list[Operator]:
         if (numbers != neutral).any()
     ] or [("Add", affine.shift)]
     dtype = numpy_dtype(value.dtype)
-    if len(parts) >= len(affine.steps) or not all(_representable(n, dtype) for _, n in parts):
+    fits = _representable(affine.scale, dtype) and np.isfinite(affine.shift.astype(dtype)).all()
+    if len(parts) >= len(affine.steps) or not fits:
         return affine.steps
     operators = []
     for op_type, numbers in parts:
@@ -146,10 +152,15 @@ def _collapsed(affine: Affine) -> list[Operator]:
     return operators
 
 
-def _representable(numbers: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether no number overflows to an infinity or vanishes to zero in a dtype."""
-    narrow = numbers.astype(dtype)
-    return bool((np.isfinite(narrow) & ((narrow == 0) == (numbers == 0))).all())
+def _smallest(dtype: np.dtype) -> float:
+    """The smallest number that has all the bits of a dtype."""
+    return float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
+def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether no factor overflows to an infinity or is too small for all its bits."""
+    small = (factors != 0) & (np.abs(factors) < _smallest(dtype))
+    return bool((np.isfinite(factors.astype(dtype)) & ~small).all())
 
 
 def fold_affine(graph: Graph) -> None:

@@ -160,6 +160,7 @@ def check_with(model: onnx.ModelProto, x: np.ndarray, operator_types: list[str])
     [
         (np.float16, 300, 300),
         (np.float16, 1e-4, 1e-4),
+        (np.float16, 1.1e-3, 1.1e-3),
         (np.float32, 1e30, 1e30),
         (np.float64, 1e300, 1e300),
     ],
@@ -191,6 +192,34 @@ def test_weights_that_would_overflow_stay(operator: str):
     )
     x = np.full((1, 2, 3, 3), 1e-10, np.float32) * np.float32([1, -1, 0])
     check_with(model, x, [operator, "Mul", "Add"])
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "Gemm"])
+def test_weights_that_would_lose_bits_stay(operator: str):
+    """Products of 1.2e-6 have four bits as fp16's subnormal numbers."""
+    shape, kernel = ("1,2,3,3", (2, 2, 1, 1)) if "Conv" in operator else ("3,2", (2, 2))
+    model = parse(
+        f"""g (float16[{shape}] x) => (float16[{shape}] y) {{
+            c = {operator}(x, w)
+            y = Mul(c, s)
+        }}""",
+        w=np.full(kernel, 1.1e-3, np.float16),
+        s=np.float16(1.1e-3),
+    )
+    x = np.full([int(size) for size in shape.split(",")], 3e4, np.float16)
+    check_with(model, x, [operator, "Mul"])
+
+
+def test_single_weights_may_lose_bits_beside_larger_ones():
+    model = parse(
+        """g (float16[1,2,3,3] x) => (float16[1,2,3,3] y) {
+            c = Conv(x, w)
+            y = Mul(c, s)
+        }""",
+        w=np.float16([[1, 1e-5], [1e-5, 1]])[:, :, None, None],
+        s=np.float16(0.3),
+    )
+    check_with(model, normal(1, 2, 3, 3).astype(np.float16), ["Conv"])
 
 
 @pytest.mark.filterwarnings("error")
