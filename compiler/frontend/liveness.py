@@ -11,14 +11,17 @@ from compiler.frontend.graph import Graph, Operator, Value
 _OPTIONAL = "FormalParameterOption.Optional"
 
 
-def live_nodes(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
-    """The nodes of a body that its outputs depend on, in order."""
+def live_nodes(
+    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
+) -> list[tuple[onnx.NodeProto, set[str]]]:
+    """The nodes of a body that its outputs depend on, in order, each with its used results."""
     used = set(outputs) - {""}
-    kept: list[onnx.NodeProto] = []
+    kept: list[tuple[onnx.NodeProto, set[str]]] = []
     for node in reversed(nodes):
-        if not used.isdisjoint(node.output):
+        needed = used.intersection(node.output)
+        if needed:
             used.update(_names_read(node))
-            kept.append(node)
+            kept.append((node, needed))
     return kept[::-1]
 
 

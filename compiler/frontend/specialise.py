@@ -79,6 +79,7 @@ class Node:
     """An ONNX node in its scope: inputs looked up, attribute references replaced."""
 
     proto: onnx.NodeProto
+    used: set[str]
     scope: Scope
     name: str
     inputs: Inputs
@@ -126,14 +127,14 @@ class Specialiser:
 
     def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Iterable[str]) -> None:
         """Specialise the nodes that outputs depend on, in order."""
-        for proto in live_nodes(nodes, outputs):
-            node = self._node(proto, scope)
+        for proto, used in live_nodes(nodes, outputs):
+            node = self._node(proto, used, scope)
             for name, value in zip(proto.output, self._outputs(node), strict=False):
                 if name:
                     value.name = value.name or scope.prefix + name
                     scope.values[name] = value
 
-    def _node(self, proto: onnx.NodeProto, scope: Scope) -> Node:
+    def _node(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> Node:
         inputs = [scope[name] if name else None for name in proto.input]
         attributes: dict[str, onnx.AttributeProto] = {}
         for attribute in proto.attribute:
@@ -142,7 +143,7 @@ class Specialiser:
             elif attribute.ref_attr_name in scope.attributes:
                 attributes[attribute.name] = scope.attributes[attribute.ref_attr_name]
         values = {name: self._attribute(a) for name, a in attributes.items()}
-        return Node(proto, scope, self._unique(proto, scope), inputs, attributes, values)
+        return Node(proto, used, scope, self._unique(proto, scope), inputs, attributes, values)
 
     def _attribute(self, attribute: onnx.AttributeProto) -> object:
         kind = onnx.AttributeProto
@@ -282,7 +283,8 @@ class Specialiser:
         scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
         scope.values = dict.fromkeys(function.input)
         scope.values.update(zip(function.input, node.inputs, strict=False))
-        pairs = list(zip(function.output, node.proto.output, strict=False))
+        names = zip(function.output, node.proto.output, strict=False)
+        pairs = [(inner, outer in node.used) for inner, outer in names]
         self.walk(function.node, scope, (name for name, used in pairs if used))
         return [_required(scope[name]) if used else Value("") for name, used in pairs]
 

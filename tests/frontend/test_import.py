@@ -132,6 +132,14 @@ def test_functions_are_inlined_with_their_attributes():
     assert operators(imported)[1].node_name == "call/inner"
 
 
+def test_results_of_a_function_that_nothing_uses_are_not_computed():
+    text = """<ir_version: 8, opset_import: ["": 18, "local": 1]>
+    g (float[2,3] x) => (float[2,3] y) { y, unused = local.both(x) }
+    <opset_import: ["": 18], domain: "local">
+    both(a) => (b, c) { b = Relu(a) c = RandomNormalLike(a) }"""
+    assert types(check(parse(text))) == ["Relu"]
+
+
 def test_operators_with_a_schema_function_are_expanded():
     text = """g (float[1,2,4,8] q, float[1,2,6,8] k, float[1,2,6,8] v) => (float[1,2,4,8] y) {
         y = Attention<is_causal=1>(q, k, v) }"""
