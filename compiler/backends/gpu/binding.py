@@ -8,7 +8,7 @@ Host arrays travel through page-locked memory.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -157,6 +157,7 @@ class Binder:
             elif view.nbytes and view.address != self._own[index]:
                 copies[index] = view.address, self._own[index], view.nbytes
         check_apart(views)
+        check_apart_on_host({name: given[name] for name in given if name not in views})
         placement.copies_out = self._in_turn(copies)
 
     def _in_turn(self, copies: Mapping[int, Copy]) -> list[Copy]:
@@ -277,9 +278,19 @@ def check_apart(outputs: Mapping[str, DeviceView]) -> None:
     found = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
     for (start, nbytes, first), (other, _, second) in pairwise(each for each in found if each[1]):
         if other < start + nbytes:
-            raise ShapeError(
-                f"outputs {first!r} and {second!r} share memory: give each memory of its own"
-            )
+            raise _shared(first, second)
+
+
+def check_apart_on_host(outputs: Mapping[str, Array | None]) -> None:
+    """Raise ShapeError for outputs that share memory of the host."""
+    arrays = [(name, array) for name, array in outputs.items() if array is not None]
+    for (first, one), (second, other) in combinations(arrays, 2):
+        if np.shares_memory(one, other):
+            raise _shared(first, second)
+
+
+def _shared(first: str, second: str) -> ShapeError:
+    return ShapeError(f"outputs {first!r} and {second!r} share memory: give each memory of its own")
 
 
 def check_writable(allocation: Allocation, array: Any) -> None:

@@ -251,6 +251,20 @@ def test_outputs_go_into_given_arrays():
         np.testing.assert_array_equal(array, expected[name])
 
 
+def test_arrays_on_the_host_that_share_memory_are_refused():
+    _, executor = start()
+    values = FOUND.inputs(4)
+    shapes = {name: array.shape for name, array in FOUND.expected(values).items()}
+    both = np.zeros(max(shapes.values())[0] * 2, np.uint32)
+    arrays = {name: both[: size[0]] for name, size in shapes.items()}
+    with pytest.raises(ShapeError, match="'y0' and 'y1' share memory: give each memory of its own"):
+        executor.run(values, outputs=arrays)
+    arrays = {name: both[i::2][: size[0]] for i, (name, size) in enumerate(shapes.items())}
+    results = executor.run(values, outputs=arrays)
+    for name, expected in FOUND.expected(values).items():
+        np.testing.assert_array_equal(results[name], expected)
+
+
 def test_results_outlive_later_runs():
     _, executor = start()
     first = executor.submit(FOUND.inputs(1))
