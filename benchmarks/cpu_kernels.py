@@ -33,7 +33,8 @@ from compiler.analysis.packing import apply_packing
 from compiler.frontend import import_model
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of
-from compiler.kernels.group import Group, Operator, TensorInfo, plain_attribute
+from compiler.ir.values import attributes_of
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target
 from compiler.schedule import KernelSpec
@@ -83,11 +84,10 @@ def problems(name: str) -> Counter[Problem]:
     for op in import_model(zoo.load(name)).module.walk():
         if isinstance(op, OperatorOp) and op.type_name in TYPES:
             operands = [v for v in op.inputs if not isinstance(v.owner, NoneOp)]
-            attributes = {k: plain_attribute(a) for k, a in op.attributes.items()}
             found[
                 Problem(
                     op.type_name,
-                    json.dumps(attributes, sort_keys=True),
+                    json.dumps(attributes_of(op), sort_keys=True),
                     tuple(TensorInfo(dtype_of(v.type), tuple(shape_of(v.type))) for v in operands),
                     tuple(isinstance(v.owner, WeightOp | ConstantOp) for v in operands),
                     TensorInfo(dtype_of(op.outputs[0].type), tuple(shape_of(op.outputs[0].type))),
@@ -121,7 +121,7 @@ def peer(problem: Problem, arrays: Sequence[numpy.ndarray]) -> Callable[[], nump
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     feed = {name: array for name, _, array, weight in given if not weight}
-    return lambda: session.run(None, feed)[0]
+    return lambda: numpy.asarray(session.run(None, feed)[0])
 
 
 def group_of(problem: Problem) -> Group:

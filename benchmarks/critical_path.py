@@ -47,7 +47,7 @@ def steps_of(model: Measured, device: Device) -> list[Step]:
 
 def main() -> None:
     """Print a table for each model."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, default=POLICIES)
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--most", type=int, default=8, help="kernels listed of each model")

@@ -52,8 +52,9 @@ def retime(model: Any, options: argparse.Namespace) -> tuple[dict[str, float], c
     for partition in PARTITIONS:
         for streams in STREAMS:
             pipeline = default_pipeline(partition, streams)
-            settings = {"target": "cuda", "precision": options.precision, "pipeline": pipeline}
-            module = compiler.compile(model, budget=0, **settings)
+            module = compiler.compile(
+                model, target="cuda", precision=options.precision, pipeline=pipeline, budget=0
+            )
             baseline = baseline or module
             for mode in MODES:
                 name = f"{mode}/{streams}/{partition}"

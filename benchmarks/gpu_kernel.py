@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,7 @@ class Chain:
         device: str = "cuda",
     ) -> "Chain":
         """Load kernels that read these tensors; all that they write is NaN beforehand."""
-        from cuda.bindings import driver
-
+        driver: Any = import_module("cuda.bindings.driver")
         chain = cls(torch, [], {}, {})
         for kernel, cubin in zip(kernels, cubins, strict=True):
             buffers = chain.buffers(kernel, inputs, device)
@@ -115,8 +115,7 @@ class Chain:
 
     def __call__(self) -> None:
         """Queue all launches on the present stream."""
-        from cuda.bindings import driver
-
+        driver: Any = import_module("cuda.bindings.driver")
         stream = self.torch.cuda.current_stream().cuda_stream
         for function, grid, block, shared, _, pointers, _ in self.calls:
             called(

@@ -31,6 +31,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -122,7 +123,8 @@ def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     if wanted.recorded:
         entry = recorded(key_of(problem, target), target)
         alone = sorted(entry.tiles, key=lambda each: each.warm) if entry else []
-        return [Tile(*each.tile) for each in alone[: wanted.recorded]]
+        numbers: list[Any] = [each.tile for each in alone[: wanted.recorded]]
+        return [Tile(*each) for each in numbers]
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:
         return ranked[: wanted.count]
@@ -321,10 +323,9 @@ def measure_one(
     torch: Any, case: dict[str, Any], cubin: bytes, known: dict[str, float], programmatic: bool
 ) -> dict[str, Any]:
     """One row: the error, our time, the library's."""
-    from cuda.bindings import driver
-
     from compiler.analysis.packing import apply_packing
 
+    driver: Any = import_module("cuda.bindings.driver")
     torch.manual_seed(0)
     types = [getattr(torch, read["dtype"]) for read in case["reads"]]
     shapes = [read["shape"] for read in case["reads"]]
@@ -445,7 +446,7 @@ def report_kinds(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=("prepare", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="+", default=list(MODELS))

@@ -91,7 +91,8 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
         entry = Entry(key_of(problem, target), "", version, measured)
         found[entry.key] = entry
     save(user_file("sm_90"), Database([*found.values()]))
-    return sum(Tile(*each.tiles[0].tile).overlaps for each in found.values())
+    numbers: list[Any] = [each.tiles[0].tile for each in found.values()]
+    return sum(Tile(*each).overlaps for each in numbers)
 
 
 def measure(folder: Path, seconds: float, out: Path | None) -> int:
@@ -103,7 +104,9 @@ def measure(folder: Path, seconds: float, out: Path | None) -> int:
     for name in sorted(path.name.removesuffix("-plain") for path in folder.glob("*-plain")):
         modules = {each: compiler.load(folder / f"{name}-{each}") for each in VARIANTS}
         wrong = differing(modules)
-        executors = {each: m.executor(mode="graph", pdl=True) for each, m in modules.items()}
+        executors: dict[str, Any] = {
+            each: m.executor(mode="graph", pdl=True) for each, m in modules.items()
+        }
         runs = {each: timed_run(executor) for each, executor in executors.items()}
         timings = time_all(runs, seconds, perf_counter, keep=tuple(runs), samples=1000)
         for executor in executors.values():
@@ -142,7 +145,7 @@ def random_input(generator: np.random.Generator, shape: Any, dtype: str) -> np.n
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=("prepare", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="+", default=list(MODELS))

@@ -79,7 +79,7 @@ def attentions() -> Iterator[tuple[Case, Any, str]]:
 
     for label, (heads, rows, columns, depth) in ATTENTIONS.items():
         one = Attention("heads", "none", 1, heads, rows, columns, depth, depth)
-        call = {"kind": "attention", "heads": heads}
+        call: Case = {"kind": "attention", "heads": heads}
         call["inputs"] = {name: x.shape for name, x in one.inputs().items()}
         yield call | {"label": label}, import_model(one.model()).module, "fuse-attention,fuse"
 
@@ -118,7 +118,8 @@ def images(
         groups = channels if separable else other
         reach = (size + 2 * (window // 2) - window) // stride + 1
         build = GraphBuilder()
-        attributes = {"group": groups, "pads": [window // 2] * 4, "strides": [stride] * 2}
+        pads, strides = [window // 2] * 4, [stride] * 2
+        attributes: dict[str, Any] = {"group": groups, "pads": pads, "strides": strides}
         inputs = {
             "x": (1, channels, size, size),
             "w0": (channels, channels // groups, window, window),
@@ -205,7 +206,8 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
 
 def computed(torch: Any, case: Case, given: Mapping[str, Any]) -> Any:
     """What a case computes, by PyTorch; the exact result where the inputs are in float64."""
-    function, x = torch.nn.functional, given.get("x")
+    function: Any = torch.nn.functional
+    x: Any = given.get("x")
     match case["kind"]:
         case "attention":
             q, k, v = (given[n].unflatten(-1, (case["heads"], -1)).transpose(1, 2) for n in "qkv")
@@ -297,7 +299,7 @@ def report(rows: list[dict[str, Any]]) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=("prepare", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=tuple(KINDS))

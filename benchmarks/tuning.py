@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from compiler.kernels.cuda.candidates import candidates
 from compiler.kernels.cuda.estimates import estimate
@@ -84,8 +84,8 @@ def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict
     times: dict[str, dict[Tile, float]] = {}
     for result in results:
         if result.warm is not None and result.key in entries and is_contraction(result.key):
-            time = in_a_run(result.warm, result.cold)
-            times.setdefault(result.key, {})[Tile(*result.tile)] = time
+            time, numbers = in_a_run(result.warm, result.cold), cast(Any, result.tile)
+            times.setdefault(result.key, {})[Tile(*numbers)] = time
     return times
 
 
@@ -125,7 +125,7 @@ def status(paths: list[Path], precisions: list[str], arch: str) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     add = parser.add_subparsers(dest="command", required=True).add_parser
     each = add("prepare")
     each.add_argument("bundle", type=Path)

@@ -83,8 +83,9 @@ class Bench:
         planned = plan(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)
-        if buffers.nbytes:
-            driver.fill(buffers._block, 0, buffers.nbytes, self.stream)
+        for allocation, address in zip(schedule.allocations, buffers.addresses, strict=True):
+            if allocation.kind != "weight" and allocation.nbytes:
+                driver.fill(address, 0, allocation.nbytes, self.stream)
         row: dict[str, Any] = {}
         for mode in modes:
             make: Callable[..., Runner] = GraphRunner

@@ -2,7 +2,7 @@
 
 import signal
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -39,7 +39,7 @@ class OutOfTime(BaseException):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Generator[None]:
     """Raise OutOfTime in the main thread after so many seconds, and again until it gets through."""
 
     def stop(number: int, frame: types.FrameType | None) -> None:

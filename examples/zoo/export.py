@@ -199,7 +199,7 @@ def _require(packages: tuple[str, ...]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", help="models (default: all)", metavar="NAME")
     parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
     parser.add_argument("--output", type=Path, default=Path("exported"), help="folder to write to")
