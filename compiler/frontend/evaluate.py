@@ -163,6 +163,24 @@ def _gather_elements(array: np.ndarray, indices: np.ndarray, attributes: Attribu
     return np.take_along_axis(array[box], indices, axis)
 
 
+def clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
+    first, last, _ = slice(start, end, step).indices(size)
+    if step > 0:
+        return first, max(first, last)
+    return max(first, 0), last if last >= 0 else -size - 1
+
+
+def _slice(array: np.ndarray, *bounds: np.ndarray | None) -> np.ndarray:
+    """The elements from starts to ends, along axes, by steps; see `clamped`."""
+    starts, ends, axes, steps = (b if b is None else b.tolist() for b in (*bounds, None, None)[:4])
+    box = [slice(None)] * array.ndim
+    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        axis, step = axes[i] if axes else i, steps[i] if steps else 1
+        box[axis] = slice(*clamped(start, end, step, array.shape[axis]), step)
+    return array[tuple(box)]
+
+
 def _with_numpy(op_type: str, arrays: list[np.ndarray | None], attributes: Attributes):
     """The result where numpy does better (mostly: without a copy); None for other operators."""
     match op_type, arrays:
@@ -181,6 +199,8 @@ def _with_numpy(op_type: str, arrays: list[np.ndarray | None], attributes: Attri
             return np.transpose(array, attributes.get("perm"))
         case "GatherElements", [array, indices]:
             return _gather_elements(array, indices, attributes)
+        case "Slice", [array, _, _, *_]:
+            return _slice(*arrays)
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.frontend.builder import supported
 from compiler.frontend.call import Call, Rule
-from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.evaluate import clamped, dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 
 RULES: dict[str, Rule] = {}
@@ -158,14 +158,6 @@ def split(call: Call) -> list[Value]:
     return [x] if parts == 1 else call.emit([x, call.vector(sizes)], axis=axis)
 
 
-def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
-    first, last, _ = slice(start, end, step).indices(size)
-    if step > 0:
-        return first, max(first, last)
-    return max(first, 0), last if last >= 0 else -size - 1
-
-
 @rule("Slice")
 def slice_(call: Call) -> list[Value]:
     """Bounds were attributes before opset 10; they are clamped to the dimensions."""
@@ -177,7 +169,7 @@ def slice_(call: Call) -> list[Value]:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, x.rank)
         size = x.shape[axis]
-        first, last = _clamped(start, end, step, size)
+        first, last = clamped(start, end, step, size)
         if (first, last, step) != (0, size, 1):
             bounds[axis] = (first, last, step)
     if not bounds:

@@ -60,13 +60,15 @@ def test_slice_inputs(opset: int):
     check(parse(text, opset, **values, steps=ints(-2, 1)))
 
 
-def test_slice_bounds_are_clamped():
+@pytest.mark.parametrize("data", ["x", "known"])
+def test_slice_bounds_are_clamped(data: str):
     values = {f"v{i}": ints(i - 4) for i in range(9)} | {"low": ints(-100), "high": ints(100)}
     steps = {f"by{i}": ints(step) for i, step in enumerate((-2, -1, 1, 2))}
     cases = list(enumerate(product(values, values, steps)))
-    nodes = " ".join(f"y{i} = Slice(x, {a}, {b}, v4, {by})" for i, (a, b, by) in cases)
+    nodes = " ".join(f"y{i} = Slice({data}, {a}, {b}, v4, {by})" for i, (a, b, by) in cases)
     outputs = ", ".join(f"float[n{i}] y{i}" for i, _ in cases)
-    check(parse(f"g (float[3] x) => ({outputs}) {{ {nodes} }}", **values, **steps))
+    text = f"g (float[3] x) => ({outputs}) {{ {nodes} }}"
+    check(parse(text, known=np.float32([3, 1, 2]), **values, **steps))
 
 
 def test_slice_of_everything_disappears():
