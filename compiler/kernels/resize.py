@@ -46,9 +46,20 @@ def source_coordinates(
     return (x + 0.5) / scale - 0.5
 
 
+TIE = numpy.float32(1e-6)
+"""Coordinates so near to a half are one, for onnxruntime too: quotients of 32 bits miss it."""
+
+
+def _rounded(x: Array, tie: int) -> Array:
+    """The nearest integers; `tie` is added to the lower one where both are as near."""
+    low = numpy.floor(x)
+    over = x - low - x.dtype.type(0.5)
+    return low + numpy.where(numpy.abs(over) <= TIE, tie, over > 0)
+
+
 _ROUNDING: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: numpy.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: numpy.floor(x + 0.5),
+    "round_prefer_floor": lambda x: _rounded(x, 0),
+    "round_prefer_ceil": lambda x: _rounded(x, 1),
     "floor": numpy.floor,
     "ceil": numpy.ceil,
 }

@@ -102,6 +102,23 @@ def test_corners_of_whole_sizes_are_aligned(rounding: str, extent: int, size: in
     compare(text, inputs, target, n=np.array([size]))
 
 
+@pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "half_pixel_symmetric"])
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil"])
+def test_halves_that_quotients_miss_are_ties(rounding: str, mode: str):
+    """Such as 19 * 7 / 38 and 9.5 * 14 / 19 - 0.5."""
+    sizes = list(enumerate(((7, 2), (7, 38), (14, 19), (14, 31), (14, 39))))
+    nodes = [
+        f"""y{i} = Resize<mode="nearest", coordinate_transformation_mode="{mode}",
+        nearest_mode="{rounding}", axes=[0]>(x{extent}, , , n{size})"""
+        for i, (extent, size) in sizes
+    ]
+    outputs = ", ".join(f"float[{size}] y{i}" for i, (_, size) in sizes)
+    arrays = {f"x{extent}": np.arange(extent, dtype=np.float32) for extent in (7, 14)}
+    wanted = {f"n{size}": np.array([size]) for _, (_, size) in sizes}
+    text = f"g (float[7] x7, float[14] x14) => ({outputs}) {{ {' '.join(nodes)} }}"
+    compare(text, arrays, "cpu", **wanted)
+
+
 @TARGETS
 def test_padding_with_computed_numbers(target: str):
     text = """g (float[2,3] x, float16[2,3] z, float16[1] one) => (float[4,4] y, float16[3,4] w) {
