@@ -35,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from compiler.ir.layouts import ChannelsAttr, block_of, verify_layout, with_block
+from compiler.ir.remembering import checked_once
 
 Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
@@ -126,6 +127,7 @@ class GraphOp(IRDLOperation):
             raise VerifyException("the inputs and outputs of a dataflow.graph lie row-major")
 
 
+@checked_once
 @irdl_op_definition
 class OperatorOp(IRDLOperation):
     """An ONNX operator of the graph's opset; its attributes are ONNX's, its `node` the ONNX name.
@@ -174,6 +176,7 @@ class OperatorOp(IRDLOperation):
         return self.node.data if self.node is not None else ""
 
 
+@checked_once
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the store beside the IR, by its key, converted to the type's elements."""
@@ -188,6 +191,7 @@ class WeightOp(IRDLOperation):
         super().__init__(properties={"key": StringAttr(key)}, result_types=[type])
 
 
+@checked_once
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     """A small tensor whose value kernels are specialised for: axes, shapes, pads, scalars."""
@@ -228,6 +232,7 @@ class ConstantOp(IRDLOperation):
             raise VerifyException("a dataflow.constant has the type of its value")
 
 
+@checked_once
 @irdl_op_definition
 class NoneOp(IRDLOperation):
     """An optional operand that was left out."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
+from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute
@@ -9,7 +10,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
+
+Tensor = TensorType[Attribute]
 
 BLOCK_BYTES = 16
 """Bytes of one block of channels: what one thread copies at a time."""
@@ -43,7 +45,7 @@ class ChannelsAttr(ParametrizedAttribute):
 
 def block_of(type: Attribute) -> int:
     """Channels in a block of a tensor of this type; 0 where it lies row-major."""
-    encoding = type.encoding if isa(type, TensorType[Attribute]) else None
+    encoding = cast(Tensor, type).encoding if isinstance(type, TensorType) else None
     return encoding.block.data if isinstance(encoding, ChannelsAttr) else 0
 
 
@@ -61,14 +63,15 @@ def block_steps(shape: Sequence[int], block: int) -> tuple[int, int]:
 
 def stored_block(type: Attribute) -> int:
     """As `block_of`, but 0 as well where blocks make no difference: where all else is one pixel."""
-    assert isa(type, TensorType[Attribute])
-    return block_of(type) if blocks_first(type.get_shape()) else 0
+    return block_of(type) if blocks_first(cast(Tensor, type).get_shape()) else 0
 
 
 def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
     """The same tensor type with its channels in blocks, or row-major for 0."""
-    assert isa(type, TensorType[Attribute])
-    shape, element = type.get_shape(), type.get_element_type()
+    tensor = cast(Tensor, type)
+    if block_of(tensor) == block:
+        return tensor
+    shape, element = tensor.get_shape(), tensor.get_element_type()
     return TensorType(element, shape, ChannelsAttr(block)) if block else TensorType(element, shape)
 
 
@@ -79,7 +82,6 @@ def can_block(shape: tuple[int, ...], block: int) -> bool:
 
 def verify_layout(type: Attribute) -> None:
     """Raise VerifyException for a tensor whose channels do not fill its blocks."""
-    if not isa(type, TensorType[Attribute]) or not block_of(type):
-        return
-    if not can_block(type.get_shape(), block_of(type)):
-        raise VerifyException(f"channels in blocks of {block_of(type)} do not fit {type}")
+    block = block_of(type)
+    if block and not can_block(cast(Tensor, type).get_shape(), block):
+        raise VerifyException(f"channels in blocks of {block} do not fit {type}")

@@ -1,0 +1,95 @@
+"""Operations are checked again where something that their definition constrains is another."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntegerAttr, NoneType, StringAttr, i64
+from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, var_operand_def
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
+from compiler.ir.remembering import checked_once
+from compiler.ir.types import tensor_type
+from compiler.ir.values import array_to_attribute
+
+TENSOR = tensor_type("float32", (2, 3))
+
+
+def weight() -> WeightOp:
+    return WeightOp("w", TENSOR)
+
+
+def constant() -> ConstantOp:
+    return ConstantOp(array_to_attribute(np.arange(3)))
+
+
+def operator() -> OperatorOp:
+    return OperatorOp("Relu", [weight().output], [TENSOR])
+
+
+def set_property(name: str, value: Any) -> Callable[[Any], None]:
+    return lambda op: op.properties.__setitem__(name, value)
+
+
+def set_result(op: Any) -> None:
+    changed = TENSOR if isinstance(op, NoneOp) else NoneType()
+    result: Any = op.results[0]
+    result._type = changed
+
+
+CHANGES: list[tuple[Callable[[], Any], Callable[[Any], None]]] = [
+    (weight, set_result),
+    (NoneOp, set_result),
+    (constant, set_result),
+    (constant, set_property("value", array_to_attribute(np.arange(4)))),
+    (weight, set_property("key", IntegerAttr(1, i64))),
+    (weight, set_property("strange", StringAttr("x"))),
+    (operator, set_property("op_type", IntegerAttr(1, i64))),
+    (operator, lambda op: op.properties.pop("op_type")),
+]
+
+
+@pytest.mark.parametrize(("make", "change"), CHANGES)
+def test_changes_are_found_after_a_check(make: Callable[[], Any], change: Callable[[Any], None]):
+    op = make()
+    op.verify()
+    op.verify()
+    change(op)
+    for _ in range(2):
+        with pytest.raises(VerifyException):
+            op.verify()
+
+
+def test_what_stays_is_checked_once():
+    checks: list[Any] = []
+
+    @checked_once
+    @irdl_op_definition
+    class CountedOp(IRDLOperation):
+        name = "test.counted"
+        key = opt_prop_def(StringAttr)
+        inputs = var_operand_def(TENSOR)
+
+        def verify_(self) -> None:
+            checks.append(self)
+
+    one, other = weight(), weight()
+    op = CountedOp(operands=[[one.output]])
+    steps: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: op.properties.__setitem__("key", StringAttr("a")),
+        lambda: op.properties.__setitem__("key", StringAttr("b")),
+        lambda: op.attributes.__setitem__("extra", StringAttr("b")),
+        lambda: setattr(op, "operands", [one.output, other.output]),
+        lambda: op.properties.clear(),
+    ]
+    for count, step in enumerate(steps, 1):
+        step()
+        op.verify()
+        op.verify()
+        assert len(checks) == count
+    op.operands = [other.output, one.output]
+    op.verify()
+    assert len(checks) == len(steps)  # of the same types
