@@ -313,6 +313,7 @@ class GroupOp(IRDLOperation):
         verify_order(block)
 
 
+@checked_once
 @irdl_op_definition
 class YieldOp(AbstractYieldOperation[Attribute]):
     """Return the results of a graph or a group."""

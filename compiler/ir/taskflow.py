@@ -42,6 +42,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.dataflow import verify_order
+from compiler.ir.remembering import checked_once
 from compiler.ir.types import dtype_of, int64, nbytes_of
 
 Buffer = MemRefType[Attribute]
@@ -114,6 +115,7 @@ class GraphOp(IRDLOperation):
         verify_order(self.body.block)
 
 
+@checked_once
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
     """Memory for everything that lives within one run."""
@@ -131,6 +133,7 @@ NARROW = ("float16", "bfloat16")
 """Element types that a weight may have beside that of the store."""
 
 
+@checked_once
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the store, converted to the type's elements and laid out beforehand as `packing`
@@ -204,6 +207,7 @@ class TaskOp(IRDLOperation):
         raise TypeError(f"'{self.name}' has no launches")
 
 
+@checked_once
 @irdl_op_definition
 class LaunchOp(TaskOp):
     """Launch one kernel; `writes` are its results, then its workspaces."""
