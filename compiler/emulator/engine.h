@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <memory>
-
 namespace emulator {
 struct Dim { unsigned x, y, z; };
 }  // namespace emulator
@@ -77,16 +75,6 @@ inline uint64_t random(uint64_t& state) {
 
 // Runs a launch to its end. Returns false, and writes what went wrong, if it failed.
 bool run(const Launch& launch, char* message, size_t size);
-
-// A launch that has begun before those that it waits for have ended: the threads of one cluster ran
-// until they waited (`emulator_begin`). `finish` runs the rest; a launch that is not finished is dropped.
-class Begun {
- public:
-  virtual ~Begun() = default;
-  virtual bool finish(char* message, size_t size) = 0;
-};
-// Null, with what went wrong, if it failed.
-std::unique_ptr<Begun> begin(const Launch& launch, char* message, size_t size);
 
 }  // namespace emulator
 

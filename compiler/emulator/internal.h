@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "begun.h"
 #include "context.h"
 #include "engine.h"
 #include "faults.h"

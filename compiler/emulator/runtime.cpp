@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "begun.h"
 #include "guard.h"
 
 namespace emulator {

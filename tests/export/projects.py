@@ -69,17 +69,14 @@ vision (float[1,8,16,16] x) => (float[1,32,4,4] image, float[1,16,32] tokens)
     joined = Reshape (back, width)
     projected = MatMul (joined, wo)
     second = Add (projected, first)
-    up = MatMul (second, w1)
-    bent = Gelu (up)
-    down = MatMul (bent, w2)
-    tokens = Add (down, second)
+    tokens = Gelu (second)
 }
 """
 VISION_WEIGHTS: dict[str, tuple[int, ...]] = {
     "stem": (32, 8, 4, 4),
     "filter": (32, 32, 3, 3),
     "scale": (32,),
-    **dict.fromkeys(("wq", "wk", "wv", "wo", "w1", "w2"), (32, 32)),
+    **dict.fromkeys(("wq", "wk", "wv", "wo"), (32, 32)),
 }
 VISION_SHAPES = {"pixels": (1, 32, 16), "heads": (1, 16, 2, 16), "width": (1, 16, 32)}
 

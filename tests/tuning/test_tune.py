@@ -247,6 +247,6 @@ def tiles_of(loaded: Any, kernel: Any, tiles: Sequence[Any]) -> set[Any]:
         for each in kernel.candidates
         if each.tile in tiles
     }
-    launches = [launch for each in loaded._kernels.values() for launch in each.launches]
+    launches = [launch for each in loaded._programs.kernels.values() for launch in each.launches]
     found = {shapes.get((x.grid, x.block, x.shared_bytes)) for x in launches}
     return found - {None}

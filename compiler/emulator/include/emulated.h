@@ -4,10 +4,10 @@
 // are for nvcc. Behind the text, EMULATED_KERNEL(name) makes a kernel known to hosts.
 #pragma once
 #include <limits.h>
-#include <math.h>
 #include <string.h>
 
 #include "engine.h"
+#include "mathematics.h"
 
 #define __global__ __attribute__((noinline))
 #define __device__
