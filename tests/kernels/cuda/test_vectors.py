@@ -92,15 +92,16 @@ def check(group: Group, kernel: CudaKernel, bound: float, offset: int = 0) -> li
     return results
 
 
-@pytest.mark.parametrize("precision", BOUNDS)
-@pytest.mark.parametrize("tile", [
+TILES = [
     SMALL, WIDE, replace(SMALL, shares=3), Tile(128, 96, 16, 96, 1, 4, wide=True),
     Tile(64, 96, 16, 96, 2, 4, wide=True), Tile(16, 128, 16, 32, 1),
-])  # fmt: skip
+]  # fmt: skip
+OTHERS = [("fp32", SMALL), ("fp16", SMALL), ("fp16", WIDE), ("bf16", WIDE)]
+
+
+@pytest.mark.parametrize(("precision", "tile"), [*(("tf32", tile) for tile in TILES), *OTHERS])
 def test_tiles_and_precisions(precision: str, tile: Tile):
     """Where a buffer begins anywhere, the same bits are stored one by one."""
-    if tile.wide and precision == "fp32":
-        pytest.skip("warpgroups do not multiply in float32")
     columns = 104
     depth = 260 if tile.shares > 1 else 72
     dtype, shape = DTYPES[precision], (70, columns)
