@@ -12,7 +12,9 @@ from compiler.tools.reference import compare, run_onnxruntime
 from examples import zoo
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
-ALIKE = {"bert512", "nasnetalarge", "pnasnet5large", "light_inception_v1", "light_resnet50"}
+ALIKE = {"bert512", "nasnetalarge", "pnasnet5large"} | {
+    f"light_{name}" for name in ("densenet121", "inception_v1", "resnet50")
+}
 """Large models whose kinds of layers other models here have too."""
 
 

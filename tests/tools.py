@@ -12,8 +12,6 @@ import pytest
 
 from compiler.nvrtc import load_nvrtc
 
-needs_nvrtc = pytest.mark.skipif(load_nvrtc() is None, reason="needs NVRTC: pip install '.[cuda]'")
-
 PACKAGES = {
     "clang++": "clang",
     "cmake": "cmake",
@@ -21,11 +19,17 @@ PACKAGES = {
     "hipcc": "hipcc",
     "llvm-objdump": "llvm",
     "nvcc": "nvidia-cuda-toolkit (12.3 or newer)",
+    "nvrtc": "nvidia-cuda-nvrtc of Python, by pip install '.[cuda]'",
 }
 
 
 def find(program: str) -> str | None:
-    """The path of a program; the newest of Debian's versions of clang++ where there is no other."""
+    """The path of a program; the newest of Debian's versions of clang++ where there is no other.
+
+    NVRTC, which is a library of Python's, is its name alone.
+    """
+    if program == "nvrtc":
+        return program if load_nvrtc() is not None else None
     versions = sorted(Path("/usr/bin").glob(f"{program}-[0-9]*"), key=lambda path: path.name)
     return shutil.which(program) or (str(versions[-1]) if versions else None)
 
@@ -39,6 +43,9 @@ def needs(*programs: str) -> pytest.MarkDecorator:
     """Skips a test where one of the programs is missing, and says which package has it."""
     lacking = missing(list(programs))
     return pytest.mark.skipif(bool(lacking), reason="; ".join(lacking))
+
+
+needs_nvrtc = needs("nvrtc")
 
 
 def required() -> list[str]:
