@@ -141,9 +141,8 @@ def test_kernels_that_overlap_with_their_neighbours_build(
     assert write_database(model, "tf32", early=True, release=True)
     export(model, project, "emu:sm_90:tf32")
     assert any("begin_launch()" in f.read_text() for f in (project / "kernels").glob("*.cu"))
-    build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=90", name="build-cuda", target="flowloom")
-    program = build(project, "EMU", target="flowloom_check") / "flowloom_check"
-    assert run(program, "--check", "once", "--runs", "0").count("ok  ") == 3
+    build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=90", target="flowloom_kernels")
+    build(project, "EMU", name="emulated", target="flowloom_kernels")
 
 
 @needs_nvcc
