@@ -61,14 +61,20 @@ def block_steps(shape: Sequence[int], block: int) -> tuple[int, int]:
     return (pixels, outer * pixels) if blocks_first(shape) else (channels // block, 1)
 
 
+def _tensor(type: Attribute) -> Tensor:
+    """The type of a tensor; matching it against the generic one takes a verification's time."""
+    assert isinstance(type, TensorType)
+    return cast(Tensor, type)
+
+
 def stored_block(type: Attribute) -> int:
     """As `block_of`, but 0 as well where blocks make no difference: where all else is one pixel."""
-    return block_of(type) if blocks_first(cast(Tensor, type).get_shape()) else 0
+    return block_of(type) if blocks_first(_tensor(type).get_shape()) else 0
 
 
 def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
     """The same tensor type with its channels in blocks, or row-major for 0."""
-    tensor = cast(Tensor, type)
+    tensor = _tensor(type)
     if block_of(tensor) == block:
         return tensor
     shape, element = tensor.get_shape(), tensor.get_element_type()
@@ -83,5 +89,5 @@ def can_block(shape: tuple[int, ...], block: int) -> bool:
 def verify_layout(type: Attribute) -> None:
     """Raise VerifyException for a tensor whose channels do not fill its blocks."""
     block = block_of(type)
-    if block and not can_block(cast(Tensor, type).get_shape(), block):
+    if block and not can_block(_tensor(type).get_shape(), block):
         raise VerifyException(f"channels in blocks of {block} do not fit {type}")

@@ -142,7 +142,8 @@ def test_kernels_that_overlap_with_their_neighbours_build(
     export(model, project, "emu:sm_90:tf32")
     assert any("begin_launch()" in f.read_text() for f in (project / "kernels").glob("*.cu"))
     build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=90", target="flowloom_kernels")
-    build(project, "EMU", name="emulated", target="flowloom_kernels")
+    program = build(project, "EMU", name="emulated", target="flowloom_check") / "flowloom_check"
+    assert run(program, "--check", "once", "--runs", "0").count("ok  ") == 3
 
 
 @needs_nvcc

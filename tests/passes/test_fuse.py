@@ -43,7 +43,7 @@ def check_groups(graph: GraphOp, most: int) -> None:
 FUSE = ("fuse", "fuse{max-ops=3}", "fuse{contraction-prologue=true injective-epilogue=true}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(dataflow_graphs(max_operators=24), st.sampled_from(FUSE))
 def test_any_graph(model: Model, pipeline: str):
     graph = run(model, pipeline)

@@ -45,7 +45,6 @@ TOKENS = """
 """
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 TEXTS = {
-    "product": f"{HEAD}product (float[1,12,32] x) => (float[1,12,64] y) {{y = MatMul (x, wf)}}",
     "image": f"{HEAD}image (float[1,8,10,10] x) => (float[1,14,10,10] image) {{{IMAGE}}}",
     "tokens": f"{HEAD}tokens (int64[1,12] ids) => (float[1,12,32] tokens) {{{TOKENS}}}",
     "both": f"{HEAD}both (float[1,8,10,10] x, int64[1,12] ids) =>"
@@ -59,7 +58,7 @@ WEIGHTS = {
 
 
 def model(name: str) -> ModelProto:
-    """A product, a small network of images, one layer of a transformer, or both side by side."""
+    """A small network of images, one layer of a transformer, or both side by side."""
     found = parser.parse_model(TEXTS[name])
     used = {each for node in found.graph.node for each in node.input}
     chance = np.random.default_rng(7)

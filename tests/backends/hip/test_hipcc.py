@@ -52,15 +52,15 @@ def compiled(name: str, arch: str, place: Path, precision: str = "fp32") -> byte
 
 @needs_hipcc
 def test_models_compile_once_and_need_a_device(tmp_path: Path):
-    library = compiled("product", "gfx90a", tmp_path / "module")
+    library = compiled("image", "gfx90a", tmp_path / "module")
     assert b"flowloom_run_host" in library
-    compiled("product", "gfx1030", tmp_path / "other")
+    compiled("image", "gfx1030", tmp_path / "other")
     with patch("compiler.kernels.hip.compile.run_hip_compiler", side_effect=AssertionError):
-        assert compiled("product", "gfx90a", tmp_path / "again")
+        assert compiled("image", "gfx90a", tmp_path / "again")
     if present() == "gfx90a":
         module = compiler.load(tmp_path / "module")
         inputs = random_inputs(module, 1)
-        for name, expected in run_onnxruntime(model("product"), inputs).items():
+        for name, expected in run_onnxruntime(model("image"), inputs).items():
             np.testing.assert_allclose(module.run(inputs)[name], expected, rtol=1e-4, atol=1e-4)
     else:
         with pytest.raises(DeviceError, match=r"AMD|compiled for gfx90a"):
