@@ -16,6 +16,7 @@ from compiler.frontend.evaluate import (
     type_proto,
 )
 from compiler.frontend.graph import (
+    MOST_ELEMENTS,
     Attributes,
     Graph,
     Inputs,
@@ -36,12 +37,17 @@ _SHAPED_LIKE_INPUT = ("GroupNormalization", "MeanVarianceNormalization")  # onnx
 
 
 def supported(value: Value | None) -> None:
-    """Raise Unsupported unless kernels know the value's dtype."""
+    """Raise Unsupported unless kernels know the value's dtype and can count its elements."""
     if value is not None and value.dtype not in ELEMENT_BYTES:
         dtype = "strings" if value.dtype in ("str_", "object") else f"{value.dtype} tensors"
         if value.items is not None:
             dtype = "sequences of tensors"
         raise Unsupported(f"{dtype} cannot be compiled", "export the model with another type")
+    if value is not None and prod(value.shape) > MOST_ELEMENTS:
+        raise Unsupported(
+            f"a tensor {list(value.shape)} is too large: it may have {MOST_ELEMENTS} elements",
+            "give smaller input shapes, or split it",
+        )
 
 
 def is_known(inputs: Inputs) -> bool:

@@ -8,6 +8,9 @@ import numpy as np
 
 Attributes = dict[str, Any]
 
+MOST_ELEMENTS = (1 << 31) - 1
+"""The most elements of a tensor: kernels count them in 32 bits."""
+
 
 class Unsupported(Exception):
     """Raised inside the frontend: one operator cannot be compiled, for a reason, with a remedy."""

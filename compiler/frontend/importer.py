@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,6 +13,7 @@ from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
@@ -44,7 +44,7 @@ def import_model(
     proto = read_model(model)
     check_model(proto)
     by_path = isinstance(model, str | os.PathLike)
-    folder = Path(os.fspath(model)).parent if by_path else None
+    folder = ModelFolder.of(model) if by_path else None
     graph = specialise(proto, input_shapes or {}, folder)
     drop_masks(graph)
     drop_dead(graph)
@@ -53,7 +53,7 @@ def import_model(
     return Imported(*emit(graph))
 
 
-def specialise(model: onnx.ModelProto, shapes: Shapes, folder: Path | None) -> Graph:
+def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | None) -> Graph:
     """The model's graph for fixed input shapes, external data being in `folder`."""
     scope = Scope(opsets_of(model.opset_import))
     graph = Graph([])

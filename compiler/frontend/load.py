@@ -1,15 +1,13 @@
-"""Reads and checks ONNX models; tensors are taken out of the protobuf before anything else."""
+"""Reads and checks ONNX models, apart from their tensors."""
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
-import numpy as np
 import onnx
 from google.protobuf.json_format import ParseError as JsonError
 from google.protobuf.message import DecodeError
 from google.protobuf.text_format import ParseError as TextError
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from compiler.errors import ModelError
 
@@ -134,67 +132,3 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
     return light
-
-
-def _external_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """A memory map of a tensor's bytes in another file."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
-    if folder is None:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} is in the file {location!r}, whose folder is not "
-            "known: give the model's path instead of its contents"
-        )
-    if not location or Path(location).is_absolute() or ".." in Path(location).parts:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} is outside the model's folder ({location!r}): "
-            "save the model again with a relative location"
-        )
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
-    shape, offset = tuple(tensor.dims), int(entries.get("offset", 0))
-    if 0 in shape:
-        return np.zeros(shape, dtype)
-    try:
-        return np.memmap(folder / location, dtype, "r", offset, shape)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} is missing: {str(folder / location)!r} "
-            f"cannot give {int(np.prod(shape)) * dtype.itemsize} bytes at {offset} ({error}); "
-            "put the complete file beside the model"
-        ) from error
-
-
-def _has_data(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor that has elements comes with any of them."""
-    fields = {field.name for field, _ in tensor.ListFields()}
-    data = {name for name in fields if name.endswith("_data") and name != "external_data"}
-    return 0 in tensor.dims or any(len(getattr(tensor, name)) for name in data)
-
-
-def array_of(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external_array(tensor, folder)
-    if not _has_data(tensor):
-        raise ModelError(
-            f"the tensor {tensor.name!r} {list(tensor.dims)} has no data: the model was saved "
-            "without its weights; export it with them (examples.zoo.load refills its own files)"
-        )
-    try:
-        return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(
-            f"the data of tensor {tensor.name!r} do not fit its shape {list(tensor.dims)} "
-            f"({error}): the file is damaged, export or download it again"
-        ) from error
-
-
-def dense_array_of(tensor: onnx.SparseTensorProto, folder: Path | None) -> np.ndarray:
-    """The dense numpy array of a sparse tensor."""
-    values, indices = array_of(tensor.values, folder), array_of(tensor.indices, folder)
-    dense = np.zeros(tuple(tensor.dims), values.dtype)
-    if indices.ndim == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.T)] = values
-    return dense

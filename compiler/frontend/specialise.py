@@ -6,7 +6,6 @@ control flow are inlined, and the rest becomes operators of the normalised opset
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import onnx
 from onnx import helper
@@ -17,6 +16,7 @@ from compiler.frontend.builder import Builder, grows, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
+from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Attributes,
     Contradiction,
@@ -27,9 +27,10 @@ from compiler.frontend.graph import (
     constant,
 )
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import array_of, dense_array_of, opsets_of
+from compiler.frontend.load import opsets_of
 from compiler.frontend.lowering import RULES
 from compiler.frontend.sequences import SEQUENCE_OPERATORS
+from compiler.frontend.tensors import array_of, dense_array_of
 
 _RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
@@ -100,7 +101,9 @@ class Node:
 class Specialiser:
     """Walks graphs into `graph`, collecting the operators that cannot be compiled."""
 
-    def __init__(self, functions: Iterable[onnx.FunctionProto], folder: Path | None, graph: Graph):
+    def __init__(
+        self, functions: Iterable[onnx.FunctionProto], folder: ModelFolder | None, graph: Graph
+    ):
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
         self.builder = Builder(graph)

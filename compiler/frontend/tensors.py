@@ -1,0 +1,129 @@
+"""Tensors of a protobuf as numpy arrays."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from compiler.errors import ModelError
+from compiler.frontend.external import ModelFolder, read_external
+from compiler.frontend.graph import MOST_ELEMENTS
+
+_PACKED_BITS = {
+    "int2": 2,
+    "uint2": 2,
+    "int4": 4,
+    "uint4": 4,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+}
+"""Types of which several elements share a byte of a model."""
+
+
+def array_of(tensor: onnx.TensorProto, folder: ModelFolder | None) -> np.ndarray:
+    """The numpy array of a tensor; raises ModelError if its data are missing or of wrong size."""
+    dtype, nbytes = _checked_dtype(tensor), _stored_bytes(tensor)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external_array(tensor, folder, dtype, nbytes)
+    if not _has_data(tensor):
+        raise ModelError(
+            f"the tensor {tensor.name!r} {list(tensor.dims)} has no data: the model was saved "
+            "without its weights; export it with them (examples.zoo.load refills its own files)"
+        )
+    if tensor.HasField("raw_data") and len(tensor.raw_data) != nbytes:
+        raise _damaged(tensor, f"{len(tensor.raw_data)} bytes, not {nbytes}")
+    return _inline_array(tensor)
+
+
+def dense_array_of(tensor: onnx.SparseTensorProto, folder: ModelFolder | None) -> np.ndarray:
+    """The dense numpy array of a sparse tensor; raises ModelError if it is malformed."""
+    values, indices = array_of(tensor.values, folder), array_of(tensor.indices, folder)
+    _check_dims(tensor.values.name, tensor.dims)
+    shape = tuple(tensor.dims)
+    flat = indices.reshape(-1, 1) if indices.ndim == 1 else indices
+    limits = [prod(shape)] if indices.ndim == 1 else list(shape)
+    fits = flat.ndim == 2 and flat.shape == (values.size, len(limits)) and values.ndim == 1
+    if not fits or (flat < 0).any() or (flat >= limits).any():
+        raise ModelError(
+            f"the indices of the sparse tensor {tensor.values.name!r} do not fit its "
+            f"{values.size} values and its shape {list(shape)}: export or download the model again"
+        )
+    dense = np.zeros(shape, values.dtype)
+    where = np.unravel_index(flat[:, 0], shape) if indices.ndim == 1 else tuple(flat.T)
+    dense[where] = values
+    return dense
+
+
+def _checked_dtype(tensor: onnx.TensorProto) -> np.dtype:
+    """The type of a tensor's elements, once its shape and type are known to make sense."""
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    except KeyError as error:
+        raise ModelError(
+            f"the tensor {tensor.name!r} has the element type {tensor.data_type}, which onnx "
+            f"{onnx.__version__} does not know: export or download the model again"
+        ) from error
+    _check_dims(tensor.name, tensor.dims)
+    return dtype
+
+
+def _check_dims(name: str, dims: Sequence[int]) -> None:
+    if any(size < 0 for size in dims):
+        raise ModelError(
+            f"the tensor {name!r} has the shape {list(dims)}, with a negative size: "
+            "export or download the model again"
+        )
+    if prod(size or 1 for size in dims) > MOST_ELEMENTS:
+        raise ModelError(
+            f"the tensor {name!r} {list(dims)} is too large: a tensor may have {MOST_ELEMENTS} "
+            "elements; split it into several"
+        )
+
+
+def _stored_bytes(tensor: onnx.TensorProto) -> int:
+    """The bytes of a tensor's elements in a file."""
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    bits = _PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
+    return -(-prod(tensor.dims) * bits // 8)
+
+
+def _external_array(
+    tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype, nbytes: int
+) -> np.ndarray:
+    """The array of a tensor whose bytes are in another file: a memory map where it can be one."""
+    if dtype.hasobject:
+        raise ModelError(
+            f"the tensor {tensor.name!r} has strings in another file, which ONNX does not allow: "
+            "save the model with them inside"
+        )
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    data = read_external(tensor.name, entries, folder, nbytes)
+    if dtype.name not in _PACKED_BITS:
+        return data.view(dtype).reshape(tensor.dims)
+    inside = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    inside.raw_data = data.tobytes()
+    return _inline_array(inside)
+
+
+def _has_data(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor that has elements comes with any of them."""
+    fields = {field.name for field, _ in tensor.ListFields()}
+    data = {name for name in fields if name.endswith("_data") and name != "external_data"}
+    return 0 in tensor.dims or any(len(getattr(tensor, name)) for name in data)
+
+
+def _inline_array(tensor: onnx.TensorProto) -> np.ndarray:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(tensor, str(error)) from error
+
+
+def _damaged(tensor: onnx.TensorProto, reason: str) -> ModelError:
+    return ModelError(
+        f"the data of tensor {tensor.name!r} do not fit its shape {list(tensor.dims)} ({reason}): "
+        "the file is damaged, export or download it again"
+    )
