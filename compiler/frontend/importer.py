@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.errors import UnsupportedOperatorError
+from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.emit import emit
@@ -67,7 +67,7 @@ def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | Non
         graph.inputs.append(value)
         if error:
             specialiser.problems.append(Problem(info.name, "input", "of the model", error))
-    names = [output.name for output in model.graph.output]
+    names = _output_names(model.graph)
     specialiser.walk(model.graph.node, scope, names)
     graph.outputs = [(name, scope[name]) for name in names]
     _check_outputs(graph, specialiser.problems)
@@ -90,6 +90,18 @@ def _input(
     except Unsupported as error:
         return Value(info.name), error
     return value, None
+
+
+def _output_names(graph: onnx.GraphProto) -> list[str]:
+    """The names of a graph's outputs; one that is listed twice is one output, as in onnxruntime."""
+    declared: dict[str, onnx.TypeProto] = {}
+    for output in graph.output:
+        if declared.setdefault(output.name, output.type) != output.type:
+            raise ModelError(
+                f"the output {output.name!r} is listed twice, with different types: "
+                "give each output a name that no other has"
+            )
+    return list(declared)
 
 
 def _check_outputs(graph: Graph, problems: list[Problem]) -> None:
