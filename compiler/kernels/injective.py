@@ -23,14 +23,35 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
+def clamped(value: Any, most: int) -> Any:
+    """An integer from data as an int32 from 0 to `most`.
+
+    Data must not lead a kernel outside its tensors, so every place that data decide goes through
+    here: the indices of Gather, GatherElements, GatherND, ScatterElements and ScatterND (by
+    `safe_index`: negative ones count from the end first) and the lengths of ReverseSequence. They
+    are clamped in their own type, which int64 beyond int32 survive. Gathering from no elements
+    gives zeros. All other data are only compared with positions: indices of OneHot that name no
+    place set none, and recurrent layers take lengths beyond the sequence as all of it. Axes,
+    sizes, scales and the k of TopK are constants, which import checks.
+    """
+    value = value if dtype_of(value) in ("int32", "int64") else value.astype("int64")
+    kind = dtype_of(value)
+    inside = tirx.max(tirx.min(value, tirx.const(most, kind)), tirx.const(0, kind))
+    return inside.astype("int32")
+
+
 def safe_index(index: Any, extent: int) -> Any:
     """An index from data: negative ones count from the end, others are kept inside."""
-    index = index.astype("int64") if dtype_of(index) == "uint8" else index
+    index = index if dtype_of(index) in ("int32", "int64") else index.astype("int64")
     kind = dtype_of(index)
-    zero, size = tirx.const(0, kind), tirx.const(extent, kind)
-    wrapped = tirx.Select(index < zero, index + size, index)
-    inside = tirx.max(tirx.min(wrapped, tirx.const(extent - 1, kind)), zero)
-    return inside.astype("int32")
+    wrapped = tirx.Select(index < tirx.const(0, kind), index + tirx.const(extent, kind), index)
+    return clamped(wrapped, extent - 1)
+
+
+def zeros(context: Context) -> te.Tensor:
+    """The result of an operator that reads from a tensor without elements."""
+    dtype = context.output.dtype
+    return te.compute(context.output.shape, lambda *_: tirx.const(0, dtype), name="zeros")
 
 
 @lowering("Transpose")
@@ -138,6 +159,8 @@ def space_to_depth(context: Context) -> te.Tensor:
 @lowering("Gather")
 def gather(context: Context) -> te.Tensor:
     """Take slices along an axis by index; an index outside is kept inside."""
+    if context.info(0).elements == 0:
+        return zeros(context)
     data, shape = context.tensor(0), context.info(0).shape
     axis = normal_axis(context.attribute("axis", 0), len(shape))
     indices, rank = context.tensor(1), len(context.info(1).shape)
@@ -152,6 +175,8 @@ def gather(context: Context) -> te.Tensor:
 @lowering("GatherElements")
 def gather_elements(context: Context) -> te.Tensor:
     """Take single elements along an axis by index."""
+    if context.info(0).elements == 0:
+        return zeros(context)
     data, indices, shape = context.tensor(0), context.tensor(1), context.info(0).shape
     axis = normal_axis(context.attribute("axis", 0), len(shape))
 
@@ -164,6 +189,8 @@ def gather_elements(context: Context) -> te.Tensor:
 @lowering("GatherND")
 def gather_nd(context: Context) -> te.Tensor:
     """Take slices by index tuples."""
+    if context.info(0).elements == 0:
+        return zeros(context)
     data, indices, shape = context.tensor(0), context.tensor(1), context.info(0).shape
     places = context.info(1).shape
     batch, depth, lead = context.attribute("batch_dims", 0), places[-1], len(places) - 1
@@ -196,12 +223,12 @@ def one_hot(context: Context) -> te.Tensor:
 
 @lowering("ReverseSequence")
 def reverse_sequence(context: Context) -> te.Tensor:
-    """Reverse the first `lengths[b]` steps of each batch entry."""
+    """Reverse the first `lengths[b]` steps of each batch entry; more than all are all."""
     time, batch = context.attribute("time_axis", 0), context.attribute("batch_axis", 1)
-    data, lengths = context.tensor(0), context.tensor(1)
+    data, lengths, steps = context.tensor(0), context.tensor(1), context.info(0).shape[time]
 
     def body(*i: Any) -> Any:
-        length = lengths(i[batch]).astype("int32")
+        length = clamped(lengths(i[batch]), steps)
         at = list(i)
         at[time] = tirx.Select(i[time] < length, length - 1 - i[time], i[time])
         return data(*at)
@@ -250,6 +277,8 @@ def pad(context: Context) -> te.Tensor:
     for axis, amount in zip(axes, pads[: len(pads) // 2], strict=True):
         before[normal_axis(axis, len(shape))] = amount
     dtype = context.output.dtype
+    if mode != "constant" and context.info(0).elements == 0 < context.output.elements:
+        raise context.fail(f"it cannot pad {list(shape)}, which has no elements, by '{mode}'")
     fill = context.element(2, (0,)) if context.has(2) else tirx.const(0, dtype)
 
     def body(*i: Any) -> Any:
