@@ -7,9 +7,10 @@ from typing import Any
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.elementwise import cast, wide
-from compiler.kernels.injective import normal_axis
+from compiler.kernels.elementwise import cast, is_float, wide
+from compiler.kernels.injective import normal_axis, zeros
 from compiler.kernels.lowering import Context, lowering
+from compiler.kernels.mathematics import dtype_of
 from compiler.kernels.tables import table_element
 
 Array = numpy.ndarray
@@ -117,13 +118,14 @@ def resize_axis(
     shape[axis] = len(places)
     taps = places.shape[1]
     dtype = str(data.dtype)
+    kind = numpy.float64 if dtype == "float64" else numpy.float32
 
     def term(indices: tuple[Any, ...], tap: int) -> Any:
         at = _axis_index(places[:, tap], indices[axis])
         value = data(*indices[:axis], at, *indices[axis + 1 :])
         if taps == 1:
             return value
-        return value * table_element(weights[:, tap].astype(numpy.float32), indices[axis], dtype)
+        return value * table_element(weights[:, tap].astype(kind), indices[axis], dtype)
 
     def inline(*indices: Any) -> Any:
         total = term(indices, 0)
@@ -141,7 +143,7 @@ def resize_axis(
     def summed(*indices: Any) -> Any:
         position = indices[axis] * taps + tap
         at = table_element(places.astype(numpy.int32), position)
-        weight = table_element(weights.astype(numpy.float32), position, dtype)
+        weight = table_element(weights.astype(kind), position, dtype)
         return te.sum(data(*indices[:axis], at, *indices[axis + 1 :]) * weight, axis=tap)
 
     return te.compute(tuple(shape), summed, name="Resize")
@@ -154,12 +156,14 @@ def resize(context: Context) -> te.Tensor:
     axes = [normal_axis(a, len(shape)) for a in context.attribute("axes") or range(len(shape))]
     mode = context.attribute("coordinate_transformation_mode", "half_pixel")
     nearest = context.attribute("mode", "nearest") == "nearest"
+    if context.info(0).elements == 0:
+        return _of_nothing(context)
     kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
     scales = [kind(scale) for scale in _scales(context, axes)]
     roi = [float(v) for v in context.array(1).reshape(-1)] if context.has(1) else []
     crop = mode == "tf_crop_and_resize"
     dtype = context.output.dtype
-    compute = dtype if nearest else wide(dtype) if "float" in dtype else "float32"
+    compute = dtype if nearest else _computed_in(dtype)
     data = context.tensor(0)
     if compute != dtype:
         source = data
@@ -171,18 +175,44 @@ def resize(context: Context) -> te.Tensor:
         at = source_coordinates(mode, full[axis], shape[axis], scales[number], limits)
         places, weights = axis_taps(context, at, shape[axis], scales[number])
         outside = (at < 0) | (at > shape[axis] - 1) if crop else None
-        fill = context.attribute("extrapolation_value", 0.0)
-        data = resize_axis(data, axis, places, weights, outside, fill)
+        data = resize_axis(data, axis, places, weights, outside, _fill(context, compute))
     if compute != dtype:
         done = data
         return te.compute(full, lambda *i: _narrow(done(*i), dtype), name="narrowed")
     return data
 
 
+def _of_nothing(context: Context) -> te.Tensor:
+    if context.output.elements:
+        raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
+    return zeros(context)
+
+
+def _computed_in(dtype: str) -> str:
+    """The type of interpolation: one whose errors no integer of `dtype` shows but at a tie."""
+    if is_float(dtype):
+        return wide(dtype)
+    return "float32" if dtype in ("int8", "uint8", "bool") else "float64"
+
+
+def _fill(context: Context, dtype: str) -> float:
+    """The value outside of a cropped region, which integers round and limit."""
+    fill = context.attribute("extrapolation_value", 0.0)
+    if is_float(dtype):
+        return fill
+    low, high = (int(limit(dtype).value) for limit in (tirx.min_value, tirx.max_value))
+    return min(max(round(fill), low), high)
+
+
 def _narrow(value: Any, dtype: str) -> Any:
-    if "float" in dtype:
+    """A float as the result's type: integers are rounded, ties to even, and saturate."""
+    if is_float(dtype):
         return cast(value, dtype)
-    return cast(tirx.trunc(value), dtype)
+    low, high = tirx.min_value(dtype), tirx.max_value(dtype)
+    kind = dtype_of(value)
+    rounded = tirx.max(tirx.nearbyint(value), tirx.const(float(low.value), kind))
+    most = tirx.const(float(high.value), kind)  # 2**63 for int64, which is one too many
+    return tirx.Select(rounded >= most, high, cast(tirx.min(rounded, most), dtype))
 
 
 def _scales(context: Context, axes: list[int]) -> list[float]:
