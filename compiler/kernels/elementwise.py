@@ -30,7 +30,8 @@ def cast(x: Scalar, dtype: str) -> Scalar:
     if source == dtype:
         return x
     if dtype == "bool":
-        return tirx.NE(x, tirx.const(0, source))
+        other = tirx.NE(x, tirx.const(0, source))  # LLVM's comparison is false of NaN
+        return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
     if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
         return x.astype("int32").astype(dtype)
     if source in NARROW or (dtype in NARROW and source != "float32"):
@@ -270,8 +271,7 @@ def power(context: Context) -> te.Tensor:
 
     def function(x: Scalar, y: Scalar) -> Scalar:
         if not is_float(base) and not is_float(exponent):
-            wide_x, wide_y = x.astype("int64"), y.astype("int64")
-            return tirx.call_pure_extern("int64", "flowloom_integer_power", wide_x, wide_y)
+            return _integer_power(x.astype("int64"), y.astype("int64"))
         if known in (1.0, 2.0, 3.0, 0.5, -1.0, 0.0) and is_float(base):
             return _short_power(x, known)
         kind = "float64" if "float64" in (base, exponent) or not is_float(base) else "float32"
@@ -280,7 +280,22 @@ def power(context: Context) -> te.Tensor:
     return elementwise(context, function)
 
 
+def _integer_power(x: Scalar, y: Scalar) -> Scalar:
+    """A power of int64; of negative exponents what truncation leaves, and 0 for the base 0."""
+    one, zero, minus = _one(x), _zero(x), tirx.const(-1, "int64")
+    sign = tirx.Select(tirx.EQ(y & one, zero), one, minus)
+    fraction = tirx.Select(tirx.EQ(x, one), one, tirx.Select(tirx.EQ(x, minus), sign, zero))
+    power = tirx.call_pure_extern("int64", "flowloom_integer_power", x, y)
+    return tirx.Select(y < zero, fraction, power)
+
+
 def _short_power(x: Scalar, exponent: float) -> Scalar:
     one = _one(x)
-    options = {1.0: x, 2.0: x * x, 3.0: x * x * x, 0.5: tirx.sqrt(x), -1.0: one / x, 0.0: one}
-    return options[exponent]
+    options = {1.0: x, 2.0: x * x, 3.0: x * x * x, -1.0: one / x, 0.0: one}
+    return _root(x) if exponent == 0.5 else options[exponent]
+
+
+def _root(x: Scalar) -> Scalar:
+    """x to the power 0.5: unlike the square root +0 of -0, and +inf of -inf."""
+    infinity = tirx.infinity(dtype_of(x))
+    return tirx.Select(tirx.EQ(x, _negate(infinity)), infinity, absolute(tirx.sqrt(x)))

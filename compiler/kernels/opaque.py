@@ -8,9 +8,11 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from compiler.kernels.elementwise import cast, is_float, is_nan, wide
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.injective import normal_axis, safe_index
 from compiler.kernels.lowering import Context, flatten_index, lowering, unflatten_index
+from compiler.kernels.mathematics import dtype_of
 from compiler.kernels.reduction import highest, lowest
 
 COPY_CHUNK = 1 << 15
@@ -126,9 +128,20 @@ def scatter_nd(context: Context) -> list[te.Tensor]:
     return loops(context, [context.tensor(i) for i in range(3)], emit)
 
 
+def greater(a: Any, b: Any) -> Any:
+    """Whether a comes after b in order, where NaN comes last."""
+    if not is_float(dtype_of(a)):
+        return a > b
+    a, b = cast(a, wide(dtype_of(a))), cast(b, wide(dtype_of(b)))
+    return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
+
+
 @lowering("TopK")
 def top_k(context: Context) -> list[te.Tensor]:
-    """The k largest or smallest elements along an axis in order, by insertion; first of equals."""
+    """The k largest or smallest elements along an axis in order, by insertion; first of equals.
+
+    NaN counts as the largest, as when numpy sorts: it comes first of the largest.
+    """
     info, output = context.info(0), context.output
     axis = normal_axis(context.attribute("axis", -1), len(info.shape))
     outer, length, inner = _around(info, axis)
@@ -136,7 +149,7 @@ def top_k(context: Context) -> list[te.Tensor]:
     worst = lowest(info.dtype) if largest else highest(info.dtype)
 
     def better(x: Any, values: Any, positions: Any, at: Any) -> Any:
-        beats = x > values[at] if largest else x < values[at]
+        beats = greater(x, values[at]) if largest else greater(values[at], x)
         return tirx.any(positions[at] < tirx.const(0, "int64"), beats)
 
     def insert(x: Any, step: Any, base: Any, values: Any, positions: Any) -> None:

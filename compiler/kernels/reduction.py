@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.kernels.elementwise import absolute, cast, is_float, maximum, minimum, wide
+from compiler.kernels.elementwise import absolute, cast, is_float, is_nan, maximum, minimum, wide
 from compiler.kernels.injective import normal_axis
 from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.mathematics import call, dtype_of
@@ -199,7 +199,10 @@ def log_sum_exp(context: Context) -> te.Tensor:
 
 @lowering("ArgMax", "ArgMin")
 def extreme_position(context: Context) -> te.Tensor:
-    """The position of the largest or smallest element along an axis."""
+    """The position of the largest or smallest element along an axis.
+
+    NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.
+    """
     data, shape = context.tensor(0), context.info(0).shape
     axis = normal_axis(context.attribute("axis", 0), len(shape))
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
@@ -211,6 +214,7 @@ def extreme_position(context: Context) -> te.Tensor:
 
     def combine(a: Any, b: Any) -> Any:
         better = b[1] > a[1] if largest else b[1] < a[1]
+        better = tirx.any(better, is_nan(b[1])) if is_float(dtype) else better
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
         take = tirx.any(
@@ -218,13 +222,21 @@ def extreme_position(context: Context) -> te.Tensor:
         )
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
+    def entry(value: Scalar) -> tuple[Any, Scalar]:
+        """A position and its value, or nothing: a NaN that is not the first."""
+        if not is_float(dtype):
+            return variable, value
+        ignored = tirx.all(is_nan(value), variable > 0)
+        position = tirx.Select(ignored, tirx.const(-1, "int32"), variable)
+        return position, tirx.Select(ignored, worst, value)
+
     reducer = te.comm_reducer(combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position")
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
 
     def body(*indices: Any) -> Any:
         at = [variable if a == axis else i for a, i in enumerate(indices)]
-        return reducer((variable, cast(data(*at), dtype)), axis=[variable])
+        return reducer(entry(cast(data(*at), dtype)), axis=[variable])
 
     position, _ = te.compute(kept, body, name="position")
     return finished(context, position, [axis], _same)
