@@ -197,6 +197,40 @@ def log_sum_exp(context: Context) -> te.Tensor:
     return finished(context, logarithm, axes, _same)
 
 
+def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
+    """Which of two pairs (position, value) a search for the largest or smallest keeps.
+
+    A position of -1 is none. Of equals the first or last is kept, and NaN, of which `found` leaves
+    only one at the start, is kept before all: so the order of the reduction changes nothing.
+    """
+
+    def combine(a: Any, b: Any) -> list[Scalar]:
+        better = b[1] > a[1] if largest else b[1] < a[1]
+        better = tirx.any(better, is_nan(b[1])) if is_float(dtype_of(b[1])) else better
+        later = b[0] > a[0] if last else b[0] < a[0]
+        unset = a[0] < tirx.const(0, "int32")
+        known = b[0] >= tirx.const(0, "int32")
+        take = tirx.any(unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, known))
+        return [tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])]
+
+    return combine
+
+
+def position_identity(largest: bool) -> Callable[[str], list[Scalar]]:
+    """No position, and a value that every other one beats, for a dtype of the values."""
+    worst = lowest if largest else highest
+    return lambda dtype: [tirx.const(-1, "int32"), worst(dtype)]
+
+
+def found(variable: Any, value: Scalar, identity: Sequence[Scalar]) -> list[Scalar]:
+    """A position and its value, or none for a NaN that is not the first element."""
+    if not is_float(dtype_of(value)):
+        return [variable, value]
+    ignored = tirx.all(is_nan(value), variable > 0)
+    pairs = zip(identity, (variable, value), strict=True)
+    return [tirx.Select(ignored, nothing, given) for nothing, given in pairs]
+
+
 @lowering("ArgMax", "ArgMin")
 def extreme_position(context: Context) -> te.Tensor:
     """The position of the largest or smallest element along an axis.
@@ -208,35 +242,18 @@ def extreme_position(context: Context) -> te.Tensor:
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
     largest = context.operator.type == "ArgMax"
-    last = bool(context.attribute("select_last_index", 0))
-    dtype = wide(context.info(0).dtype)
-    worst = lowest(dtype) if largest else highest(dtype)
-
-    def combine(a: Any, b: Any) -> Any:
-        better = b[1] > a[1] if largest else b[1] < a[1]
-        better = tirx.any(better, is_nan(b[1])) if is_float(dtype) else better
-        later = b[0] > a[0] if last else b[0] < a[0]
-        unset = a[0] < tirx.const(0, "int32")
-        take = tirx.any(
-            unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, b[0] >= tirx.const(0, "int32"))
-        )
-        return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
-
-    def entry(value: Scalar) -> tuple[Any, Scalar]:
-        """A position and its value, or nothing: a NaN that is not the first."""
-        if not is_float(dtype):
-            return variable, value
-        ignored = tirx.all(is_nan(value), variable > 0)
-        position = tirx.Select(ignored, tirx.const(-1, "int32"), variable)
-        return position, tirx.Select(ignored, worst, value)
-
-    reducer = te.comm_reducer(combine, lambda *_: (tirx.const(-1, "int32"), worst), name="position")
+    combine = position_combiner(largest, bool(context.attribute("select_last_index", 0)))
+    dtype, identity = wide(context.info(0).dtype), position_identity(largest)
+    reducer = te.comm_reducer(
+        lambda a, b: tuple(combine(a, b)), lambda *_: tuple(identity(dtype)), name="position"
+    )
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
 
     def body(*indices: Any) -> Any:
         at = [variable if a == axis else i for a, i in enumerate(indices)]
-        return reducer(entry(cast(data(*at), dtype)), axis=[variable])
+        pair = found(variable, cast(data(*at), dtype), identity(dtype))
+        return reducer(tuple(pair), axis=[variable])
 
     position, _ = te.compute(kept, body, name="position")
     return finished(context, position, [axis], _same)

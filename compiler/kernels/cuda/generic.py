@@ -13,7 +13,7 @@ from compiler.ir.layouts import blocks_first
 from compiler.kernels.access import extent_of
 from compiler.kernels.cuda.opaque import bind_opaque
 from compiler.kernels.cuda.reducers import register_reducers
-from compiler.kernels.generic import generic_function, is_opaque
+from compiler.kernels.generic import divisor_below, generic_function, is_opaque
 from compiler.kernels.group import Group
 from compiler.kernels.layout import BLOCK_MARK
 
@@ -25,6 +25,13 @@ SERIAL_ROWS = 8192
 
 SERIAL_LENGTH = 32
 """Up to this many elements a thread reduces them alone."""
+
+PART_LENGTH = 1 << 12
+"""Elements of each part of a reduction that several blocks share, at least."""
+
+MOST_PARTS, LEAST_PARTS = 512, 16
+"""Parts of all reductions of an operator together, and of each that is cut: fewer are not worth
+the launch of a second kernel."""
 
 
 def schedule_generic(group: Group) -> PrimFunc:
@@ -38,12 +45,12 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
     register_reducers()
     schedule = s_tir.Schedule(function, debug_mask="none")
     inline_all(schedule)
-    if any(is_reduction(schedule, b) for b in root_blocks(schedule)):
-        together = schedule.copy()
-        schedule = together if fuse_rows(together) else separate(schedule)
-    else:
-        separate(schedule)
-    return schedule.mod["main"]
+    reductions = [b for b in root_blocks(schedule) if is_reduction(schedule, b)]
+    divided = [divide(schedule, block) for block in reductions]
+    together = schedule.copy()
+    if reductions and not any(divided) and fuse_rows(together):
+        return together.mod["main"]
+    return separate(schedule).mod["main"]
 
 
 def inline_all(schedule: s_tir.Schedule) -> None:
@@ -79,9 +86,39 @@ def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopR
     loops = list(schedule.get_loops(block))
     if not loops:
         return [], []
-    kinds = [int(v.iter_type) for v in schedule.get(block).iter_vars]
-    spatial = [x for x, kind in zip(loops, kinds, strict=True) if kind == 0]
-    return spatial, [x for x, kind in zip(loops, kinds, strict=True) if kind == 2]
+    values = schedule.get(loops[-1]).body.iter_values
+    axes = zip(values, schedule.get(block).iter_vars, strict=True)
+    summed = [value for value, axis in axes if int(axis.iter_type) == 2]
+    reduced = [x for x in loops if any(schedule.get(x).loop_var.same_as(v) for v in summed)]
+    return [x for x in loops if x not in reduced], reduced
+
+
+def parts_of(count: int, length: int) -> int:
+    """How many blocks share each of `count` reductions of `length` elements; 1 where none does.
+
+    A block for each keeps few multiprocessors busy if they are few and long. Parts are equal: TVM
+    does not reduce across threads what is cut with a rest.
+    """
+    most = min(MOST_PARTS // max(1, count), length // PART_LENGTH)
+    parts = divisor_below(length, most)
+    return parts if parts >= LEAST_PARTS else 1
+
+
+def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Cut few long reductions into parts, which a block before this one reduces; False if not.
+
+    The parts and their order depend on the shapes alone.
+    """
+    spatial, reduced = spatial_loops(schedule, block)
+    parts = parts_of(prod(extents(schedule, spatial)), prod(extents(schedule, reduced)))
+    if parts == 1:
+        return False
+    for other in root_blocks(schedule):
+        if not schedule.get_loops(other):
+            schedule.add_unit_loop(other)  # TVM's rfactor fails where a block has no loop
+    outer, _ = schedule.split(schedule.fuse(*reduced), [parts, None])
+    schedule.rfactor(outer, 0)
+    return True
 
 
 def fuse_rows(schedule: s_tir.Schedule) -> bool:
@@ -187,7 +224,7 @@ def _rows_by_block(
 ) -> None:
     if outer and inner:
         schedule.reorder(*outer, *inner)
-    row = schedule.fuse(*outer) if outer else schedule.add_unit_loop(schedule.get_loops(sink)[0])
+    row = schedule.fuse(*outer) if outer else _unit_loop_around(schedule, sink)
     column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
     schedule.bind(row, "blockIdx.x")
     _, thread = schedule.split(column, [None, threads])
@@ -199,6 +236,12 @@ def _rows_by_block(
         loops = list(schedule.get_loops(block))[-reduced:]
         _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
         schedule.bind(thread, "threadIdx.x")
+
+
+def _unit_loop_around(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+    """A loop of one iteration around all loops of a block, of which a scalar has none."""
+    loops = list(schedule.get_loops(block))
+    return schedule.add_unit_loop(loops[0] if loops else block)
 
 
 def _set_scope(schedule: s_tir.Schedule, block: SBlockRV, scope: str) -> None:
@@ -235,7 +278,7 @@ def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
 def _separate_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
     count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
-    if count >= SERIAL_ROWS or length <= SERIAL_LENGTH or len(schedule.get(block).writes) > 1:
+    if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:
         single = len(schedule.get(block).writes) == 1
         copy = schedule.cache_write(block, 0, "local") if single else None
         thread = bind_elements(schedule, block)

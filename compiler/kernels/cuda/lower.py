@@ -19,11 +19,18 @@ from compiler.schedule import ELEMENT_BYTES, Launch
 DEVICE_CALL = 2
 """TVM's number of the calling convention of a device function."""
 
+SUMMED_AXIS = 2
+"""TVM's number of the axes of a reduction."""
+
 SHARED_TAG = "tirx.use_dyn_shared_memory"
 
-PASSES = [
+REDUCTION_PASSES = [
     s_tir.transform.CanonicalizeLoop(),
     s_tir.transform.LowerCrossThreadReduction(),
+]
+"""The start of TVM's pipeline, after which no reduction may run over threads."""
+
+PASSES = [
     s_tir.transform.LowerInitBlock(),
     s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
     s_tir.transform.ConvertBlocksToOpaque(),
@@ -54,7 +61,7 @@ PASSES = [
     s_tir.transform.MergeSharedMemoryAllocations(),
     tirx.transform.SplitHostDevice(),
 ]
-"""TVM's pipeline for scheduled functions up to where its own host calling convention begins."""
+"""The rest of TVM's pipeline, up to where its own host calling convention begins."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ def split_device(function: PrimFunc, name: str, target: CudaTarget) -> DeviceCod
     module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(
         module
     )
+    module = Sequential(REDUCTION_PASSES)(module)
+    _check_reductions(module[name])
     module = Sequential(PASSES)(module)
     host = [f for f in module.functions.values() if _convention(f) != DEVICE_CALL]
     if len(host) != 1:
@@ -103,6 +112,29 @@ def split_device(function: PrimFunc, name: str, target: CudaTarget) -> DeviceCod
         functions[symbol] = module[launch.symbol].with_attr("global_symbol", symbol)
         renamed.append(replace(launch, symbol=symbol))
     return DeviceCode(IRModule(functions), tuple(renamed), scratch)
+
+
+def _check_reductions(function: PrimFunc) -> None:
+    """Raise KernelError if threads would add to one element at once: TVM passes over what it
+    cannot lower."""
+    threads: list[Any] = []
+
+    def loop(statement: tirx.For) -> None:
+        axis = statement.thread_binding
+        if axis is not None and str(axis.thread_tag).startswith("threadIdx"):
+            threads.append(statement.loop_var)
+
+    def block(statement: s_tir.SBlockRealize) -> None:
+        if all(region.source.scope() == "local" for region in statement.block.writes):
+            return
+        for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
+            used = tirx.analysis.undefined_vars(value)
+            over_threads = any(v.same_as(thread) for v in used for thread in threads)
+            if int(axis.iter_type) == SUMMED_AXIS and over_threads:
+                raise KernelError(f"the block {statement.block.name_hint} is a race of threads")
+
+    visitors = [(tirx.For, loop), (s_tir.SBlockRealize, block)]
+    tvm_ffi.structural_walk(function.body, visitors, order="pre")
 
 
 def _convention(function: PrimFunc) -> int:

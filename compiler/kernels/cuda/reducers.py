@@ -3,13 +3,14 @@
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any
 
 import tvm_ffi
 
 from compiler.kernels.elementwise import maximum, minimum
 from compiler.kernels.mathematics import dtype_of
-from compiler.kernels.reduction import highest, lowest
+from compiler.kernels.reduction import highest, lowest, position_combiner, position_identity
 
 
 @cache
@@ -18,6 +19,9 @@ def register_reducers() -> None:
     register = tvm_ffi.get_global_func("s_tir.schedule.RegisterReducer")
     for combine, identity in ((maximum, lowest), (minimum, highest)):
         register(1, _immortal(_combiner(combine)), _immortal(_identity(identity)))
+    for largest, last in product((True, False), repeat=2):
+        combine, identity = position_combiner(largest, last), position_identity(largest)
+        register(2, _immortal(combine), _immortal(_pair_identity(identity)))
 
 
 def _immortal(function: Callable[..., Any]) -> Any:
@@ -33,3 +37,7 @@ def _combiner(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], list[A
 
 def _identity(identity: Callable[[str], Any]) -> Callable[[Any], list[Any]]:
     return lambda values: [identity(dtype_of(values[0]))]
+
+
+def _pair_identity(identity: Callable[[str], list[Any]]) -> Callable[[Any], list[Any]]:
+    return lambda values: identity(dtype_of(values[1]))
