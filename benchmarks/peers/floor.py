@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from compiler.analysis.cost import flops_of
-from compiler.analysis.operators import KINDS, Kind
 from compiler.frontend.importer import Imported
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import KINDS, Kind
 
 FLOPS_A_MICROSECOND = 400e6
 BYTES_A_MICROSECOND = 4.3e6

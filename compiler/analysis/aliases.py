@@ -7,10 +7,10 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import shared_values
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp
 from compiler.ir.layouts import stored_block
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.schedule import ELEMENT_BYTES
 

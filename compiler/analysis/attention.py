@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.analysis.network import Network, Node, producers_of, users_of
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.strides import Window
 from compiler.analysis.windows import FLOATS, Operand, is_matrix, trace_operand
+from compiler.ir.operators import KINDS, Kind
 
 MOST_COLUMNS = 128
 """The largest head: columns of Q and K, and of V, that kernels keep in registers."""

@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.analysis.attention import find_attentions
 from compiler.analysis.network import GraphNetwork, GraphNode, users_of
-from compiler.analysis.operators import KINDS, Kind
+from compiler.ir.operators import KINDS, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import SSAValue
 
 from compiler.analysis.attributes import constant, integer, integers
-from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 
 

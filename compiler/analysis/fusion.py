@@ -8,7 +8,7 @@ from compiler.analysis.fusion_rules import allows
 from compiler.analysis.fusion_state import FusionRules, Growth, Kernel
 from compiler.analysis.fusion_times import Times, merged_times, start_alone
 from compiler.analysis.operator_table import Edge, OperatorTable
-from compiler.analysis.operators import Kind
+from compiler.ir.operators import Kind
 
 _ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 

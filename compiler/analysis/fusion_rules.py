@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from compiler.analysis.fusion_state import Growth
 from compiler.analysis.operator_table import Edge
-from compiler.analysis.operators import Kind
+from compiler.ir.operators import Kind
 
 _FEW = 4
 _EXPANDING = ("Gather", "GatherElements", "GatherND", "OneHot", "Resize", "Tile")

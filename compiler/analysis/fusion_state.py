@@ -8,7 +8,7 @@ from compiler.analysis.clusters import Clusters
 from compiler.analysis.cost import CPU, Device
 from compiler.analysis.graph import DAG
 from compiler.analysis.operator_table import OperatorTable, Shape
-from compiler.analysis.operators import Kind
+from compiler.ir.operators import Kind
 
 NEVER = 1 << 62
 

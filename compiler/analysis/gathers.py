@@ -6,8 +6,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from compiler.analysis.cost import Device, nbytes
 from compiler.analysis.operator_table import is_absorbable
-from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.ir.operators import KINDS, Kind
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
 """Operators that read their first operand where their second one says."""

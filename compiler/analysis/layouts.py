@@ -10,10 +10,10 @@ from xdsl.ir import SSAValue
 from compiler.analysis.aliases import slice_starts
 from compiler.analysis.attributes import integer
 from compiler.analysis.channel_groups import holds_groups
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, moved_from, shared_values
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import block_of, can_block
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.schedule import ELEMENT_BYTES
 

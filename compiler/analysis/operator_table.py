@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 from compiler.analysis import cost
 from compiler.analysis.attributes import constant, integer, integers
 from compiler.analysis.graph import DAG
-from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import shape_of
 
 Shape = tuple[int, ...]

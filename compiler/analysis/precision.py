@@ -9,11 +9,11 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.attributes import integer
 from compiler.analysis.channel_groups import merges_in_blocks
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.sharing import Sharing, moved_from, shared_values
 from compiler.analysis.targets import target_kind
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array
 

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.analysis.attributes import constant, integer, integers
-from compiler.analysis.operators import KINDS, Kind
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, value_to_attribute
 

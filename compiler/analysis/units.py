@@ -8,10 +8,10 @@ from xdsl.ir import SSAValue
 
 from compiler.analysis.cost import CPU, Device, Work, costs_of, is_memory_bound
 from compiler.analysis.graph import DAG, Quotient, quotient
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.ordering import Demand
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.ir.operators import KINDS, Kind
 
 _MAY_BE_VIEWS = ("Concat", "Slice", "Split")
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from compiler.analysis.network import Network, Node
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.strides import Window
+from compiler.ir.operators import KINDS, Kind
 
 FLOATS = ("float32", "float16", "bfloat16")
 

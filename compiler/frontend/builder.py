@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from onnx import TypeProto
 
-from compiler.analysis.operators import STRUCTURAL_INPUTS
 from compiler.frontend.evaluate import (
-    dtype_name,
     evaluate,
-    infer_types,
-    onnx_type,
-    schema_of,
-    type_proto,
 )
 from compiler.frontend.graph import (
     MOST_ELEMENTS,
@@ -25,6 +18,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.ir.operators import OPERATORS, infer
 from compiler.ir.values import numpy_dtype
 from compiler.schedule import ELEMENT_BYTES
 
@@ -33,7 +27,6 @@ NORMALISED_OPSET = 23
 the first with each operator of the table (RMSNormalization came with it)."""
 
 _LARGEST_COPY = 1 << 24
-_SHAPED_LIKE_INPUT = ("GroupNormalization", "MeanVarianceNormalization")  # onnx infers nothing
 
 
 def supported(value: Value | None) -> None:
@@ -102,40 +95,26 @@ class Builder:
             arrays = evaluate(op_type, inputs, attributes, names, NORMALISED_OPSET)
             return [Value("") if a is None else constant(self.node, a) for a in arrays]
         self._check(op_type, inputs)
-        types = infer_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
-        if op_type in _SHAPED_LIKE_INPUT:
-            types = [type_proto(inputs[0])]
+        types = infer(op_type, inputs, attributes, len(used))
         outputs = [
-            self._typed(op_type, type) if use else None
+            Value("", type.dtype, type.shape) if use else None
             for use, type in zip(used, types, strict=True)
         ]
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
-        structural = STRUCTURAL_INPUTS.get(op_type, ())
-        formal = schema_of(op_type, NORMALISED_OPSET).inputs
+        """Raise Unsupported for dtypes that kernels do not know, and values that they must know."""
+        entry = OPERATORS[op_type]
         for i, value in enumerate(inputs):
             if value is None:
                 continue
             supported(value)
-            if value.array is None and i in structural:
+            if value.array is None and i in entry.structural:
                 raise run_time_input(i, value)
-            if onnx_type(value.dtype) not in formal[min(i, len(formal) - 1)].types:
+            if value.dtype not in entry.dtypes(i):
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise Unsupported(reason, "cast its inputs to another type")
-
-    def _typed(self, op_type: str, type: TypeProto) -> Value:
-        tensor = type.tensor_type
-        dims = tensor.shape.dim
-        if not tensor.HasField("shape") or any(not d.HasField("dim_value") for d in dims):
-            raise Unsupported(
-                "the shape of its result depends on values that are computed at run time",
-                "export the model so that shapes depend on input shapes only",
-            )
-        value = Value("", dtype_name(tensor.elem_type), tuple(d.dim_value for d in dims))
-        supported(value)
-        return value
 
 
 def run_time_input(index: int, value: Value) -> Unsupported:

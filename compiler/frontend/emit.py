@@ -6,10 +6,10 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from compiler.analysis.operators import KINDS, STRUCTURAL_INPUTS, Kind
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.graph import Graph, Operator, Value
 from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS, Kind
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
 

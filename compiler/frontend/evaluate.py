@@ -11,8 +11,8 @@ import onnx
 from onnx import TypeProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from compiler.analysis.operators import STRUCTURAL_INPUTS
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
+from compiler.ir.operators import STRUCTURAL_INPUTS
 
 _LARGEST_SHAPE_DATA = 4096
 

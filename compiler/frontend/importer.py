@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.errors import ModelError, UnsupportedOperatorError
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
+from compiler.frontend.checking import check_declared, declared_types, shapes_are_declared
 from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
@@ -57,7 +58,7 @@ def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | Non
     """The model's graph for fixed input shapes, external data being in `folder`."""
     scope = Scope(opsets_of(model.opset_import))
     graph = Graph([])
-    specialiser = Specialiser(model.functions, folder, graph)
+    specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
     specialiser.initialise(model.graph, scope)
     infos = [info for info in model.graph.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)
@@ -67,12 +68,26 @@ def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | Non
         graph.inputs.append(value)
         if error:
             specialiser.problems.append(Problem(info.name, "input", "of the model", error))
+    scope.declared = declared_types(model.graph, shapes_are_declared(infos))
     names = _output_names(model.graph)
     specialiser.walk(model.graph.node, scope, names)
     graph.outputs = [(name, scope[name]) for name in names]
+    for name, value in graph.outputs:
+        check_declared(name, value, scope.declared)
     _check_outputs(graph, specialiser.problems)
     _raise_all(specialiser.problems)
     return graph
+
+
+def _remedy(shapes: Shapes) -> str:
+    """What a user can do about a node whose inputs do not fit it."""
+    if not shapes:
+        return "correct the model, or export it again"
+    given = ", ".join(f"{name}={list(shape)}" for name, shape in shapes.items())
+    return (
+        f"check the given shapes {given} (input_shapes, or --input-shape on the command line),"
+        " or export the model again"
+    )
 
 
 def _input(

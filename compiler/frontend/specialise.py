@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 import onnx
 from onnx import helper
 
-from compiler.analysis.operators import KINDS
 from compiler.errors import ModelError
 from compiler.frontend.builder import Builder, grows, is_known
 from compiler.frontend.call import Call
+from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
 from compiler.frontend.external import ModelFolder
@@ -31,6 +31,7 @@ from compiler.frontend.load import opsets_of
 from compiler.frontend.lowering import RULES
 from compiler.frontend.sequences import SEQUENCE_OPERATORS
 from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.ir.operators import KINDS, Mismatch
 
 _RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
@@ -61,6 +62,7 @@ class Scope:
     outer: "Scope | None" = None
     attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
     prefix: str = ""
+    declared: Mapping[str, Declared] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
         scope: Scope | None = self
@@ -72,7 +74,7 @@ class Scope:
 
     def inner(self, prefix: str) -> "Scope":
         """The scope of a subgraph, in sight of this one."""
-        return replace(self, values={}, outer=self, prefix=prefix)
+        return replace(self, values={}, outer=self, prefix=prefix, declared={})
 
 
 @dataclass(slots=True)
@@ -99,11 +101,19 @@ class Node:
 
 
 class Specialiser:
-    """Walks graphs into `graph`, collecting the operators that cannot be compiled."""
+    """Walks graphs into `graph`, collecting the operators that cannot be compiled.
+
+    `remedy` is what a user can do about nodes that do not fit their inputs.
+    """
 
     def __init__(
-        self, functions: Iterable[onnx.FunctionProto], folder: ModelFolder | None, graph: Graph
+        self,
+        functions: Iterable[onnx.FunctionProto],
+        folder: ModelFolder | None,
+        graph: Graph,
+        remedy: str = "correct the model, or export it again",
     ):
+        self.remedy = remedy
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
         self.builder = Builder(graph)
@@ -180,16 +190,31 @@ class Specialiser:
         self.builder.node = node.name
         if any(value is not None and value.unknown for value in node.inputs):
             return self._after_unknown(node)
+        check = self._check_of(node)
         try:
+            check.before()
             outputs = self._specialise(node)
+            check.after(outputs, node.scope.declared)
         except Unsupported as error:
             return self._problem(node, error)
-        except (Contradiction, ValueError, IndexError) as error:
-            raise ModelError(
-                f"{node.proto.op_type} {node.name!r} does not fit its inputs ({error}): "
-                "check the input shapes, or export the model again"
-            ) from error
+        except Mismatch as error:
+            raise check.error(error) from error
+        except (Contradiction, ValueError, LookupError, ArithmeticError) as error:
+            raise check.error(Mismatch(str(error))) from error
         return outputs
+
+    def _check_of(self, node: Node) -> NodeCheck:
+        """The check of a node; only ONNX's own operators without bodies are judged themselves."""
+        op_type = node.proto.op_type
+        own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
+        opset, outputs = node.opset if own else 0, node.proto.output
+        return NodeCheck(
+            op_type, node.name, opset, node.inputs, node.attributes, outputs, self.remedy
+        )
+
+    def _function_of(self, node: Node) -> onnx.FunctionProto | None:
+        """The model-local function that a node calls, if it calls one."""
+        return self.functions.get((node.domain, node.proto.op_type, node.proto.overload))
 
     def _problem(self, node: Node, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
@@ -208,7 +233,7 @@ class Specialiser:
     def _meaning(self, node: Node) -> Callable[[Node], Sequence[Value]] | None:
         """How the node's operator is handled, or None if it is not."""
         op_type = node.proto.op_type
-        if (node.domain, op_type, node.proto.overload) in self.functions:
+        if self._function_of(node) is not None:
             return self._model_function
         if node.domain or schema_of(op_type, node.opset) is None or op_type in _RANDOM:
             return None
@@ -259,8 +284,7 @@ class Specialiser:
         return self._call(node).emit()
 
     def _model_function(self, node: Node) -> Sequence[Value]:
-        key = (node.domain, node.proto.op_type, node.proto.overload)
-        function = self.functions[key]
+        function = self._function_of(node)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: Node) -> Sequence[Value]:

@@ -34,6 +34,7 @@ from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from compiler.ir.checking import verify_operator
 from compiler.ir.layouts import ChannelsAttr, block_of, verify_layout, with_block
 from compiler.ir.remembering import checked_once
 
@@ -174,6 +175,16 @@ class OperatorOp(IRDLOperation):
     def node_name(self) -> str:
         """The name of the ONNX node that this operator came from, or the empty string."""
         return self.node.data if self.node is not None else ""
+
+    def facts(self) -> Iterator[DenseIntOrFPElementsAttr | None]:
+        """The value of each operand that is a constant: what else the check depends on."""
+        for value in self.inputs:
+            owner = value.owner
+            yield owner.value if isinstance(owner, ConstantOp) else None
+
+    def verify_(self) -> None:
+        inputs, outputs = ([value.type for value in each] for each in (self.inputs, self.outputs))
+        verify_operator(self.type_name, inputs, list(self.facts()), self.attributes, outputs)
 
 
 @checked_once

@@ -1,6 +1,6 @@
 """Operations that are not checked again while nothing that their definition constrains changes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import is_
 from typing import TypeVar
@@ -14,7 +14,8 @@ def checked_once(definition: type[OperationT]) -> type[OperationT]:
     """Let an operation without regions be checked again only where its facts are others.
 
     xDSL's check of a definition takes most of a verification's time, and its answer depends on
-    types and attributes alone. Those cannot change: while they are the same objects, so is it.
+    types and attributes alone, and on what else the operation's `facts` are. Those cannot change:
+    while they are the same objects, so is it.
     """
     check = definition.verify_
 
@@ -37,3 +38,6 @@ def _facts(op: IRDLOperation) -> Iterator[object]:
     yield len(op.properties)
     yield from chain.from_iterable(op.attributes.items())
     yield len(op.regions) + len(op.successors)
+    more: Callable[[], Iterable[object]] | None = getattr(op, "facts", None)
+    if more is not None:
+        yield from more()

@@ -15,10 +15,9 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from compiler.errors import ModelError
-from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 
 Array = NDArray[np.generic]
@@ -92,6 +91,6 @@ def attribute_to_value(attribute: Attribute) -> Value:
             raise TypeError(f"{attribute} is not the form of an ONNX attribute")
 
 
-def attributes_of(op: OperatorOp) -> dict[str, Value]:
+def attributes_of(op: Operation) -> dict[str, Value]:
     """The ONNX attributes of an operator, by name."""
     return {name: attribute_to_value(a) for name, a in op.attributes.items()}

@@ -12,8 +12,8 @@ from tvm import s_tir, te
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
-from compiler.analysis.operators import KINDS, Kind
 from compiler.errors import KernelError
+from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.access import BlockFacts, can_fuse, extent_of, facts
 from compiler.kernels.group import Group
 from compiler.kernels.layout import stored_tensor

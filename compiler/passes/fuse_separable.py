@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.separable import Convolution, are_separable, pays
 from compiler.analysis.targets import target_kind, target_precision
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.passes.group_maker import make_group

@@ -8,10 +8,10 @@ import onnx
 import onnxruntime
 from onnx import helper, parser
 
-from compiler.analysis.operators import KINDS
 from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
 from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import KINDS
 
 Arrays = Mapping[str, np.ndarray]
 

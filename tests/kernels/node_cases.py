@@ -10,7 +10,7 @@ import onnx
 from onnx.backend.test.case.node import collect_testcases
 from onnx.helper import get_attribute_value
 
-from compiler.analysis.operators import KINDS, STRUCTURAL_INPUTS
+from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import ELEMENT_BYTES
 from tests.kernels.harness import single

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from compiler.analysis.aliases import plan_views
 from compiler.analysis.graph import DAG
-from compiler.analysis.operators import KINDS, Kind
 from compiler.analysis.signature import signature
 from compiler.analysis.units import group_graph
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.ir.operators import KINDS, Kind
 from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of, run
 

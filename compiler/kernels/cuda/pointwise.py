@@ -9,7 +9,7 @@ from math import prod
 
 from tvm.tirx import SeqStmt
 
-from compiler.analysis.operators import KINDS, Kind
+from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.cuda.generic import ELEMENT_THREADS
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.store import StoreFunction, device_function

@@ -188,7 +188,7 @@ def test_any_convolution(plane, channels, rows, window, pad):
 
 
 def test_contractions_are_those_of_the_operator_table():
-    from compiler.analysis.operators import KINDS, Kind
+    from compiler.ir.operators import KINDS, Kind
 
     known = {name for name, kind in KINDS.items() if kind is Kind.CONTRACTION}
     assert known - set(CONTRACTIONS) == {"Einsum"}

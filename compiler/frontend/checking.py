@@ -1,0 +1,170 @@
+"""Checks every node of a model: by the table of operators, by onnx's inference, by what it says.
+
+A node's inputs, attributes and result types are judged before it is rewritten or folded, and what
+rewriting made of it is compared with that, with onnx's own inference, and with the types that the
+model declares for its tensors.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import TypeProto
+
+from compiler.errors import ModelError, ShapeError
+from compiler.frontend.evaluate import dtype_name, infer_types, schema_of
+from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
+from compiler.ir.operators import Mismatch, ShapeMismatch, Tensor, type_text
+from compiler.ir.operators.sources import Source, check_source
+
+ONNX_DIFFERS = {
+    "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",
+    "Upsample": "as Resize",
+}
+"""Operators whose result onnx's inference gets wrong, with the reason why ours is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The type that a model gives one of its tensors; None where it leaves something open."""
+
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+    @classmethod
+    def of(cls, type: TypeProto) -> "Declared":
+        """What an ONNX type says; nothing if it is no tensor's."""
+        tensor = type.tensor_type
+        dims = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
+        shape = tuple(dims) if tensor.HasField("shape") else None
+        return cls(dtype_name(tensor.elem_type), shape)
+
+    def without_shape(self) -> "Declared":
+        """The element type alone."""
+        return Declared(self.dtype, None)
+
+    def agrees_in_shape(self, shape: Sequence[int]) -> bool:
+        """Whether a shape is the declared one, as far as that goes."""
+        if self.shape is None:
+            return True
+        if len(self.shape) != len(shape):
+            return False
+        pairs = zip(self.shape, shape, strict=True)
+        return all(wanted in (None, size) for wanted, size in pairs)
+
+    def check(self, who: str, value: Value) -> None:
+        """Raise Mismatch, or ShapeMismatch, for a value of another type; `who` says this one."""
+        if not value.dtype:
+            return
+        text = f"{who} {self}, it is computed as {type_text(value.dtype, value.shape)}"
+        if self.dtype not in ("", value.dtype):
+            raise Mismatch(text)
+        if not self.agrees_in_shape(value.shape):
+            raise ShapeMismatch(text)
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return self.dtype
+        dims = ("?" if size is None else str(size) for size in self.shape)
+        return f"{self.dtype}[{', '.join(dims)}]"
+
+
+def check_declared(name: str, value: Value, declared: Mapping[str, Declared]) -> None:
+    """Raise ModelError or ShapeError for an output of the model that is not what it declares."""
+    try:
+        if name in declared:
+            declared[name].check("the model declares it as", value)
+    except Mismatch as error:
+        kind = ShapeError if isinstance(error, ShapeMismatch) else ModelError
+        raise kind(f"output {name!r}: {error}; correct the model, or export it again") from error
+
+
+def declared_types(graph: onnx.GraphProto, with_shapes: bool) -> dict[str, Declared]:
+    """The declared type of every tensor of a graph but its inputs, by name.
+
+    Shapes are those of the inputs that the model was exported with: they hold for no others.
+    """
+    infos = (*graph.value_info, *graph.output)
+    found = {i.name: Declared.of(i.type) for i in infos if i.type.HasField("tensor_type")}
+    return found if with_shapes else {n: d.without_shape() for n, d in found.items()}
+
+
+def shapes_are_declared(inputs: Iterable[onnx.ValueInfoProto]) -> bool:
+    """Whether the model itself fixes every dimension of its inputs."""
+    tensors = [info.type.tensor_type for info in inputs if info.type.HasField("tensor_type")]
+    return all(t.HasField("shape") and _is_fixed(t.shape.dim) for t in tensors)
+
+
+def _is_fixed(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> bool:
+    return all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
+
+
+def fit_text(inputs: Inputs) -> str:
+    """The inputs of a node as messages list them, with types."""
+    named = (v for v in inputs if v is not None and v.dtype)
+    return ", ".join(f"{v.name or 'constant'} {type_text(v.dtype, v.shape)}" for v in named)
+
+
+@dataclass(slots=True)
+class NodeCheck:
+    """One node: what its results must be by the table, found out before it is rewritten."""
+
+    op_type: str
+    name: str
+    opset: int
+    inputs: Inputs
+    attributes: Attributes
+    outputs: Sequence[str]
+    remedy: str
+    expected: list[Tensor] | None = field(default=None, init=False)
+
+    def before(self) -> None:
+        """Judge the node itself; raises ShapeError or ModelError."""
+        if any(value is not None and value.items is not None for value in self.inputs):
+            return
+        schema = schema_of(self.op_type, self.opset)
+        if schema is None:
+            return
+        source = Source(
+            self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
+        )
+        try:
+            self.expected = check_source(source)
+        except Mismatch as error:
+            raise self.error(error) from error
+
+    def after(self, results: Sequence[Value], declared: Mapping[str, Declared]) -> None:
+        """Compare results with what the table, onnx and the model say they are."""
+        if self.expected is not None:
+            for value, type in zip(results, self.expected, strict=False):
+                self._compare("the operator gives", value, Declared(type.dtype, type.shape))
+        if self.op_type not in ONNX_DIFFERS:
+            for value, type in zip(results, self._by_onnx(), strict=False):
+                self._compare("onnx's inference says", value, Declared.of(type))
+        for name, value in zip(self.outputs, results, strict=False):
+            if name in declared:
+                self._compare(f"the model declares {name!r} as", value, declared[name])
+
+    def _by_onnx(self) -> list[TypeProto]:
+        if any(value is not None and value.items is not None for value in self.inputs):
+            return []
+        if schema_of(self.op_type, self.opset) is None:
+            return []
+        try:
+            args = self.inputs, self.attributes, self.outputs, self.opset
+            return infer_types(self.op_type, *args)
+        except Contradiction as error:
+            raise self.error(ShapeMismatch(str(error))) from error
+
+    def _compare(self, who: str, value: Value, type: Declared) -> None:
+        try:
+            type.check(who, value)
+        except Mismatch as error:
+            raise self.error(error) from error
+
+    def error(self, mismatch: Mismatch) -> ModelError | ShapeError:
+        """The error that names the node, its inputs and the remedy."""
+        kind = ShapeError if isinstance(mismatch, ShapeMismatch) else ModelError
+        given = fit_text(self.inputs)
+        of = f" of {given}" if given else ""
+        return kind(f"{self.op_type} {self.name!r}{of} does not fit: {mismatch}; {self.remedy}")

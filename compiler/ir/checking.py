@@ -1,0 +1,61 @@
+"""Checks operations against the table of operators."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType, TensorType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.ir.layouts import with_block
+from compiler.ir.operators import Mismatch, Tensor, infer
+from compiler.ir.types import Element, dtype_of, shape_of, tensor_type
+from compiler.ir.values import attribute_to_array, attribute_to_value
+
+Constant = DenseIntOrFPElementsAttr | None
+
+
+def _operand(type: Attribute, value: Constant) -> Tensor | None:
+    if isinstance(type, NoneType):
+        return None
+    array = None if value is None else attribute_to_array(value)
+    return Tensor(dtype_of(type), shape_of(type), array)
+
+
+@lru_cache(1 << 14)
+def _results(
+    op_type: str,
+    inputs: tuple[Attribute, ...],
+    constants: tuple[Constant, ...],
+    attributes: tuple[tuple[str, Attribute], ...],
+    outputs: int,
+) -> tuple[TensorType[Element], ...]:
+    """The result types by the table; most of a graph's operators occur in it often."""
+    try:
+        operands = [_operand(*each) for each in zip(inputs, constants, strict=True)]
+        values = {name: attribute_to_value(value) for name, value in attributes}
+        found = infer(op_type, operands, values, outputs)
+    except (Mismatch, TypeError) as error:
+        types = ", ".join(map(str, inputs))
+        raise VerifyException(f"{op_type} of ({types}): {error}") from error
+    return tuple(tensor_type(tensor.dtype, tensor.shape) for tensor in found)
+
+
+def verify_operator(
+    op_type: str,
+    inputs: Sequence[Attribute],
+    constants: Sequence[Constant],
+    attributes: Mapping[str, Attribute],
+    outputs: Sequence[Attribute],
+) -> None:
+    """Raise VerifyException unless types and attributes are what the table says.
+
+    `constants` are the values of those inputs that have one. Layouts are another's to check.
+    """
+    key = tuple(inputs), tuple(constants), tuple(attributes.items())
+    wanted = _results(op_type, *key, len(outputs))
+    for i, (given, type) in enumerate(zip(outputs, wanted, strict=True)):
+        if given is type or isinstance(given, NoneType):
+            continue
+        if with_block(given, 0) != type:
+            raise VerifyException(f"{op_type} gives {type}, its result {i} is {given}")

@@ -1,0 +1,85 @@
+"""The table of the operators that can be compiled: what each takes, and the types it gives.
+
+An operator that is not in this table cannot be compiled; the frontend folds it, expands it into
+operators of the table, or reports it. The kernel builder has a lowering for each but the views.
+Everything here works on plain data: dtype names, shapes, arrays and attribute values.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.ir.operators.contractions import CONTRACTIONS
+from compiler.ir.operators.definition import (
+    LARGEST_TENSOR,
+    Kind,
+    Mismatch,
+    Operand,
+    Operator,
+    ShapeMismatch,
+    Tensor,
+    Use,
+    check_attributes,
+    check_size,
+    infer_use,
+    type_text,
+)
+from compiler.ir.operators.elementwise import ELEMENTWISE
+from compiler.ir.operators.injective import INJECTIVE
+from compiler.ir.operators.normalization import NORMALIZATIONS
+from compiler.ir.operators.opaque import OPAQUE
+from compiler.ir.operators.pooling import POOLING
+from compiler.ir.operators.reductions import REDUCTIONS
+from compiler.ir.operators.views import VIEWS
+
+__all__ = [
+    "KINDS",
+    "LARGEST_TENSOR",
+    "OPERATORS",
+    "STRUCTURAL_INPUTS",
+    "Kind",
+    "Mismatch",
+    "Operand",
+    "Operator",
+    "ShapeMismatch",
+    "Tensor",
+    "check_size",
+    "infer",
+    "type_text",
+]
+
+OPERATORS: dict[str, Operator] = {
+    **ELEMENTWISE,
+    **INJECTIVE,
+    **REDUCTIONS,
+    **POOLING,
+    **NORMALIZATIONS,
+    **CONTRACTIONS,
+    **VIEWS,
+    **OPAQUE,
+}
+"""Every operator that can be compiled (ONNX default domain)."""
+
+KINDS: dict[str, Kind] = {name: entry.kind for name, entry in OPERATORS.items()}
+"""Kind of every operator that can be compiled."""
+
+STRUCTURAL_INPUTS: dict[str, tuple[int, ...]] = {
+    name: entry.structural for name, entry in OPERATORS.items() if entry.structural
+}
+"""Inputs that must be constants, as they decide shapes or loops; they become `dataflow.constant`.
+
+Constants of one element become `dataflow.constant` wherever they are used.
+"""
+
+
+def infer(
+    op_type: str, inputs: Sequence[Operand | None], attributes: Mapping[str, Any], outputs: int = 1
+) -> list[Tensor]:
+    """The types of an operator's first `outputs` results.
+
+    Raises Mismatch, or ShapeMismatch where shapes are at fault, for what does not fit.
+    """
+    found = OPERATORS.get(op_type)
+    if found is None:
+        raise Mismatch(f"there is no operator {op_type!r}")
+    check_attributes(found, attributes)
+    return infer_use(Use(op_type, found, inputs, attributes, outputs), found)

@@ -1,0 +1,343 @@
+"""What an entry of the operator table says, and how one use of an operator is checked by it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import prod
+from typing import Any, Literal, Protocol, cast
+
+from numpy.typing import NDArray
+
+from compiler.schedule import ELEMENT_BYTES
+
+Shape = tuple[int, ...]
+
+LARGEST_TENSOR = 2**31 - 1
+"""Elements of the largest tensor: kernels index elements with 32-bit integers."""
+
+
+class Mismatch(Exception):
+    """An operator, its attributes or its types are not what the table says."""
+
+
+class ShapeMismatch(Mismatch):
+    """The shapes of an operator's inputs do not fit it or each other."""
+
+
+class Kind(Enum):
+    """How an operator computes, which is what decides whether it can be fused."""
+
+    ELEMENTWISE = "elementwise"  # one output element from the same element of each input
+    INJECTIVE = "injective"  # one output element from one input element somewhere else
+    REDUCTION = "reduction"  # one output element from many input elements
+    CONTRACTION = "contraction"  # a reduction over products: convolutions and matrix products
+    VIEW = "view"  # the same bytes under another shape
+    OPAQUE = "opaque"  # never fused: sorts, scatters, scans
+
+
+class Operand(Protocol):
+    """An input: a tensor of static shape, and its value if that is known."""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype name."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape."""
+        ...
+
+    @property
+    def array(self) -> NDArray[Any] | None:
+        """The value, or None if it is computed at run time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor's type, and its value if that is known."""
+
+    dtype: str
+    shape: Shape
+    array: NDArray[Any] | None = None
+
+    def __str__(self) -> str:
+        return type_text(self.dtype, self.shape)
+
+
+def type_text(dtype: str, shape: Sequence[int]) -> str:
+    """A tensor type as messages write it: `float32[2, 3]`."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+AttributeKind = Literal["int", "float", "string", "ints"]
+_PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "string": (str,),
+    "ints": (list, tuple),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute's type, its default, and the values that it may have.
+
+    `least` is the smallest number, of every element in a list; `allowed` are all that are valid.
+    """
+
+    kind: AttributeKind
+    default: Any = None
+    required: bool = False
+    allowed: tuple[Any, ...] = ()
+    least: int | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise Mismatch for a value of another type or outside what is valid."""
+        if not _has_kind(self.kind, value):
+            raise Mismatch(f"its attribute {name!r} is {value!r}, which is no {_NAMES[self.kind]}")
+        if self.allowed and value not in self.allowed:
+            known = ", ".join(repr(item) for item in self.allowed)
+            raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")
+        if self.least is not None and _smallest(value, self.least) < self.least:
+            raise Mismatch(f"its attribute {name!r} is {value!r}; it must be {self.least} or more")
+
+
+_NAMES = {"int": "integer", "float": "number", "string": "text", "ints": "list of integers"}
+
+
+def _has_kind(kind: AttributeKind, value: Any) -> bool:
+    if kind != "ints":
+        return isinstance(value, _PYTHON_TYPES[kind])
+    return isinstance(value, list | tuple) and all(isinstance(v, int) for v in cast(Any, value))
+
+
+def _smallest(value: Any, default: int) -> Any:
+    return value if isinstance(value, int) else min(value, default=default)
+
+
+def integer(
+    default: int | None = None, *, required: bool = False, least: int | None = None
+) -> Attribute:
+    """An integer attribute."""
+    return Attribute("int", default, required, least=least)
+
+
+def integers(default: Sequence[int] | None = None, *, least: int | None = None) -> Attribute:
+    """An attribute that is a list of integers."""
+    return Attribute("ints", default, least=least)
+
+
+def number(default: float) -> Attribute:
+    """An attribute that is a floating-point number."""
+    return Attribute("float", default)
+
+
+def one_of(*allowed: str, required: bool = False) -> Attribute:
+    """A string attribute; its default comes first."""
+    return Attribute("string", None if required else allowed[0], required, allowed)
+
+
+class Use:
+    """One use of an operator: inputs of checked types, attributes with their defaults."""
+
+    __slots__ = ("_attributes", "_operator", "inputs", "op_type", "outputs")
+
+    def __init__(
+        self,
+        op_type: str,
+        operator: "Operator",
+        inputs: Sequence[Operand | None],
+        attributes: Mapping[str, Any],
+        outputs: int,
+    ):
+        self.op_type = op_type
+        self.inputs = inputs
+        self.outputs = outputs
+        self._operator = operator
+        self._attributes = attributes
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute's value, or its default."""
+        value = self._attributes.get(name)
+        return self._operator.attributes[name].default if value is None else value
+
+    def input(self, index: int) -> Operand | None:
+        """An input, or None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def shape(self, index: int = 0) -> Shape:
+        """The shape of an input that is there."""
+        value = self.inputs[index]
+        assert value is not None
+        return value.shape
+
+    def known(self, index: int) -> NDArray[Any] | None:
+        """The value of an input, None if it is left out; raises Mismatch if it is not known."""
+        value = self.input(index)
+        if value is None:
+            return None
+        if value.array is None:
+            raise Mismatch(f"its input {index} must be a constant")
+        return value.array
+
+    def integers(self, index: int) -> list[int] | None:
+        """The integers of a constant vector, None if it is left out."""
+        array = self.known(index)
+        if array is None:
+            return None
+        if array.ndim > 1:
+            raise ShapeMismatch(f"its input {index} has {array.ndim} dimensions, it is a vector")
+        return [int(value) for value in array.reshape(-1)]
+
+    def vector(self, index: int) -> list[int]:
+        """The integers of a constant vector that must be there."""
+        values = self.integers(index)
+        if values is None:
+            raise Mismatch(f"its input {index} is left out")
+        return values
+
+    def scalar(self, index: int) -> int:
+        """The number in a constant of one element."""
+        values = self.vector(index)
+        if len(values) != 1:
+            raise ShapeMismatch(f"its input {index} has {len(values)} elements, it needs one")
+        return values[0]
+
+
+Rule = Callable[[Use], Sequence[Shape]]
+"""The shape of every result that an operator has or may have; raises Mismatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An input or output: the dtype or the name of a type variable, and how often it occurs."""
+
+    type: str
+    option: Literal["", "?", "*"] = ""
+
+
+def _slots(text: str) -> tuple[Slot, ...]:
+    return tuple(
+        Slot(word.rstrip("?*"), "?" if word[-1] == "?" else "*" if word[-1] == "*" else "")
+        for word in text.split()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An entry of the table.
+
+    `types` has the dtypes of each type variable. `structural` inputs must be constants, as they
+    decide shapes or loops. `result` names the attribute that gives variable U's dtype, by `dtypes`.
+    """
+
+    kind: Kind
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    types: Mapping[str, frozenset[str]]
+    rule: Rule
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    structural: tuple[int, ...] = ()
+    result: Callable[[Use], str] | None = None
+
+    def dtypes(self, index: int) -> frozenset[str]:
+        """The dtypes that an input may have."""
+        name = self.inputs[min(index, len(self.inputs) - 1)].type
+        return self.types[name] if name in self.types else frozenset({name})
+
+    @property
+    def least_inputs(self) -> int:
+        """How many inputs must be there."""
+        return sum(slot.option != "?" for slot in self.inputs)
+
+    @property
+    def most_inputs(self) -> int | None:
+        """How many inputs there may be; None for any number."""
+        return None if self.inputs[-1].option == "*" else len(self.inputs)
+
+
+def operator(
+    kind: Kind,
+    signature: str,
+    rule: Rule,
+    attributes: Mapping[str, Attribute] | None = None,
+    structural: tuple[int, ...] = (),
+    result: Callable[[Use], str] | None = None,
+    **types: frozenset[str],
+) -> Operator:
+    """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
+    inputs, _, outputs = signature.partition("->")
+    slots = _slots(inputs), _slots(outputs)
+    return Operator(kind, *slots, types, rule, attributes or {}, structural, result)
+
+
+def check_attributes(found: Operator, attributes: Mapping[str, Any]) -> None:
+    """Raise Mismatch for an attribute that is unknown, missing, or has a wrong value."""
+    for name, value in attributes.items():
+        if name not in found.attributes:
+            raise Mismatch(f"it has no attribute {name!r}")
+        found.attributes[name].check(name, value)
+    for name, attribute in found.attributes.items():
+        if attribute.required and name not in attributes:
+            raise Mismatch(f"its attribute {name!r} is missing")
+
+
+def _check_count(found: Operator, inputs: Sequence[Operand | None], outputs: int) -> None:
+    least, most = found.least_inputs, found.most_inputs
+    if len(inputs) < least or (most is not None and len(inputs) > most):
+        wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+        raise Mismatch(f"it has {len(inputs)} inputs instead of {wanted}")
+    if outputs < 1 or (outputs > len(found.outputs) and found.outputs[-1].option != "*"):
+        raise Mismatch(f"it has {outputs} outputs instead of 1 to {len(found.outputs)}")
+
+
+def bind_types(found: Operator, inputs: Sequence[Operand | None]) -> dict[str, str]:
+    """The dtype of each type variable; raises Mismatch for a dtype that does not fit."""
+    bound: dict[str, str] = {}
+    last = len(found.inputs) - 1
+    for i, value in enumerate(inputs):
+        slot = found.inputs[min(i, last)]
+        if value is None:
+            if slot.option != "?":
+                raise Mismatch(f"its input {i} is left out")
+            continue
+        allowed = found.types.get(slot.type)
+        if allowed is None:
+            if value.dtype != slot.type:
+                raise Mismatch(f"its input {i} is {value.dtype}, it must be {slot.type}")
+        elif value.dtype not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise Mismatch(f"its input {i} is {value.dtype}; it can be {known}")
+        elif bound.setdefault(slot.type, value.dtype) != value.dtype:
+            raise Mismatch(f"its input {i} is {value.dtype}, another is {bound[slot.type]}")
+    return bound
+
+
+def check_size(dtype: str, shape: Shape) -> None:
+    """Raise ShapeMismatch for a tensor with more elements than kernels can index."""
+    if (count := prod(shape)) > LARGEST_TENSOR:
+        raise ShapeMismatch(
+            f"{type_text(dtype, shape)} has {count} elements; kernels index {LARGEST_TENSOR}"
+        )
+
+
+def infer_use(use: Use, found: Operator) -> list[Tensor]:
+    """The types of the results of a use of an entry; see `infer`."""
+    _check_count(found, use.inputs, use.outputs)
+    bound = bind_types(found, use.inputs)
+    for value in use.inputs:
+        if value is not None:
+            check_size(value.dtype, value.shape)
+    if found.result is not None:
+        bound["U"] = found.result(use)
+    shapes = found.rule(use)
+    last = len(found.outputs) - 1
+    results: list[Tensor] = []
+    for i, shape in enumerate(shapes[: use.outputs]):
+        name = found.outputs[min(i, last)].type
+        dtype = name if name in ELEMENT_BYTES else bound[name]
+        check_size(dtype, shape)
+        results.append(Tensor(dtype, shape))
+    return results

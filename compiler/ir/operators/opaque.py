@@ -1,0 +1,64 @@
+"""Operators that are never fused: sorts, scatters, scans."""
+
+from compiler.ir.operators.definition import (
+    Kind,
+    Operator,
+    Shape,
+    ShapeMismatch,
+    Use,
+    integer,
+    one_of,
+    operator,
+)
+from compiler.ir.operators.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
+from compiler.ir.operators.gathers import scatter_elements, scatter_nd
+from compiler.ir.operators.shapes import axis_in, has_rank, listed
+
+
+def _cumulative_sum(use: Use) -> list[Shape]:
+    axis_in(use.scalar(1), len(use.shape()))
+    return [use.shape()]
+
+
+def _top_k(use: Use) -> list[Shape]:
+    shape, count = use.shape(), use.scalar(1)
+    has_rank("its input", shape, 1)
+    axis = axis_in(use["axis"], len(shape))
+    if not 0 <= count <= shape[axis]:
+        raise ShapeMismatch(
+            f"it takes the first {count} of axis {axis} of the input of shape {listed(shape)},"
+            f" which has {shape[axis]}"
+        )
+    result = (*shape[:axis], count, *shape[axis + 1 :])
+    return [result, result]
+
+
+_REDUCTION = one_of("none", "add", "mul", "max", "min")
+_TOP_K = {"axis": integer(-1), "largest": integer(1), "sorted": integer(1)}
+
+OPAQUE: dict[str, Operator] = {
+    "CumSum": operator(
+        Kind.OPAQUE,
+        "T I -> T",
+        _cumulative_sum,
+        {"exclusive": integer(0), "reverse": integer(0)},
+        structural=(1,),
+        T=WIDE,
+        I=INDICES,
+    ),
+    "ScatterElements": operator(
+        Kind.OPAQUE,
+        "T I T -> T",
+        scatter_elements,
+        {"axis": integer(0), "reduction": _REDUCTION},
+        T=ALL,
+        I=INDICES,
+    ),
+    "ScatterND": operator(
+        Kind.OPAQUE, "T int64 T -> T", scatter_nd, {"reduction": _REDUCTION}, T=ALL
+    ),
+    "TopK": operator(
+        Kind.OPAQUE, "T int64 -> T int64", _top_k, _TOP_K, structural=(1,), T=WITHOUT_BFLOAT16
+    ),
+}
+"""The entries of this family, by operator."""

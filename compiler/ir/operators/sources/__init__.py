@@ -1,0 +1,63 @@
+"""What a node of a model must fit before it is rewritten: operators of every opset and form.
+
+An operator of the table is brought into its newest form and judged by the table; others, which
+rewriting rules turn into operators of the table, have checks here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.ir.operators import OPERATORS, infer
+from compiler.ir.operators.definition import Attribute, Operand, Operator, Tensor
+from compiler.ir.operators.sources.attributes import SOURCE_ATTRIBUTES
+from compiler.ir.operators.sources.forms import newest_form
+from compiler.ir.operators.sources.others import OTHERS
+from compiler.ir.operators.sources.quantised import QUANTISED
+from compiler.ir.operators.sources.recurrent import RECURRENT
+from compiler.ir.operators.sources.source import Check, Source
+
+__all__ = ["SOURCES", "Source", "check_source"]
+
+SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
+"""The checks of operators that are not in the table, or whose old forms it does not describe."""
+
+
+def check_source(source: Source) -> list[Tensor] | None:
+    """The types of a node's results, or None where only its rewritten form can tell.
+
+    Raises Mismatch, or ShapeMismatch where shapes are at fault, for a node that does not fit.
+    """
+    _check_attributes(source.op_type, source.attributes)
+    check = SOURCES.get(source.op_type)
+    if check is not None:
+        check(source)
+    form = newest_form(source)
+    if form is None:
+        return None
+    op_type, inputs, attributes = form
+    found = OPERATORS[op_type]
+    if not (_fits_types(found, inputs) and _is_complete(found, inputs)):
+        return None
+    known = {name: value for name, value in attributes.items() if name in found.attributes}
+    return infer(op_type, inputs, known, source.outputs)
+
+
+def _check_attributes(op_type: str, attributes: Mapping[str, Any]) -> None:
+    entry = OPERATORS.get(op_type)
+    known: Mapping[str, Attribute] = entry.attributes if entry is not None else {}
+    special = SOURCE_ATTRIBUTES.get(op_type, {})
+    for name, value in attributes.items():
+        attribute = special.get(name) or known.get(name)
+        if attribute is not None:
+            attribute.check(name, value)
+
+
+def _fits_types(found: Operator, inputs: Sequence[Operand | None]) -> bool:
+    """Whether each dtype is one of the table: others are folded, or reported as unsupported."""
+    return all(value is None or value.dtype in found.dtypes(i) for i, value in enumerate(inputs))
+
+
+def _is_complete(found: Operator, inputs: Sequence[Operand | None]) -> bool:
+    """Whether the inputs that must be constants are."""
+    given = [inputs[i] for i in found.structural if i < len(inputs)]
+    return all(value is None or value.array is not None for value in given)

@@ -1,0 +1,55 @@
+"""Old forms of normalisations, and operators that depend on an axis alone."""
+
+from compiler.ir.operators.definition import ShapeMismatch
+from compiler.ir.operators.normalization import check_groups
+from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
+from compiler.ir.operators.sources.source import Check, Source
+
+
+def _hardmax(source: Source) -> None:
+    default = 1 if source.version < 13 else -1
+    axis_in(source.attributes.get("axis", default), len(source.shape()))
+
+
+def _eye_like(source: Source) -> None:
+    has_rank("its input", source.shape(), 2, 2)
+
+
+def _group_normalization(source: Source) -> None:
+    """Scale and bias had one number a group before opset 21."""
+    if source.version >= 21:
+        return
+    x, groups = source.shape(), source.attributes["num_groups"]
+    check_groups(groups, x)
+    for i, name in ((1, "scale"), (2, "bias")):
+        what = f"one number for each of {groups} groups of the input of shape {listed(x)}"
+        has_shape(f"its {name}", source.shape(i), (groups,), what)
+
+
+def _batch_normalization(source: Source) -> None:
+    """Old forms may have a statistic for each activation."""
+    x = source.shape()
+    has_rank("its input", x, 1)
+    one = x[1:2] or (1,)
+    wanted = one if source.attributes.get("spatial", 1) else x[1:]
+    for i, name in enumerate(("scale", "bias", "mean", "variance"), 1):
+        has_shape(f"its {name}", source.shape(i), wanted, f"the input has the shape {listed(x)}")
+
+
+def _conv_transpose(source: Source) -> None:
+    """A shape that is asked for needs an extent for each spatial axis."""
+    x, target = source.shape(), source.attributes.get("output_shape")
+    if target and len(target) not in (len(x) - 2, len(x)):
+        raise ShapeMismatch(
+            f"its output_shape {listed(target)} does not fit the input of shape {listed(x)}"
+        )
+
+
+OTHERS: dict[str, Check] = {
+    "BatchNormalization": _batch_normalization,
+    "ConvTranspose": _conv_transpose,
+    "EyeLike": _eye_like,
+    "GroupNormalization": _group_normalization,
+    "Hardmax": _hardmax,
+}
+"""The checks of this family, by operator."""
