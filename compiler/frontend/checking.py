@@ -120,9 +120,7 @@ class NodeCheck:
 
     def before(self) -> None:
         """Judge the node itself; raises ShapeError or ModelError."""
-        if any(value is not None and value.items is not None for value in self.inputs):
-            return
-        schema = schema_of(self.op_type, self.opset)
+        schema = self._schema
         if schema is None:
             return
         source = Source(
@@ -138,17 +136,23 @@ class NodeCheck:
         if self.expected is not None:
             for value, type in zip(results, self.expected, strict=False):
                 self._compare("the operator gives", value, Declared(type.dtype, type.shape))
-        if self.op_type not in ONNX_DIFFERS:
-            for value, type in zip(results, self._by_onnx(), strict=False):
-                self._compare("onnx's inference says", value, Declared.of(type))
+        for value, type in zip(results, self._by_onnx(), strict=False):
+            self._compare("onnx's inference says", value, Declared.of(type))
         for name, value in zip(self.outputs, results, strict=False):
             if name in declared:
                 self._compare(f"the model declares {name!r} as", value, declared[name])
 
-    def _by_onnx(self) -> list[TypeProto]:
+    @property
+    def _schema(self) -> onnx.defs.OpSchema | None:
+        """The node's schema, unless it is not ONNX's own or works on sequences."""
         if any(value is not None and value.items is not None for value in self.inputs):
-            return []
-        if schema_of(self.op_type, self.opset) is None:
+            return None
+        return schema_of(self.op_type, self.opset)
+
+    def _by_onnx(self) -> list[TypeProto]:
+        """The result types by onnx's inference, which knows no deprecated operators."""
+        schema = self._schema
+        if schema is None or schema.deprecated or self.op_type in ONNX_DIFFERS:
             return []
         try:
             args = self.inputs, self.attributes, self.outputs, self.opset
@@ -166,5 +170,5 @@ class NodeCheck:
         """The error that names the node, its inputs and the remedy."""
         kind = ShapeError if isinstance(mismatch, ShapeMismatch) else ModelError
         given = fit_text(self.inputs)
-        of = f" of {given}" if given else ""
-        return kind(f"{self.op_type} {self.name!r}{of} does not fit: {mismatch}; {self.remedy}")
+        what = f"does not fit its inputs ({given})" if given else "is invalid"
+        return kind(f"{self.op_type} {self.name!r} {what}: {mismatch}; {self.remedy}")

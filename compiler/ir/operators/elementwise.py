@@ -80,13 +80,6 @@ def _expand(use: Use) -> list[Shape]:
     return [broadcast(use.shape(), tuple(target))]
 
 
-def _mod(use: Use) -> list[Shape]:
-    value = use.inputs[0]
-    if value is not None and value.dtype in FLOATS and not use["fmod"]:
-        raise Mismatch(f"its inputs are {value.dtype}, for which fmod must be 1")
-    return _together(use)
-
-
 def _batch_normalization(use: Use) -> list[Shape]:
     x = use.shape()
     has_rank("its input", x, 1)
@@ -166,7 +159,7 @@ ELEMENTWISE: dict[str, Operator] = {
     ),
     "IsInf": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, _IS_INF, T=FLOATS),
     "IsNaN": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, T=FLOATS),
-    "Mod": operator(Kind.ELEMENTWISE, "T T -> T", _mod, {"fmod": integer(0)}, T=NUMBERS),
+    "Mod": operator(Kind.ELEMENTWISE, "T T -> T", _together, {"fmod": integer(0)}, T=NUMBERS),
     "PRelu": operator(Kind.ELEMENTWISE, "T T -> T", _prelu, T=WIDE),
     "Pow": operator(
         Kind.ELEMENTWISE,

@@ -7,6 +7,7 @@ import numpy as np
 
 from compiler.ir.operators import OPERATORS
 from compiler.ir.operators.definition import Operand, Tensor
+from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.operators.injective import split_sizes
 from compiler.ir.operators.shapes import axis_in
 from compiler.ir.operators.sources.source import Source, vector
@@ -54,6 +55,11 @@ def _split(source: Source) -> Form | None:
     sizes = [-(-size // parts)] * parts if equal else split_sizes(size, parts)
     attributes = {"axis": source.attributes.get("axis", 0)}
     return "Split", [source.inputs[0], vector(sizes)], attributes
+
+
+def _cast(source: Source) -> Form | None:
+    """Rewriting reports a target type that kernels do not know."""
+    return _whole(source) if source.attributes["to"] in ONNX_DTYPES else None
 
 
 def _clip(source: Source) -> Form | None:
@@ -129,6 +135,7 @@ _FORMS: dict[str, Callable[[Source], Form | None]] = {
     **dict.fromkeys(_RENAMED, _whole),
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _convolution),
     "BatchNormalization": _batch_normalization,
+    "Cast": _cast,
     "Clip": _clip,
     "ConvTranspose": _transposed,
     "GroupNormalization": _group_normalization,
