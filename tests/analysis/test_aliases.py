@@ -130,8 +130,9 @@ def test_outputs_that_are_inputs_aliases_or_slices_need_copies():
 
 def test_split_parts_joined_again_are_the_whole():
     body = (
-        '%s, %t = dataflow.op "Split"(%x) {axis = 1 : i64}'
-        " : (tensor<1x4xf32>) -> (tensor<1x1xf32>, tensor<1x3xf32>)\n"
+        "%n = dataflow.constant dense<[1, 3]> : tensor<2xi64>\n"
+        '%s, %t = dataflow.op "Split"(%x, %n) {axis = 1 : i64}'
+        " : (tensor<1x4xf32>, tensor<2xi64>) -> (tensor<1x1xf32>, tensor<1x3xf32>)\n"
     )
     result = plan(body + concat("y", {"s": 1, "t": 3}) + relu("z", "y") + done("z"))
     assert places(result)["y"] == ("x", 0)

@@ -8,11 +8,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from onnx.helper import get_attribute_value
 
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
+from compiler.ir.operators import Tensor
+from compiler.ir.operators.sources import Source, check_source
+from compiler.schedule import ELEMENT_BYTES
 from tests.frontend.checks import run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -111,3 +115,36 @@ def test_what_imports_is_right(letter: str):
     assert right >= len(cases()[letter]) // 4 or letter in "CQUN", (
         f"{right} of {len(cases()[letter])}"
     )
+
+
+def source_of(case) -> tuple[Source, list[np.ndarray | None]] | None:
+    """A case of one node as its check sees it, inputs known, and its results; None for others."""
+    graph, (given, results) = case.model.graph, case.data_sets[0]
+    if len(graph.node) != 1 or not has_tensors_only(case.model):
+        return None
+    node, infos = graph.node[0], (*graph.input, *graph.output)
+    pairs = zip(infos, (*given, *results), strict=True)
+    arrays = {info.name: array(value) for info, value in pairs}
+    if any(value.dtype.name not in ELEMENT_BYTES for value in arrays.values()):
+        return None
+    inputs = [arrays.get(name) for name in node.input]
+    operands = [None if a is None else Tensor(a.dtype.name, a.shape, a) for a in inputs]
+    values = {a.name: get_attribute_value(a) for a in node.attribute}
+    attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+    version = onnx.defs.get_schema(node.op_type, case.model.opset_import[0].version).since_version
+    source = Source(node.op_type, version, operands, attributes, len(node.output))
+    return source, [arrays.get(name) for name in node.output]
+
+
+def test_the_table_gives_the_types_of_the_results():
+    judged = 0
+    for case in (case for letter in LETTERS for case in cases()[letter]):
+        found = source_of(case)
+        types = check_source(found[0]) if found is not None else None
+        if types is None:
+            continue
+        judged += 1
+        for type, result in zip(types, found[1], strict=True):
+            wanted = result is None or (type.dtype, type.shape) == (result.dtype.name, result.shape)
+            assert wanted, f"{case.name}: {type} instead of {result.dtype}{list(result.shape)}"
+    assert judged > 700

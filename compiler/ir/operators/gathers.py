@@ -44,7 +44,7 @@ def gather_elements(use: Use) -> list[Shape]:
 def scatter_elements(use: Use) -> list[Shape]:
     """The input, with an update at each index."""
     _elements_fit(use, use.shape())
-    has_shape("its updates", use.shape(2), use.shape(1), "the indices have that shape")
+    has_shape("the tensor of updates", use.shape(2), use.shape(1), "the indices have that shape")
     return [use.shape()]
 
 
@@ -88,7 +88,7 @@ def scatter_nd(use: Use) -> list[Shape]:
     _check_tuples("scatters", indices, x, x)
     wanted = (*indices[:-1], *x[indices[-1] :])
     why = f"the input has the shape {listed(x)}, the indices {listed(indices)}"
-    has_shape("its updates", use.shape(2), wanted, why)
+    has_shape("the tensor of updates", use.shape(2), wanted, why)
     _tuples_in(use, x[: indices[-1]], x)
     return [x]
 

@@ -1,0 +1,195 @@
+"""Nodes that do not fit their inputs are an error that names them, the shapes and the remedy."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from compiler.errors import FlowloomError, ModelError, ShapeError
+from compiler.frontend import import_model
+from tests.frontend.checks import parse, run
+
+FLOAT, INT64, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT8
+
+
+def ones(*shape: int) -> np.ndarray:
+    """A float32 tensor of ones."""
+    return np.ones(shape, np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    """A vector of int64."""
+    return np.array(values, np.int64)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """Indices of zeros."""
+    return np.zeros(shape, np.int64)
+
+
+def model(
+    op_type: str,
+    shape: list[int | str],
+    constants: list[np.ndarray | None] | None = None,
+    *,
+    opset: int = 21,
+    outputs: int = 1,
+    element: int = FLOAT,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """One node named `culprit`, of an input `x` and constants `c0`, `c1` and so on."""
+    arrays = {f"c{i}": a for i, a in enumerate(constants or []) if a is not None}
+    inputs = ["x", *(f"c{i}" if a is not None else "" for i, a in enumerate(constants or []))]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op_type, inputs, results, name="culprit", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", element, shape)],
+        [helper.make_tensor_value_info(name, 0, None) for name in results],
+        [numpy_helper.from_array(a, name) for name, a in arrays.items()],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+SHAPES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, Any]]] = [
+    ("Conv", [1, 4, 8, 8], [ones(2, 3, 1, 1)], {}),
+    ("Conv", [1, 4, 8, 8], [ones(4, 1, 1, 1)], {"group": 3}),
+    ("Conv", [1, 4, 8, 8], [ones(4, 4, 1, 1)], {"kernel_shape": [3, 3]}),
+    ("Conv", [1, 4, 8, 8], [ones(4, 4, 1, 1), ones(3)], {}),
+    ("Conv", [1, 1, 4, 4], [np.broadcast_to(np.float32(0), (1, 1 << 16, 1, 1))], {}),
+    ("Conv", [1, 1, 4, 4], [ones(1, 1, 5, 5)], {}),
+    ("MaxPool", [1, 1, 4, 4], [], {"kernel_shape": [5, 5]}),
+    ("ConvTranspose", [1, 4, 8, 8], [ones(3, 4, 1, 1)], {}),
+    ("LayerNormalization", [2, 4096], [ones(3)], {}),
+    ("LayerNormalization", [2, 3, 4, 5], [ones(5)], {"axis": 7}),
+    ("InstanceNormalization", [2, 3, 4, 5], [ones(1), ones(1)], {}),
+    ("GroupNormalization", [2, 4, 4, 5], [ones(4), ones(4)], {"num_groups": 3}),
+    ("GroupNormalization", [2, 4, 4], [ones(3), ones(3)], {"num_groups": 3, "opset": 18}),
+    ("BatchNormalization", [2, 3, 4], [ones(3), ones(3), ones(2), ones(3)], {}),
+    ("PRelu", [2, 4], [ones(3)], {}),
+    ("Gemm", [2, 4], [ones(4, 3), ones(5, 5)], {}),
+    ("Gemm", [2, 4], [ones(4, 3), ones(2)], {}),
+    ("Reshape", [2, 3], [ints(2, 2)], {}),
+    ("Reshape", [2, 3], [ints(20, 3)], {}),
+    ("Reshape", [2, 3], [ints(-1, 5)], {}),
+    ("Transpose", [2, 3, 4, 5], [], {"perm": [1, 0]}),
+    ("GatherElements", [2, 3], [zeros(4, 4)], {}),
+    ("ScatterElements", [2, 3], [zeros(4, 4), ones(4, 4)], {}),
+    ("ScatterElements", [2, 3], [zeros(2, 2), ones(1, 2)], {}),
+    ("ScatterND", [4, 3], [zeros(2, 1), ones(2, 2)], {}),
+    ("DepthToSpace", [1, 10, 2, 2], [], {"blocksize": 3}),
+    ("SpaceToDepth", [1, 1, 4, 4], [], {"blocksize": 3}),
+    ("LSTM", [3, 2, 4], [ones(1, 12, 4), ones(1, 12, 3)], {"hidden_size": 5}),
+    ("GRU", [3, 2, 4], [ones(1, 9, 4), ones(1, 8, 3)], {}),
+    ("Pad", [4, 4], [ints(5, 0, 0, 0)], {"mode": "reflect"}),
+    ("Split", [4, 4], [ints(5, -1)], {"outputs": 2}),
+    ("CumSum", [2, 3], [np.array(7)], {}),
+    ("Squeeze", [2, 3], [ints(0)], {}),
+    ("TopK", [2, 3], [ints(5)], {"outputs": 2}),
+    ("Tile", [2, 3], [ints(1)], {}),
+    ("Einsum", [2, 3], [ones(4, 5)], {"equation": "ij,jk->ik"}),
+    ("Expand", [2, 3], [ints(4, 4)], {}),
+    ("QuantizeLinear", [2, 3], [ones(5)], {}),
+    ("DequantizeLinear", [2, 3], [ones(2)], {"axis": 4, "element": UINT8}),
+    ("Upsample", [1, 1, 2, 2], [ones(3)], {"opset": 9}),
+    ("Relu", [1 << 40], [], {}),
+    ("MatMul", [1 << 40, 1], [ones(1, 1)], {}),
+    ("Gather", [5], [ints(9)], {}),
+    ("GatherElements", [5], [ints(-6)], {}),
+    ("GatherND", [5], [ints(5)], {}),
+    ("ScatterND", [5], [np.array([[1 << 33]]), ones(1)], {}),
+    ("ScatterElements", [5], [ints(5), ones(1)], {}),
+    ("ReverseSequence", [4, 2], [ints(1, 99)], {}),
+]
+
+
+@pytest.mark.parametrize(("op_type", "shape", "constants", "options"), SHAPES)
+def test_shapes(op_type: str, shape: list, constants: list, options: dict):
+    with pytest.raises(ShapeError) as caught:
+        import_model(model(op_type, shape, constants, **options))
+    message = str(caught.value)
+    assert message.startswith(f"{op_type} 'culprit' does not fit its inputs (x ")
+    for given in [tuple(shape), *(a.shape for a in constants)]:
+        assert f"[{', '.join(map(str, given))}]" in message
+    assert message.endswith("correct the model, or export it again")
+
+
+ATTRIBUTES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, Any], str]] = [
+    ("Reshape", [2, 3], [ints(-1, -1)], {}, r"\[-1, -1\]"),
+    ("Slice", [4, 4], [ints(0, 1), ints(2, 3), ints(0, 0)], {}, "repeat one"),
+    ("Resize", [2, 2], [None, ones(2), ints(2, 2)], {}, "both or neither"),
+    ("Pad", [4, 4], [ints(1, 0, 0, 0)], {"mode": "wurp"}, "'mode' is 'wurp'; it can be 'constant'"),
+    ("Conv", [1, 4, 8], [ones(4, 4, 1)], {"auto_pad": "FOO"}, "'auto_pad' is 'FOO'"),
+    ("Conv", [1, 4, 8], [ones(4, 4, 1)], {"group": 0}, "'group' is 0"),
+    ("Resize", [2, 2], [None, ones(2)], {"mode": "magic"}, "'mode' is 'magic'"),
+    ("LRN", [1, 4, 2, 2], [], {"size": 0}, "'size' is 0"),
+    ("RNN", [3, 2, 4], [ones(1, 3, 4), ones(1, 3, 3)], {"direction": "up"}, "'direction' is 'up'"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "shape", "constants", "options", "match"), ATTRIBUTES)
+def test_attributes(op_type: str, shape: list, constants: list, options: dict, match: str):
+    with pytest.raises(ModelError, match=f"{op_type} 'culprit' .*{match}"):
+        import_model(model(op_type, shape, constants, **options))
+
+
+@pytest.mark.parametrize(
+    ("made", "shapes"),
+    [
+        (model("Conv", ["N", "C", 8, 8], [ones(2, 3, 1, 1)]), [1, 1, 8, 8]),
+        (model("Reshape", ["N", 4], [ints(1, 4)]), [2, 4]),
+    ],
+)
+def test_given_shapes_are_named_as_the_cause(made: onnx.ModelProto, shapes: list[int]):
+    with pytest.raises(ShapeError, match="given shapes x=.*input_shapes, or --input-shape"):
+        import_model(made, {"x": shapes})
+
+
+def declaring(text: str, element: str, shape: str) -> onnx.ModelProto:
+    """A Relu whose output is declared as something."""
+    return parse(f"g (float[{text}] x) => ({element}[{shape}] y) {{ [culprit] y = Relu(x) }}")
+
+
+def test_declared_types():
+    with pytest.raises(ModelError, match=r"'culprit'.*declares 'y' as int64.*computed as float32"):
+        import_model(declaring("2", "int64", "2"))
+    with pytest.raises(ShapeError, match=r"declares 'y' as float32\[3\].*computed as float32\[2\]"):
+        import_model(declaring("2", "float", "3"))
+
+
+def test_declared_types_of_inner_tensors():
+    made = parse("g (float[2] x) => (float[2] y) <int64[2] a> { [culprit] a = Relu(x) y = Abs(a) }")
+    with pytest.raises(ModelError, match=r"'culprit'.*declares 'a' as int64"):
+        import_model(made)
+
+
+def test_an_output_that_is_an_input_has_its_declared_type():
+    made = parse("g (float[2] x) => (float[3] x) { }")
+    with pytest.raises(FlowloomError, match=r"'x'.*float32\[3\].*float32\[2\]"):
+        import_model(made)
+
+
+@pytest.mark.parametrize(("shape", "given"), [("batch", [4]), ("?", [4])])
+def test_shapes_of_the_exported_batch_do_not_bind_another(shape: str, given: list[int]):
+    import_model(declaring(shape, "float", "1"), {"x": given})
+
+
+def test_element_types_bind_whatever_the_shapes():
+    with pytest.raises(ModelError, match="declares 'y' as int64"):
+        import_model(declaring("batch", "int64", "batch"), {"x": [4]})
+
+
+@pytest.mark.parametrize("size", [1, 7, 10, 13, 33])
+def test_resize_has_the_sizes_of_onnxruntime(size: int):
+    for scale in np.array([0.3, 0.7, 1.1, 2.3, 2.7, 3.3], np.float32):
+        if np.float32(size) * scale < 1:
+            continue
+        text = f"g (float[{size}] x) => (float[?] y) {{ y = Resize(x, , s) }}"
+        made = parse(text, s=np.array([scale], np.float32))
+        (result,) = run(made, {"x": np.ones(size, np.float32)})
+        (graph,) = import_model(made).module.ops
+        assert graph.results_yielded[0].type.get_shape() == result.shape

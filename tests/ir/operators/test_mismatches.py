@@ -1,0 +1,118 @@
+"""Uses that no entry of the table takes: each message says what does not fit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.ir.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch, Tensor, infer
+from compiler.ir.operators.sources import Source, check_source
+
+
+def x(*shape: int, dtype: str = "float32") -> Tensor:
+    """A tensor computed at run time."""
+    return Tensor(dtype, shape)
+
+
+def known(*values: int) -> Tensor:
+    """A constant vector of int64."""
+    return Tensor("int64", (len(values),), np.array(values, np.int64))
+
+
+SHAPES: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
+    ("Conv", [x(1, 2, 8), x(4, 2, 3), x(3)], {}, r"bias.*\[3\].*\[4\].*\[4, 2, 3\]"),
+    ("Conv", [x(1, 2, 8), x(3, 1, 3)], {"group": 2}, r"3 output channels.*2 groups"),
+    ("Conv", [x(1, 2, 8, 8), x(4, 2, 3)], {}, r"\[4, 2, 3\], 3 dimensions instead of 4"),
+    ("Conv", [x(1, 2, 8), x(4, 2, 3)], {"strides": [1, 1]}, r"strides \[1, 1\]"),
+    ("Conv", [x(1, 2, 8), x(4, 2, 3)], {"dilations": [4]}, r"9 elements of axis 2.*has 8"),
+    ("ConvTranspose", [x(1, 2, 2), x(2, 1, 1)], {"pads": [1, 1]}, r"would be \[0\]"),
+    ("MatMul", [x(2, 3), x(4, 5)], {}, r"\[2, 3\] and \[4, 5\].*3 columns, 4 rows"),
+    ("Gather", [x(), x(1, dtype="int64")], {}, r"has the shape \[\]"),
+    ("GatherND", [x(2, 3), x(2, 3, dtype="int64")], {}, r"\[2, 3\].*1 to 2"),
+    ("OneHot", [x(3, dtype="int64"), known(4), x(3)], {}, r"values.*\[3\].*\[2\]"),
+    ("ReverseSequence", [x(4, 2), x(3, dtype="int64")], {}, r"\[3\] instead of \[2\]"),
+    ("Pad", [x(2, 3), known(1, 1)], {}, r"2 numbers instead of 4.*\[2, 3\]"),
+    ("Pad", [x(2), known(-2, -1)], {}, r"-2 and -1 take more than.*\[2\]"),
+    ("Unsqueeze", [x(2), known(5)], {}, r"axis 5 is outside a tensor of 2"),
+    ("Resize", [x(2, 3), None, None, known(4)], {}, r"sizes \[4\].*\[2, 3\]"),
+    ("Where", [x(2, dtype="bool"), x(3), x(1)], {}, r"\[2\] and \[3\] and \[1\]"),
+    ("ArgMax", [x(0, 2)], {"axis": 0}, r"axis 0 of the input of shape \[0, 2\] has no elements"),
+    ("Relu", [x(LARGEST_TENSOR + 1)], {}, "2147483648 elements"),
+    ("Expand", [x(1), known(1 << 20, 1 << 20)], {}, r"\[1048576, 1048576\]"),
+    ("Tile", [x(1 << 16), known(1 << 16)], {}, r"\[4294967296\]"),
+]
+OTHERS: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
+    ("Nonsense", [x()], {}, "no operator 'Nonsense'"),
+    ("Relu", [x(), x()], {}, "2 inputs instead of 1"),
+    ("Relu", [None], {}, "input 0 is left out"),
+    ("Relu", [x()], {"alpha": 1.0}, "no attribute 'alpha'"),
+    ("Elu", [x()], {"alpha": "one"}, "'alpha' is 'one', which is no number"),
+    ("Concat", [x(1)], {}, "'axis' is missing"),
+    ("Add", [x(), x(dtype="int32")], {}, "input 1 is int32, another is float32"),
+    ("Add", [x(dtype="bool"), x(dtype="bool")], {}, "input 0 is bool"),
+    ("Conv", [x(1, 2, 8), x(4, 2, 3)], {"strides": [0]}, r"'strides' is \[0\]; it must be 1"),
+    ("Reshape", [x(4), x(2, dtype="int64")], {}, "input 1 must be a constant"),
+    ("Reshape", [x(4), known(-2, -2)], {}, r"\[-2, -2\]"),
+    ("Slice", [x(4), known(0), known(2), known(0), known(0)], {}, r"steps \[0\] have a 0"),
+    ("Einsum", [x(2)], {"equation": "i,j->ij"}, "for 2 inputs, it has 1"),
+    ("Einsum", [x(2)], {"equation": "i->k"}, "'k' of its equation"),
+    ("Cast", [x()], {"to": 8}, "element type 8"),
+    ("Resize", [x(2), None, None, None], {}, "both or neither"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "inputs", "attributes", "match"), SHAPES)
+def test_shapes_that_do_not_fit(op_type: str, inputs: list, attributes: dict, match: str):
+    with pytest.raises(ShapeMismatch, match=match):
+        infer(op_type, inputs, attributes)
+
+
+@pytest.mark.parametrize(("op_type", "inputs", "attributes", "match"), OTHERS)
+def test_other_things_that_do_not_fit(op_type: str, inputs: list, attributes: dict, match: str):
+    with pytest.raises(Mismatch, match=match) as caught:
+        infer(op_type, inputs, attributes)
+    assert not isinstance(caught.value, ShapeMismatch)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_empty_tensors_and_scalars_stay_valid(size: int):
+    assert infer("Relu", [x(size, 3)], {})[0].shape == (size, 3)
+    assert infer("Concat", [x(size, 3), x(0, 3)], {"axis": 0})[0].shape == (size, 3)
+    assert infer("MatMul", [x(2, size), x(size, 3)], {})[0].shape == (2, 3)
+    assert infer("Reshape", [x(size, 0), known(0, 5)], {"allowzero": 1})[0].shape == (0, 5)
+    assert infer("ReduceSum", [x()], {"keepdims": 0})[0].shape == ()
+    assert infer("Softmax", [x()], {})[0].shape == ()
+
+
+def test_resize_multiplies_as_onnxruntime_does():
+    scales = Tensor("float32", (1,), np.array([2.3], np.float32))
+    assert infer("Resize", [x(10), None, scales], {})[0].shape == (23,)
+
+
+OLD = [
+    ("Squeeze", 1, [x(2, 3)], {"axes": [0]}, r"dimension 0.*\[2, 3\]"),
+    ("Slice", 1, [x(4)], {"starts": [0, 1], "ends": [2, 3], "axes": [0, 0]}, "repeat one"),
+    ("Split", 2, [x(5)], {}, r"\[5\] into 2 parts of \[3, 3\]"),
+    ("Pad", 2, [x(2)], {"pads": [1]}, "1 numbers instead of 2"),
+    ("TopK", 1, [x(3)], {"k": 4}, "first 4 of axis 0"),
+    ("Upsample", 7, [x(2, 2)], {"scales": [2.0]}, r"scales \[2.0\]"),
+    ("Sum", 8, [x(2), x(3)], {}, r"\[2\] and \[3\]"),
+    ("LSTM", 14, [x(3, 2, 4), x(1, 8, 4), x(1, 8, 2), x(1, 9)], {}, r"bias B.*\[1, 9\].*\[1, 16\]"),
+    ("GRU", 14, [x(3, 2, 4), x(1, 6, 4), x(1, 6, 2)], {"activations": ["Tanh"]}, "instead of 2"),
+    ("RNN", 14, [x(0, 2, 4), x(1, 2, 4), x(1, 2, 2)], {}, "no steps"),
+    ("RNN", 14, [x(3, 1, 4), x(1, 2, 4), x(1, 2, 2), None, known(4)], {}, "index 4 is outside"),
+    ("QuantizeLinear", 13, [x(2, 3), x(2)], {}, r"scale.*\[2\] instead of \[3\]"),
+    ("MatMulInteger", 10, [x(2, 3), x(4, 5)], {}, "3 columns, 4 rows"),
+    ("ConvInteger", 10, [x(1, 2, 5), x(1, 3, 3)], {}, "3 input channels a group"),
+    ("Hardmax", 13, [x(2)], {"axis": 2}, "axis 2 is outside"),
+    ("EyeLike", 9, [x(2)], {}, "1 dimensions"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "version", "inputs", "attributes", "match"), OLD)
+def test_nodes_of_other_forms(
+    op_type: str, version: int, inputs: list, attributes: dict, match: str
+):
+    outputs = 2 if op_type in ("Split", "TopK") else 1
+    with pytest.raises(Mismatch, match=match):
+        check_source(Source(op_type, version, inputs, attributes, outputs))

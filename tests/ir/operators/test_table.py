@@ -1,0 +1,56 @@
+"""The table says what onnx's schemas say."""
+
+import onnx
+import pytest
+from onnx.helper import get_attribute_value
+
+from compiler.ir.operators import KINDS, OPERATORS, STRUCTURAL_INPUTS
+from compiler.schedule import ELEMENT_BYTES
+
+OPSET = 23
+RESOLVED_BY_REWRITING = {("ConvTranspose", "output_shape"), ("ConvTranspose", "auto_pad")}
+OPTIONS = {"Optional": "?", "Variadic": "*"}
+
+
+def dtypes(formal: onnx.defs.OpSchema.FormalParameter) -> set[str]:
+    """The dtype names that a schema allows, of those that kernels know."""
+    names = {"tensor(float)": "float32", "tensor(double)": "float64"}
+    found = {names.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in formal.types}
+    return found & set(ELEMENT_BYTES)
+
+
+@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+def test_an_entry_says_what_the_schema_says(op_type: str):
+    entry, schema = OPERATORS[op_type], onnx.defs.get_schema(op_type, OPSET, "")
+    assert len(entry.inputs) == len(schema.inputs)
+    for i, (slot, formal) in enumerate(zip(entry.inputs, schema.inputs, strict=True)):
+        assert slot.option == OPTIONS.get(formal.option.name, "")
+        assert entry.dtypes(i) == dtypes(formal)
+    assert len(entry.outputs) == len(schema.outputs)
+    for slot, formal in zip(entry.outputs, schema.outputs, strict=True):
+        assert slot.option == OPTIONS.get(formal.option.name, "")
+        if slot.type != "U":
+            assert entry.types.get(slot.type, {slot.type}) == dtypes(formal)
+
+
+@pytest.mark.parametrize("op_type", sorted(OPERATORS))
+def test_attributes_are_those_of_the_schema(op_type: str):
+    entry, schema = OPERATORS[op_type], onnx.defs.get_schema(op_type, OPSET, "")
+    resolved = {name for other, name in RESOLVED_BY_REWRITING if other == op_type}
+    assert set(entry.attributes) | resolved == set(schema.attributes)
+    for name, attribute in entry.attributes.items():
+        formal = schema.attributes[name]
+        default = get_attribute_value(formal.default_value) if formal.default_value.name else None
+        if isinstance(default, float):
+            default = pytest.approx(default)
+        elif isinstance(default, list):
+            default = tuple(default)
+        text = default.decode() if isinstance(default, bytes) else default
+        assert (attribute.default, attribute.required) == (text, formal.required)
+        assert attribute.kind == formal.type.name.lower()
+
+
+def test_structural_inputs_and_kinds_are_views_of_the_table():
+    assert KINDS == {name: entry.kind for name, entry in OPERATORS.items()}
+    assert STRUCTURAL_INPUTS["Slice"] == (1, 2, 3, 4)
+    assert "Relu" not in STRUCTURAL_INPUTS
