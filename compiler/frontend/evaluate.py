@@ -1,17 +1,14 @@
-"""Evaluates one operator whose inputs are all known, and infers the types of one that runs later.
-
-Nothing is compiled: numpy for what should not copy, onnx.reference for everything else.
-"""
+"""Evaluates an operator whose inputs are all known, and infers the types of one that is not."""
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 import onnx
 from onnx import TypeProto, helper, numpy_helper, shape_inference
-from onnx.reference import ReferenceEvaluator
 
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
+from compiler.frontend.interpreter import evaluate_node
 from compiler.ir.operators import STRUCTURAL_INPUTS
 
 _LARGEST_SHAPE_DATA = 4096
@@ -109,119 +106,22 @@ def infer_types(
     return [found.get(name, TypeProto()) if name else TypeProto() for name in outputs]
 
 
-@lru_cache(maxsize=1024)
-def _evaluator(serialized: bytes, domain: str, opset: int) -> ReferenceEvaluator:
-    node = onnx.NodeProto.FromString(serialized)
-    inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.input) if name]
-    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    graph = helper.make_graph([node], "node", inputs, outputs)
-    imports = [helper.make_opsetid(domain, opset)]
-    return ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
-
-
-def _reference(
-    op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
-) -> list[np.ndarray | None]:
-    names = _input_names(inputs)
-    used = [f"o{i}" if name else "" for i, name in enumerate(outputs)]
-    node = make_node(op_type, names, used, attributes)
-    feeds = {n: v.array for n, v in zip(names, inputs, strict=True) if v is not None}
-    try:
-        with np.errstate(all="ignore"):
-            results = iter(_evaluator(node.SerializeToString(), "", opset).run(None, feeds))
-    except Exception as error:  # the reference evaluator raises whatever its numpy code does
-        raise Unsupported(f"it cannot be evaluated on constants ({error})") from error
-    return [next(results) if name else None for name in used]
-
-
-def _constant(attributes: Attributes) -> np.ndarray:
-    ((name, value),) = attributes.items()
-    if name.startswith("value_float"):
-        return np.array(value, np.float32)
-    if name.startswith("value_int"):
-        return np.array(value, np.int64)
-    return np.asarray(value)
-
-
-def _constant_of_shape(shape: np.ndarray, attributes: Attributes) -> np.ndarray:
-    value = attributes.get("value", np.zeros(1, np.float32))
-    return np.broadcast_to(value.reshape(()), tuple(shape.tolist()))
-
-
-def _reshape(array: np.ndarray, shape: np.ndarray, attributes: Attributes) -> np.ndarray:
-    target = [
-        array.shape[i] if size == 0 and not attributes.get("allowzero", 0) else size
-        for i, size in enumerate(shape.tolist())
-    ]
-    return array.reshape(target)
-
-
-def _gather_elements(array: np.ndarray, indices: np.ndarray, attributes: Attributes) -> np.ndarray:
-    """As onnx.reference, which fails where a dimension of the indices is one."""
-    axis = attributes.get("axis", 0) % array.ndim
-    box = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
-    return np.take_along_axis(array[box], indices, axis)
-
-
-def clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
-    first, last, _ = slice(start, end, step).indices(size)
-    if step > 0:
-        return first, max(first, last)
-    return max(first, 0), last if last >= 0 else -size - 1
-
-
-def _slice(array: np.ndarray, *bounds: np.ndarray | None) -> np.ndarray:
-    """The elements from starts to ends, along axes, by steps; see `clamped`."""
-    starts, ends, axes, steps = (b if b is None else b.tolist() for b in (*bounds, None, None)[:4])
-    box = [slice(None)] * array.ndim
-    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        axis, step = axes[i] if axes else i, steps[i] if steps else 1
-        box[axis] = slice(*clamped(start, end, step, array.shape[axis]), step)
-    return array[tuple(box)]
-
-
-def _with_numpy(op_type: str, arrays: list[np.ndarray | None], attributes: Attributes):
-    """The result where numpy does better (mostly: without a copy); None for other operators."""
-    match op_type, arrays:
-        case "Constant", []:
-            return _constant(attributes)
-        case "Identity", [array]:
-            return array
-        case "ConstantOfShape", [shape]:
-            return _constant_of_shape(shape, attributes)
-        case "Expand", [array, shape]:
-            target = np.broadcast_shapes(array.shape, tuple(shape.tolist()))
-            return np.broadcast_to(array, target)
-        case "Reshape", [array, shape]:
-            return _reshape(array, shape, attributes)
-        case "Transpose", [array]:
-            return np.transpose(array, attributes.get("perm"))
-        case "GatherElements", [array, indices]:
-            return _gather_elements(array, indices, attributes)
-        case "Slice", [array, _, _, *_]:
-            return _slice(*arrays)
-    return None
+_VIEWS = "Constant ConstantOfShape Expand Identity Reshape Slice Transpose".split()
 
 
 def evaluate(
     op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
 ) -> list[np.ndarray | None]:
-    """The outputs of an operator of the default domain whose inputs are all known."""
+    """The outputs of an operator of the default domain whose inputs are all known.
+
+    Raises Contradiction, ValueError or IndexError if the inputs do not fit the operator, and
+    Unsupported if it takes no such inputs.
+    """
+    if op_type not in _VIEWS:
+        infer_types(op_type, inputs, attributes, outputs, opset)
     arrays = [None if value is None else value.array for value in inputs]
-    result = _with_numpy(op_type, arrays, attributes)
-    if result is not None:
-        return [result]
-    types = infer_types(op_type, inputs, attributes, outputs, opset)
-    results = _reference(op_type, inputs, attributes, outputs, opset)
-    return [
-        None if array is None else _as_declared(array, type)
-        for array, type in zip(results, types, strict=True)
-    ]
-
-
-def _as_declared(array: np.ndarray, type: TypeProto) -> np.ndarray:
-    """The array in its declared dtype: the reference evaluator sometimes promotes."""
-    dtype = dtype_name(type.tensor_type.elem_type)
-    array = np.asarray(array)
-    return array.astype(dtype, copy=False) if dtype not in ("", "str_") else array
+    try:
+        return evaluate_node(op_type, arrays, attributes, [bool(name) for name in outputs])
+    except (TypeError, KeyError) as error:
+        reason = f"it cannot be evaluated on constants of these types ({error})"
+        raise Unsupported(reason, "compute its result before exporting the model") from error

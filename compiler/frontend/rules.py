@@ -8,8 +8,9 @@ import numpy as np
 
 from compiler.frontend.builder import supported
 from compiler.frontend.call import Call, Rule
-from compiler.frontend.evaluate import clamped, dtype_name
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.interpreter import clamped
 
 RULES: dict[str, Rule] = {}
 
@@ -222,8 +223,10 @@ def dropout(call: Call) -> list[Value]:
 
 @rule("Cast")
 def cast(call: Call) -> list[Value]:
-    """Dropped where it changes nothing; what float8 alone needs is dropped too."""
+    """Dropped where it changes nothing; what float8 constants alone need is dropped too."""
     target = dtype_name(call.attributes["to"])
+    if call.data.array is not None:
+        return call.emit()
     supported(Value("", target))
     if target == call.data.dtype:
         return [call.data]

@@ -4,11 +4,6 @@ from compiler.frontend.call import Call
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules import rule
 
-SEQUENCE_OPERATORS = frozenset(
-    "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert"
-    " SequenceLength SplitToSequence".split()
-)
-
 
 def _items(call: Call) -> list[Value]:
     if call.data.items is None:

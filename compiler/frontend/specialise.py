@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
-from compiler.frontend.builder import Builder, grows, is_known
+from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
@@ -26,10 +26,10 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import opsets_of
 from compiler.frontend.lowering import RULES
-from compiler.frontend.sequences import SEQUENCE_OPERATORS
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.ir.operators import KINDS, Mismatch
 
@@ -257,12 +257,10 @@ class Specialiser:
         return meaning(node)
 
     def _can_evaluate(self, node: Node) -> bool:
-        op_type, inputs = node.proto.op_type, node.inputs
-        return (
-            op_type not in SEQUENCE_OPERATORS
-            and is_known(inputs)
-            and not grows(op_type, inputs, node.attributes)
-        )
+        """Whether the operator exists on constants only, and its inputs are."""
+        op_type = node.proto.op_type
+        compiled = op_type in RULES or op_type in KINDS
+        return not compiled and is_known_operator(op_type) and is_known(node.inputs)
 
     def _evaluated(self, node: Node) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type

@@ -1,0 +1,7 @@
+"""A numpy interpreter of ONNX: it folds constants, and is the oracle that passes answer to."""
+
+from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
+from compiler.frontend.interpreter.movement import clamped
+from compiler.frontend.interpreter.run import interpret
+
+__all__ = ["clamped", "evaluate_node", "interpret", "is_known_operator"]

@@ -1,0 +1,120 @@
+"""Activation functions, computed in float64 and rounded once."""
+
+from collections.abc import Callable
+from math import pi, sqrt
+
+import numpy as np
+
+from compiler.frontend.interpreter.elementwise import erf
+from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.rounding import converted, double
+
+
+def _activation(
+    *names: str, **defaults: object
+) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Register a function of x and of attributes with these defaults."""
+
+    def register(function: Callable[..., Array]) -> Callable[..., Array]:
+        def evaluate(node: Node) -> Array:
+            values = {name: node.attribute(name, value) for name, value in defaults.items()}
+            arrays = [double(array) for array in node.inputs if array is not None]
+            return converted(np.asarray(function(*arrays, **values)), node[0].dtype)
+
+        operator(*names)(evaluate)
+        return function
+
+    return register
+
+
+def _positive(x: Array, otherwise: Array) -> Array:
+    """x above zero and for NaN, else another value."""
+    return np.where(x < 0, otherwise, x)
+
+
+@_activation("Relu")
+def relu(x: Array) -> Array:
+    """max(x, 0)."""
+    return _positive(x, np.zeros_like(x))
+
+
+@_activation("LeakyRelu", alpha=0.01)
+def leaky_relu(x: Array, alpha: float) -> Array:
+    """x, or alpha x below zero."""
+    return _positive(x, x * alpha)
+
+
+@_activation("PRelu")
+def prelu(x: Array, slope: Array) -> Array:
+    """x, or slope x below zero."""
+    return _positive(x, x * slope)
+
+
+@_activation("ThresholdedRelu", alpha=1.0)
+def thresholded_relu(x: Array, alpha: float) -> Array:
+    """x above alpha, else 0."""
+    return np.where(x > alpha, x, np.zeros_like(x))
+
+
+@_activation("Elu", alpha=1.0)
+def elu(x: Array, alpha: float) -> Array:
+    """x, or alpha (e**x - 1) below zero."""
+    return _positive(x, alpha * np.expm1(x))
+
+
+@_activation("Celu", alpha=1.0)
+def celu(x: Array, alpha: float) -> Array:
+    """x, or alpha (e**(x / alpha) - 1) below zero."""
+    return _positive(x, alpha * np.expm1(x / alpha))
+
+
+@_activation("Selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875)
+def selu(x: Array, alpha: float, gamma: float) -> Array:
+    """The scaled exponential linear unit."""
+    return gamma * _positive(x, alpha * np.expm1(x))
+
+
+@_activation("HardSigmoid", alpha=0.2, beta=0.5)
+def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
+    """alpha x + beta, limited to [0, 1]."""
+    return np.minimum(np.maximum(alpha * x + beta, 0), 1)
+
+
+@_activation("HardSwish")
+def hard_swish(x: Array) -> Array:
+    """x times its hard sigmoid."""
+    return x * hard_sigmoid(x, 1 / 6, 0.5)
+
+
+@_activation("Gelu", approximate="none")
+def gelu(x: Array, approximate: str) -> Array:
+    """x times the normal distribution function, exactly or by tanh."""
+    if approximate == "tanh":
+        share = np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))
+    else:
+        share = erf(x * sqrt(0.5))
+    return 0.5 * x * (1 + share)
+
+
+@_activation("Softplus")
+def softplus(x: Array) -> Array:
+    """log(1 + e**x) without overflow."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@_activation("Mish")
+def mish(x: Array) -> Array:
+    """x tanh(softplus(x))."""
+    return x * np.tanh(softplus(x))
+
+
+@_activation("Softsign")
+def softsign(x: Array) -> Array:
+    """x / (1 + |x|)."""
+    return x / (1 + np.abs(x))
+
+
+@_activation("Shrink", lambd=0.5, bias=0.0)
+def shrink(x: Array, lambd: float, bias: float) -> Array:
+    """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
+    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, np.zeros_like(x)))

@@ -1,0 +1,237 @@
+"""Operators that exist on constants only: their shapes depend on data, or they have no kernel."""
+
+from math import ceil
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted, double
+
+
+@operator("Constant")
+def constant(node: Node) -> Array:
+    """The tensor in its only attribute."""
+    ((name, value),) = node.attributes.items()
+    if name.startswith("value_float"):
+        return np.array(value, np.float64 if node.precise else np.float32)
+    if name.startswith("value_int"):
+        return np.array(value, np.int64)
+    return np.asarray(value)
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(node: Node) -> Array:
+    """One value in every place, without memory for each."""
+    value = node.attribute("value", np.zeros(1, np.float32))
+    return np.broadcast_to(value.reshape(()), tuple(node.integers(0) or ()))
+
+
+@operator("Range")
+def range_(node: Node) -> Array:
+    """Numbers from a start, by a step, up to a limit that is left out."""
+    start, limit, delta = (node[i].reshape(()) for i in range(3))
+    exact = [double(array).item() for array in (start, limit, delta)]
+    count = max(0, ceil((exact[1] - exact[0]) / exact[2]))
+    steps = np.arange(count, dtype=np.float64 if isinstance(exact[0], float) else np.int64)
+    return converted(np.asarray(exact[0] + steps * exact[2]), start.dtype)
+
+
+@operator("NonZero")
+def non_zero(node: Node) -> Array:
+    """The index of every element that is not zero, one row an axis."""
+    x = np.atleast_1d(node[0])
+    return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)[: max(node[0].ndim, 1)]
+
+
+@operator("Compress")
+def compress(node: Node) -> Array:
+    """The slices along an axis, or the elements, whose condition is true."""
+    axis, x = node.attribute("axis"), node[0]
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    return np.compress(node[1], x, axis)
+
+
+@operator("Unique")
+def unique(node: Node) -> list[Array]:
+    """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
+    axis, x = node.attribute("axis"), node[0]
+    found = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
+    values, first, inverse, counts = found
+    inverse = inverse.reshape(-1)
+    if not node.attribute("sorted", 1):
+        order = np.argsort(first)
+        place = np.argsort(order)
+        values = np.take(values, order, axis or 0)
+        first, inverse, counts = first[order], place[inverse], counts[order]
+    others = [array.astype(np.int64) for array in (first, inverse, counts)]
+    values = converted(values, x.dtype) if x.dtype.kind not in "OUS" else values
+    return [values, *others][: len(node.outputs)]
+
+
+def _corners(boxes: Array, centred: bool) -> Array:
+    """Boxes as (low, high) corners: [2, boxes, 2]."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    if centred:
+        return np.stack([first - second / 2, first + second / 2])
+    return np.stack([np.minimum(first, second), np.maximum(first, second)])
+
+
+def _overlaps(corners: Array, one: int) -> Array:
+    """The intersection over union of one box with all."""
+    low, high = corners
+    inside = np.maximum(np.minimum(high, high[one]) - np.maximum(low, low[one]), 0).prod(1)
+    areas = (high - low).prod(1)
+    union = areas + areas[one] - inside
+    return np.where(inside > 0, inside / np.where(union > 0, union, 1), 0)
+
+
+def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: float) -> list[int]:
+    """The boxes that stay of one class, best first."""
+    kept: list[int] = []
+    alive = scores > least
+    for box in np.argsort(-scores, kind="stable").tolist():
+        if len(kept) == most:
+            break
+        if alive[box]:
+            kept.append(box)
+            alive &= _overlaps(corners, box) <= limit
+    return kept
+
+
+@operator("NonMaxSuppression")
+def non_max_suppression(node: Node) -> Array:
+    """Rows (batch, class, box) of the boxes that overlap no better one too much."""
+    boxes, scores = double(node[0]), double(node[1])
+    most, limit, least = (
+        node[i].reshape(-1)[0].item() if node.has(i) else default
+        for i, default in ((2, 0), (3, 0.0), (4, -np.inf))
+    )
+    centred = bool(node.attribute("center_point_box", 0))
+    rows = [
+        (batch, number, box)
+        for batch, corners in enumerate(_corners(b, centred) for b in boxes)
+        for number, row in enumerate(scores[batch])
+        for box in _suppressed(corners, row, most, limit, least)
+    ]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+@operator("Det")
+def determinant(node: Node) -> Array:
+    """The determinant of each matrix."""
+    return converted(np.asarray(np.linalg.det(double(node[0]))), node[0].dtype)
+
+
+def _mel(frequency: Array) -> Array:
+    return 2595 * np.log10(1 + frequency / 700)
+
+
+@operator("MelWeightMatrix")
+def mel_weight_matrix(node: Node) -> Array:
+    """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
+    bands, length, rate, low, high = (node[i].reshape(()).item() for i in range(5))
+    marks = np.linspace(_mel(np.float64(low)), _mel(np.float64(high)), bands + 2)
+    hertz = 700 * (10 ** (marks / 2595) - 1)
+    edges = np.floor((length + 1) * hertz / rate).astype(np.int64)
+    bins = np.arange(length // 2 + 1)[:, None]
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    rising = (bins - left) / np.maximum(centre - left, 1)
+    falling = (right - bins) / np.maximum(right - centre, 1)
+    rising = np.where((bins >= left) & (bins < centre), rising, 0)
+    weights = rising + np.where((bins >= centre) & (bins < right), falling, 0)
+    flat = (bins == centre) & (left == centre)
+    return converted(
+        np.where(flat, 1.0, weights), node.dtype_of(node.attribute("output_datatype", 1))
+    )
+
+
+@operator("Col2Im")
+def columns_to_image(node: Node) -> Array:
+    """Overlapping blocks, one a column, added up to an image."""
+    image, block = node.integers(1) or [], node.integers(2) or []
+    rank = len(image)
+    dilations = node.attribute("dilations") or [1] * rank
+    strides = node.attribute("strides") or [1] * rank
+    pads = node.attribute("pads") or [0] * 2 * rank
+    full = [n + b + a for n, b, a in zip(image, pads[:rank], pads[rank:], strict=True)]
+    sizes = zip(full, block, dilations, strides, strict=True)
+    places = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
+    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *places)
+    total = np.zeros((*data.shape[:2], *full))
+    for tap in np.ndindex(*block):
+        steps = zip(tap, dilations, strides, places, strict=True)
+        box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
+        total[(..., *box)] += data[(slice(None), slice(None), *tap)]
+    cut = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
+    return converted(total[(..., *cut)], node[0].dtype)
+
+
+@operator("MaxUnpool")
+def max_unpool(node: Node) -> Array:
+    """Elements put back where a MaxPool took them, zeros elsewhere."""
+    x, kernel = node[0], node.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = (
+        node.attribute("strides") or [1] * rank,
+        node.attribute("pads") or [0] * 2 * rank,
+    )
+    sizes = zip(x.shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
+    own = [*x.shape[:2], *((n - 1) * s + k - b - a for n, s, k, b, a in sizes)]
+    result = np.zeros(own, x.dtype)
+    result.reshape(-1)[node[1].reshape(-1)] = x.reshape(-1)
+    if not node.has(2):
+        return result
+    wanted = np.zeros(node.integers(2) or [], x.dtype)
+    wanted[tuple(slice(0, n) for n in own)] = result
+    return wanted
+
+
+@operator("TensorScatter")
+def tensor_scatter(node: Node) -> Array:
+    """A cache with an update written from an index of each batch entry on."""
+    axis = normal_axis(node.attribute("axis", -2), node[0].ndim)
+    cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
+    batch, size = cache.shape[:2]
+    first = node[2] if node.has(2) else np.zeros(batch, np.int64)
+    places = first[:, None] + np.arange(update.shape[1])
+    if node.attribute("mode", "linear") == "circular":
+        places %= size
+    result = cache.copy()
+    result[np.arange(batch)[:, None], places] = update
+    return np.ascontiguousarray(np.moveaxis(result, 1, axis))
+
+
+def _complex(array: Array) -> Array:
+    """A signal whose last axis holds one real number, or a real and an imaginary one."""
+    array = double(array)
+    return array[..., 0] + 1j * array[..., 1] if array.shape[-1] == 2 else array[..., 0]
+
+
+@operator("DFT")
+def fourier_transform(node: Node) -> Array:
+    """The discrete Fourier transform along an axis; of real signals half of it when asked."""
+    x, inverse = _complex(node[0]), node.attribute("inverse", 0)
+    given = node[2].reshape(()).item() if node.has(2) else node.attribute("axis", _dft_axis(node))
+    axis = normal_axis(given, node[0].ndim)
+    length = node[1].reshape(()).item() if node.has(1) else None
+    onesided = node.attribute("onesided", 0)
+    if inverse and onesided:
+        result = np.fft.irfft(x, length, axis)[..., None]
+        return converted(result, node[0].dtype)
+    result = (np.fft.ifft if inverse else np.fft.fft)(x, length, axis)
+    if onesided:
+        result = np.take(result, np.arange(result.shape[axis] // 2 + 1), axis)
+    return converted(np.stack([result.real, result.imag], -1), node[0].dtype)
+
+
+def _dft_axis(node: Node) -> int:
+    """The axis where none is given: an attribute of opset 17 was 1, an input since is -2."""
+    return 1 if "axis" in node.attributes else -2
+
+
+@operator("StringConcat")
+def string_concat(node: Node) -> Array:
+    """Strings appended, broadcast."""
+    joined = np.char.add(node[0].astype(str), node[1].astype(str))
+    return np.asarray(joined).astype(object)

@@ -1,0 +1,129 @@
+"""Convolutions and matrix products: floats are accumulated in float64 and rounded once."""
+
+from itertools import product
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_float
+from compiler.frontend.interpreter.windows import Window, padded, window_of
+
+
+@operator("MatMul")
+def matmul(node: Node) -> Array:
+    """numpy's matrix product, batches broadcast."""
+    result = np.matmul(double(node[0]), double(node[1]))
+    return converted(np.asarray(result), node[0].dtype)
+
+
+def _scaled(array: Array, factor: float) -> Array:
+    return array if factor == 1 else array * np.float64(factor)
+
+
+@operator("Gemm")
+def gemm(node: Node) -> Array:
+    """alpha A B + beta C, with A and B transposed on demand."""
+    a, b = double(node[0]), double(node[1])
+    a = a.T if node.attribute("transA", 0) else a
+    b = b.T if node.attribute("transB", 0) else b
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(f"a Gemm of {node[0].shape} and {node[1].shape}")
+    total = _scaled(a @ b, node.attribute("alpha", 1.0))
+    if node.has(2):
+        addend = _scaled(double(node[2]), node.attribute("beta", 1.0))
+        total = total + np.broadcast_to(addend, total.shape)
+    return converted(total, node[0].dtype)
+
+
+@operator("Einsum")
+def einsum(node: Node) -> Array:
+    """Einstein summation with implicit results and ellipses."""
+    arrays = [double(node[i]) for i in range(len(node.inputs))]
+    equation = node.attribute("equation").replace(" ", "")
+    optimize = len(arrays) > 1 and is_float(node[0].dtype)
+    return converted(np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node[0].dtype)
+
+
+def _tap(window: Window, tap: tuple[int, ...]) -> tuple[slice, ...]:
+    """The elements of the padded axes that one element of the kernel meets."""
+    axes = zip(tap, window.dilations, window.strides, window.places, strict=True)
+    return tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in axes)
+
+
+def _with_bias(node: Node, total: Array) -> Array:
+    """Input 2 added by channel, rounded."""
+    if node.has(2):
+        total = total + double(node[2]).reshape(-1, *[1] * (total.ndim - 2))
+    return converted(total, node[0].dtype)
+
+
+def _groups(node: Node) -> int:
+    groups = node.attribute("group", 1)
+    if groups < 1 or node[0].shape[1] % groups or node[1].shape[0] % groups:
+        shapes = f"{node[0].shape} and {node[1].shape}"
+        raise ValueError(f"{groups} groups do not divide the channels of {shapes}")
+    return groups
+
+
+@operator("Conv")
+def conv(node: Node) -> Array:
+    """Convolution over any number of spatial axes, grouped, strided, dilated."""
+    x, w, groups = node[0], double(node[1]), _groups(node)
+    window = window_of(node, w.shape[2:])
+    images, spatial = x.shape[0], window.places
+    x = padded(double(x), window, 0)
+    x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    total = np.zeros((images, groups, w.shape[1], int(np.prod(spatial))))
+    for tap in product(*map(range, window.kernel)):
+        met = x[(..., *_tap(window, tap))].reshape(*x.shape[:3], -1)
+        total += w[(..., *tap)] @ met
+    return _with_bias(node, total.reshape(images, -1, *spatial))
+
+
+def _transposed_sizes(node: Node) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    """The strides, the dilations, and where each axis of the full result is cut."""
+    spatial, kernel = node[0].shape[2:], node[1].shape[2:]
+    rank = len(spatial)
+    strides = list(node.attribute("strides") or [1] * rank)
+    dilations = list(node.attribute("dilations") or [1] * rank)
+    extra = node.attribute("output_padding") or [0] * rank
+    sizes = zip(spatial, strides, kernel, dilations, strict=True)
+    full = [s * (n - 1) + (k - 1) * d + 1 for n, s, k, d in sizes]
+    reach = [f + e for f, e in zip(full, extra, strict=True)]
+    pads = list(node.attribute("pads") or [0] * 2 * rank)
+    mode, target = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
+    if mode == "VALID":
+        pads = [0] * 2 * rank
+    if not target and mode.startswith("SAME"):
+        target = [n * s for n, s in zip(spatial, strides, strict=True)]
+    if target:
+        total = [max(0, r - t) for r, t in zip(reach, target[-rank:], strict=True)]
+        first = [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
+        return strides, dilations, list(zip(first, _ends(first, target[-rank:]), strict=True))
+    ends = [r - after for r, after in zip(reach, pads[rank:], strict=True)]
+    return strides, dilations, list(zip(pads[:rank], ends, strict=True))
+
+
+def _ends(first: list[int], sizes: list[int]) -> list[int]:
+    return [f + size for f, size in zip(first, sizes, strict=True)]
+
+
+@operator("ConvTranspose")
+def conv_transpose(node: Node) -> Array:
+    """Transposed convolution: every input element adds a scaled kernel to the result."""
+    x, w, groups = double(node[0]), double(node[1]), _groups(node)
+    strides, dilations, cuts = _transposed_sizes(node)
+    images, spatial, kernel = x.shape[0], x.shape[2:], w.shape[2:]
+    x = x.reshape(images, groups, x.shape[1] // groups, -1)
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    axes = zip(spatial, strides, kernel, dilations, cuts, strict=True)
+    full = [max(s * (n - 1) + (k - 1) * d + 1, end) for n, s, k, d, (_, end) in axes]
+    total = np.zeros((images, groups, w.shape[2], *full))
+    for tap in product(*map(range, kernel)):
+        part = (w[(..., *tap)].swapaxes(1, 2) @ x).reshape(*total.shape[:3], *spatial)
+        steps = zip(tap, dilations, strides, spatial, strict=True)
+        box = tuple(slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in steps)
+        total[(..., *box)] += part
+    total = total[(..., *(slice(first, end) for first, end in cuts))]
+    return _with_bias(node, total.reshape(images, -1, *total.shape[3:]))

@@ -1,0 +1,187 @@
+"""Arithmetic, comparison, logic and bits, broadcast over all inputs."""
+
+import math
+from collections.abc import Callable
+from functools import partial, reduce
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_float, is_nan, wide
+
+Function = Callable[..., Array]
+
+
+def _exact(function: Function, node: Node) -> Array:
+    """A function that is rounded correctly in the type it is computed in."""
+    arrays = [wide(array) for array in node.inputs if array is not None]
+    return converted(np.asarray(function(*arrays)), node[0].dtype)
+
+
+def _rounded(function: Function, node: Node) -> Array:
+    """A function computed in float64 and rounded once."""
+    arrays = [double(array) for array in node.inputs if array is not None]
+    return converted(np.asarray(function(*arrays)), node[0].dtype)
+
+
+def _test(function: Function, node: Node) -> Array:
+    """A function whose results are truth values."""
+    arrays = [wide(array) for array in node.inputs if array is not None]
+    return np.asarray(function(*arrays)).astype(bool, copy=False)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """A quotient; integers truncate, give 0 for the divisor 0, and wrap."""
+    if is_float(a.dtype):
+        return np.true_divide(a, b)
+    minus = (b == -1) if a.dtype.kind == "i" else np.zeros((), bool)
+    safe = np.where((b == 0) | minus, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    inexact = (quotient * safe != a) & ((a < 0) != (safe < 0))
+    quotient = quotient + inexact.astype(a.dtype)
+    quotient = np.where(minus, np.zeros_like(a) - a, quotient)
+    return np.where(b == 0, np.zeros_like(quotient), quotient)
+
+
+def _erf() -> Function:
+    scalar = np.frompyfunc(math.erf, 1, 1)
+    return lambda x: scalar(x).astype(np.float64) if x.size else x
+
+
+erf: Function = _erf()
+"""The error function."""
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e**-x), accurate for very negative x too."""
+    power = np.exp(-np.abs(x))
+    return np.where(x < 0, power, 1) / (1 + power)
+
+
+for _name, _function in {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": _divide,
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Sign": np.sign,
+    "Reciprocal": lambda x: 1 / x,
+    "Sqrt": np.sqrt,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.rint,
+    "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or,
+    "BitwiseXor": np.bitwise_xor,
+    "BitwiseNot": np.invert,
+}.items():
+    operator(_name)(partial(_exact, _function))
+
+for _name, _function in {
+    "Acos": np.arccos,
+    "Acosh": np.arccosh,
+    "Asin": np.arcsin,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": np.arctanh,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
+    "Erf": erf,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sigmoid": sigmoid,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
+    "Tan": np.tan,
+    "Tanh": np.tanh,
+}.items():
+    operator(_name)(partial(_rounded, _function))
+
+for _name, _function in {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "Not": np.logical_not,
+    "IsNaN": is_nan,
+}.items():
+    operator(_name)(partial(_test, _function))
+
+
+@operator("Max", "Min", "Sum")
+def variadic(node: Node) -> Array:
+    """The largest, the smallest or the sum of any number of inputs; NaN if one is."""
+    functions: dict[str, Function] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+    return _exact(lambda *arrays: reduce(functions[node.op_type], arrays), node)
+
+
+@operator("Mod")
+def modulo(node: Node) -> Array:
+    """The remainder with the divisor's sign, or the dividend's with `fmod`; 0 for a divisor 0."""
+    return _exact(np.fmod if node.attribute("fmod", 0) else np.mod, node)
+
+
+@operator("BitShift")
+def bit_shift(node: Node) -> Array:
+    """Shifted left or right; a count beyond the width shifts everything out."""
+    left = node.attribute("direction") == "LEFT"
+    bits = node[0].dtype.itemsize * 8
+
+    def function(x: Array, count: Array) -> Array:
+        inside = (count >= 0) & (count < bits)
+        by = np.where(inside, count, bits - 1).astype(x.dtype)
+        if not left and x.dtype.kind == "i":
+            return np.right_shift(x, by)
+        shifted = np.left_shift(x, by) if left else np.right_shift(x, by)
+        return np.where(inside, shifted, np.zeros_like(x))
+
+    return _exact(function, node)
+
+
+@operator("Where")
+def where(node: Node) -> Array:
+    """One of two values by a condition."""
+    return np.where(node[0], node[1], node[2]).astype(node[1].dtype, copy=False)
+
+
+@operator("Clip")
+def clip(node: Node) -> Array:
+    """Limited to bounds that may be missing; NaN stays."""
+    x = wide(node[0])
+    for index, pick in ((1, np.maximum), (2, np.minimum)):
+        if node.has(index):
+            x = pick(x, wide(node[index]).reshape(()))
+    return converted(x, node[0].dtype)
+
+
+@operator("IsInf")
+def is_infinite(node: Node) -> Array:
+    """Whether a value is infinite, of the signs asked for."""
+    x = wide(node[0])
+    above = (x == np.inf) & bool(node.attribute("detect_positive", 1))
+    return np.asarray(above | ((x == -np.inf) & bool(node.attribute("detect_negative", 1))))
+
+
+def _integer_power(x: Array, exponent: Array) -> Array:
+    """Powers that wrap; of negative exponents what is left of the fraction."""
+    x, exponent = np.broadcast_arrays(x.astype(np.int64), exponent.astype(np.int64))
+    powers = np.power(x, np.maximum(exponent, 0))
+    odd = exponent % 2 != 0
+    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0))
+    return np.where(exponent < 0, inverse, powers)
+
+
+@operator("Pow")
+def power(node: Node) -> Array:
+    """Powers in the base's type; integers are exact."""
+    x, exponent = node[0], node[1]
+    if is_float(x.dtype) or is_float(exponent.dtype):
+        result = np.power(x.astype(np.float64), exponent.astype(np.float64))
+    else:
+        result = _integer_power(x, exponent)
+    return converted(np.asarray(result), x.dtype)

@@ -1,0 +1,64 @@
+"""Evaluates one operator of the normalised opset, or one that exists on constants only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from compiler.frontend.interpreter import (
+    activations,
+    constants,
+    contraction,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    reductions,
+    resize,
+    rounding,
+    windows,
+)
+from compiler.frontend.interpreter.registry import EVALUATIONS, Array, Node
+
+FAMILIES = (
+    activations,
+    constants,
+    contraction,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    reductions,
+    resize,
+    rounding,
+    windows,
+)
+"""The modules whose import registers every evaluation."""
+
+
+def is_known_operator(op_type: str) -> bool:
+    """Whether an operator can be evaluated."""
+    return op_type in EVALUATIONS
+
+
+def evaluate_node(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any],
+    outputs: Sequence[bool] = (True,),
+    precise: bool = False,
+) -> list[Array | None]:
+    """The results of an operator, None for those that are not asked for.
+
+    Floats are computed in float64 and rounded once where that differs from their own type; with
+    `precise` all of them are float64. Raises KeyError for an unknown operator, and ValueError or
+    IndexError for inputs that do not fit.
+    """
+    node = Node(op_type, inputs, attributes, outputs, precise)
+    with np.errstate(all="ignore"):
+        results = EVALUATIONS[op_type](node)
+    if isinstance(results, np.ndarray | np.generic):
+        results = [results]
+    arrays = [None if array is None else np.asarray(array) for array in results]
+    arrays += [None] * (len(outputs) - len(arrays))
+    return [array if wanted else None for array, wanted in zip(arrays, outputs, strict=False)]

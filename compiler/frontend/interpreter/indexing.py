@@ -1,0 +1,140 @@
+"""Operators that index by data, sort or scan. Indices outside a tensor are kept inside."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_float, wide
+
+
+def safe_index(index: Array, extent: int) -> Array:
+    """An index from data: negative ones count from the end, others are kept inside."""
+    index = index.astype(np.int64)
+    return np.clip(np.where(index < 0, index + extent, index), 0, max(extent - 1, 0))
+
+
+@operator("Gather")
+def gather(node: Node) -> Array:
+    """Slices along an axis by index."""
+    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    return np.take(node[0], safe_index(node[1], node[0].shape[axis]), axis)
+
+
+def _mesh(shape: tuple[int, ...]) -> list[Array]:
+    """An index of each axis that broadcasts to the shape."""
+    return list(np.ogrid[tuple(slice(size) for size in shape)])
+
+
+def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
+    """The index of one element for each of `indices` along an axis."""
+    at = _mesh(indices.shape)
+    at[axis] = safe_index(indices, data.shape[axis])
+    return tuple(at)
+
+
+@operator("GatherElements")
+def gather_elements(node: Node) -> Array:
+    """Single elements along an axis by index."""
+    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    return node[0][_elements(node[0], node[1], axis)]
+
+
+def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
+    """The index of one slice for each tuple of indices, after the batch axes."""
+    lead = indices.shape[:-1]
+    at = [axis.reshape(axis.shape + (1,) * (len(lead) - batch)) for axis in _mesh(lead[:batch])]
+    extents = data.shape[batch : batch + indices.shape[-1]]
+    if len(extents) < indices.shape[-1]:
+        raise ValueError(f"tuples of {indices.shape[-1]} indices in a tensor {data.shape}")
+    at += [safe_index(indices[..., k], extent) for k, extent in enumerate(extents)]
+    return tuple(at)
+
+
+@operator("GatherND")
+def gather_nd(node: Node) -> Array:
+    """Slices by index tuples."""
+    data, indices = node[0], node[1]
+    at = _tuples(data, indices, node.attribute("batch_dims", 0))
+    if at:
+        return data[at]
+    return np.broadcast_to(data, (*indices.shape[:-1], *data.shape)).copy()
+
+
+def _scattered(node: Node, at: tuple[Array, ...]) -> Array:
+    """A copy of the data with the updates stored or combined at an index, one after another."""
+    kind, dtype = node.attribute("reduction", "none"), node[0].dtype
+    add, multiply = np.add, np.multiply
+    if dtype == np.bool_:
+        add, multiply = np.logical_or, np.logical_and
+    combine = {"add": add, "mul": multiply, "max": np.maximum, "min": np.minimum}
+    if kind == "none":
+        result = node[0].copy()
+        result[at] = node[2]
+        return result
+    result = double(node[0]).copy()
+    combine[kind].at(result, at, double(node[2]))
+    return converted(result, dtype)
+
+
+@operator("ScatterElements")
+def scatter_elements(node: Node) -> Array:
+    """Single elements stored or combined at indices along an axis."""
+    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    return _scattered(node, _elements(node[0], node[1], axis))
+
+
+@operator("ScatterND")
+def scatter_nd(node: Node) -> Array:
+    """Slices stored or combined at index tuples."""
+    at = _tuples(node[0], node[1], 0)
+    return _scattered(node, at or (Ellipsis,))
+
+
+@operator("OneHot")
+def one_hot(node: Node) -> Array:
+    """`on` where the index equals the position along a new axis, else `off`."""
+    indices, values = converted(node[0], np.dtype(np.int64)), node[2]
+    depth = int(node[1].reshape(()))
+    axis = normal_axis(node.attribute("axis", -1), indices.ndim + 1)
+    indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    places = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
+    return np.where(indices == places, values[1], values[0]).astype(values.dtype, copy=False)
+
+
+def _ordered(x: Array, axis: int, largest: bool) -> Array:
+    """Positions by value, the first of equals first; NaN counts as the largest."""
+    if not largest:
+        return np.argsort(x, axis, kind="stable")
+    order = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(order, axis)
+
+
+@operator("TopK")
+def top_k(node: Node) -> tuple[Array, Array]:
+    """The k largest or smallest elements along an axis, in order, and where they are."""
+    x, k = node[0], (node.integers(1) or [node.attribute("k")])[0]
+    axis = normal_axis(node.attribute("axis", -1), x.ndim)
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"the {k} largest of {x.shape[axis]} elements")
+    order = _ordered(wide(x), axis, bool(node.attribute("largest", 1)))
+    order = np.take(order, np.arange(k), axis).astype(np.int64)
+    return np.take_along_axis(x, order, axis), order
+
+
+def _accumulated(function: Callable[..., Array], neutral: int, node: Node) -> Array:
+    """Running totals along an axis, from either end, with or without the element itself."""
+    axis = normal_axis(int(node[1].reshape(())), node[0].ndim)
+    x = np.moveaxis(double(node[0]), axis, 0)
+    x = x[::-1] if node.attribute("reverse", 0) else x
+    if node.attribute("exclusive", 0) and len(x):
+        x = np.concatenate([np.full_like(x[:1], neutral), x[:-1]])
+    kept = None if is_float(x.dtype) else x.dtype
+    total = function(x, 0, kept)
+    total = total[::-1] if node.attribute("reverse", 0) else total
+    return converted(np.moveaxis(total, 0, axis), node[0].dtype)
+
+
+operator("CumSum")(partial(_accumulated, np.cumsum, 0))
+operator("CumProd")(partial(_accumulated, np.cumprod, 1))

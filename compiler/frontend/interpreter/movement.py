@@ -1,0 +1,195 @@
+"""Operators that move elements: reshapes, permutations, slices, padding. Mostly views."""
+
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted
+
+
+@operator("Identity")
+def identity(node: Node) -> Array:
+    """The input itself."""
+    return node[0]
+
+
+@operator("Expand")
+def expand(node: Node) -> Array:
+    """Broadcast, without a copy."""
+    shape = tuple(node[1].reshape(-1).tolist())
+    return np.broadcast_to(node[0], np.broadcast_shapes(node[0].shape, shape))
+
+
+@operator("Reshape")
+def reshape(node: Node) -> Array:
+    """Another shape; 0 keeps a dimension, -1 takes what is left."""
+    array, shape = node[0], node.integers(1, "shape") or []
+    if not node.attribute("allowzero", 0):
+        shape = [array.shape[i] if size == 0 else size for i, size in enumerate(shape)]
+    return array.reshape(shape)
+
+
+@operator("Flatten")
+def flatten(node: Node) -> Array:
+    """A matrix, cut before an axis."""
+    shape, axis = node[0].shape, node.attribute("axis", 1)
+    axis = axis + len(shape) if axis < 0 else axis
+    return node[0].reshape(prod(shape[:axis]), prod(shape[axis:]))
+
+
+@operator("Squeeze")
+def squeeze(node: Node) -> Array:
+    """Without some axes of one element, or without all of them."""
+    axes = node.integers(1, "axes")
+    return np.squeeze(node[0], None if axes is None else tuple(axes))
+
+
+@operator("Unsqueeze")
+def unsqueeze(node: Node) -> Array:
+    """With new axes of one element."""
+    return np.expand_dims(node[0], tuple(node.integers(1, "axes") or ()))
+
+
+@operator("Transpose")
+def transpose(node: Node) -> Array:
+    """Axes permuted, without a copy."""
+    return np.transpose(node[0], node.attribute("perm"))
+
+
+@operator("Concat")
+def concat(node: Node) -> Array:
+    """Tensors one after another along an axis."""
+    return np.concatenate([node[i] for i in range(len(node.inputs))], node.attribute("axis"))
+
+
+@operator("Split")
+def split(node: Node) -> list[Array]:
+    """Parts of given sizes, or as equal as they can be, along an axis."""
+    x, parts = node[0], len(node.outputs)
+    axis = normal_axis(node.attribute("axis", 0), x.ndim)
+    size = -(-x.shape[axis] // parts)
+    sizes = node.integers(1, "split") or [size] * (parts - 1)
+    starts = np.cumsum([0, *sizes]).tolist()
+    if node.has(1) and (len(sizes) != parts or starts[-1] != x.shape[axis] or min(sizes) < 0):
+        raise ValueError(f"parts of {sizes} do not fill {x.shape[axis]} elements")
+    return np.split(x, starts[1:parts], axis)
+
+
+def clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
+    first, last, _ = slice(start, end, step).indices(size)
+    if step > 0:
+        return first, max(first, last)
+    return max(first, 0), last if last >= 0 else -size - 1
+
+
+@operator("Slice")
+def slice_(node: Node) -> Array:
+    """The elements from starts to ends, along axes, by steps; without a copy."""
+    x = node[0]
+    starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
+    axes = node.integers(3, "axes") or range(len(starts))
+    steps = node.integers(4) or [1] * len(starts)
+    box = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        axis = normal_axis(axis, x.ndim)
+        box[axis] = slice(*clamped(start, end, step, x.shape[axis]), step)
+    return x[tuple(box)]
+
+
+@operator("Tile")
+def tile(node: Node) -> Array:
+    """Repeated along its axes."""
+    return np.tile(node[0], node.integers(1, "repeats") or [])
+
+
+@operator("DepthToSpace")
+def depth_to_space(node: Node) -> Array:
+    """Channels moved into squares of `blocksize` pixels."""
+    (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
+    if node.attribute("mode", "DCR") == "CRD":
+        cells = node[0].reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        cells = node[0].reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+    return cells.reshape(n, c // (b * b), h * b, w * b)
+
+
+@operator("SpaceToDepth")
+def space_to_depth(node: Node) -> Array:
+    """Squares of `blocksize` pixels moved into channels."""
+    (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
+    cells = node[0].reshape(n, c, h // b, b, w // b, b)
+    order = (0, 1, 3, 5, 2, 4) if node.attribute("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    return cells.transpose(order).reshape(n, c * b * b, h // b, w // b)
+
+
+@operator("Trilu")
+def trilu(node: Node) -> Array:
+    """The upper or lower triangle, shifted by k."""
+    x, k = node[0], (node.integers(1) or [0])[0]
+    rows, columns = x.shape[-2:]
+    distance = np.arange(columns) - np.arange(rows)[:, None]
+    keep = distance >= k if node.attribute("upper", 1) else distance <= k
+    return np.where(keep, x, np.zeros((), x.dtype))
+
+
+def _source(mode: str, before: int, extent: int, size: int) -> Array:
+    """The source position of each position of a padded axis."""
+    places = np.arange(size) - before
+    if extent == 0 and size:
+        raise ValueError(f"the padding mode {mode!r} repeats an axis that is empty")
+    if mode == "edge":
+        return np.clip(places, 0, extent - 1)
+    if mode == "wrap":
+        return places % extent
+    if mode != "reflect":
+        raise ValueError(f"the padding mode {mode!r} is unknown")
+    period = max(1, 2 * (extent - 1))
+    folded = places % period
+    return np.where(folded < extent, folded, period - folded)
+
+
+def _constant_padded(x: Array, pads: list[tuple[int, int]], value: Array) -> Array:
+    """Padded by a constant, or cropped where pads are negative."""
+    shape = [size + before + after for size, (before, after) in zip(x.shape, pads, strict=True)]
+    if min(shape, default=0) < 0:
+        raise ValueError(f"pads of {pads} take more elements away than {x.shape} has")
+    result = np.full(shape, value, x.dtype)
+    inside, kept = [], []
+    for size, (before, after) in zip(x.shape, pads, strict=True):
+        first, last = max(0, -before), size - max(0, -after)
+        kept.append(slice(first, max(first, last)))
+        inside.append(slice(first + before, max(first, last) + before))
+    result[tuple(inside)] = x[tuple(kept)]
+    return result
+
+
+@operator("Pad")
+def pad(node: Node) -> Array:
+    """Padded or cropped by a constant, the edge, the mirrored or the repeated content."""
+    x, mode = node[0], node.attribute("mode", "constant")
+    given = node.integers(1, "pads") or []
+    axes = node.integers(3) or list(range(x.ndim))
+    pads = [(0, 0)] * x.ndim
+    for axis, before, after in zip(axes, given[: len(axes)], given[len(axes) :], strict=True):
+        pads[normal_axis(axis, x.ndim)] = (before, after)
+    if mode == "constant":
+        value = converted(node[2].reshape(()), x.dtype) if node.has(2) else np.zeros((), x.dtype)
+        return _constant_padded(x, pads, value)
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            extent = x.shape[axis]
+            x = np.take(x, _source(mode, before, extent, extent + before + after), axis)
+    return x
+
+
+@operator("ReverseSequence")
+def reverse_sequence(node: Node) -> Array:
+    """The first `lengths[b]` steps of each batch entry in reverse order."""
+    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    x = np.moveaxis(node[0], (time, batch), (0, 1))
+    lengths = np.clip(node[1], 0, x.shape[0])
+    steps = np.arange(x.shape[0])[:, None]
+    order = np.where(steps < lengths, lengths - 1 - steps, steps)
+    return np.moveaxis(x[order, np.arange(x.shape[1])], (0, 1), (time, batch))

@@ -1,0 +1,144 @@
+"""Softmax and normalisations, computed in float64 and rounded once."""
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted, double
+
+_FLOAT32 = 1
+
+
+def _rows(node: Node) -> tuple[int, ...]:
+    """The axes from `axis` on."""
+    rank = node[0].ndim
+    return tuple(range(normal_axis(node.attribute("axis", -1), rank), rank))
+
+
+def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Mean and variance over some axes, which stay with one element."""
+    return np.mean(x, axes, keepdims=True), np.var(x, axes, keepdims=True)
+
+
+def _by_channel(array: Array, rank: int) -> Array:
+    """A vector shaped to broadcast along axis 1."""
+    return double(array).reshape(-1, *[1] * max(rank - 2, 0))
+
+
+def _epsilon(node: Node) -> float:
+    return node.attribute("epsilon", 1e-5)
+
+
+@operator("Softmax", "LogSoftmax")
+def softmax(node: Node) -> Array:
+    """e**x over its sum along an axis, or the logarithm of that."""
+    x, axis = double(node[0]), node.attribute("axis", -1)
+    if x.size:
+        x = x - np.max(x, axis, keepdims=True)
+    power = np.exp(x)
+    total = np.sum(power, axis, keepdims=True)
+    result = power / total if node.op_type == "Softmax" else x - np.log(total)
+    return converted(result, node[0].dtype)
+
+
+@operator("LayerNormalization")
+def layer_normalization(node: Node) -> list[Array]:
+    """Normalised over the last axes; mean and inverse deviation are results too."""
+    x, dtype = double(node[0]), node[0].dtype
+    mean, variance = _moments(x, _rows(node))
+    inverse = 1 / np.sqrt(variance + _epsilon(node))
+    result = (x - mean) * inverse * double(node[1])
+    if node.has(2):
+        result = result + double(node[2])
+    statistics = node.dtype_of(node.attribute("stash_type", _FLOAT32))
+    others = [converted(array, statistics) for array in (mean, inverse)]
+    return [converted(result, dtype), *others][: len(node.outputs)]
+
+
+@operator("RMSNormalization")
+def rms_normalization(node: Node) -> Array:
+    """Divided by the root of the mean square over the last axes, then scaled."""
+    x = double(node[0])
+    square = np.mean(x * x, _rows(node), keepdims=True)
+    result = x / np.sqrt(square + _epsilon(node)) * double(node[1])
+    return converted(result, node[1].dtype)
+
+
+@operator("InstanceNormalization")
+def instance_normalization(node: Node) -> Array:
+    """Each channel of each instance normalised, then scaled and shifted by channel."""
+    x = double(node[0])
+    mean, variance = _moments(x, tuple(range(2, x.ndim)))
+    scale, bias = (_by_channel(node[i], x.ndim) for i in (1, 2))
+    result = (x - mean) / np.sqrt(variance + _epsilon(node)) * scale + bias
+    return converted(result, node[0].dtype)
+
+
+@operator("GroupNormalization")
+def group_normalization(node: Node) -> Array:
+    """Groups of channels normalised; scale and bias are by channel, or by group."""
+    x, groups = double(node[0]), node.attribute("num_groups")
+    channels = x.shape[1]
+    grouped = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
+    mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
+    normal = ((grouped - mean) / np.sqrt(variance + _epsilon(node))).reshape(x.shape)
+    each = [np.repeat(node[i], channels // node[i].shape[0]) for i in (1, 2)]
+    scale, bias = (_by_channel(array, x.ndim) for array in each)
+    return converted(normal * scale + bias, node[0].dtype)
+
+
+@operator("MeanVarianceNormalization")
+def mean_variance_normalization(node: Node) -> Array:
+    """The mean subtracted, divided by the deviation over some axes."""
+    x, axes = double(node[0]), tuple(node.attribute("axes", (0, 2, 3)))
+    mean, variance = _moments(x, axes)
+    return converted((x - mean) / (np.sqrt(variance) + 1e-9), node[0].dtype)
+
+
+@operator("LpNormalization")
+def lp_normalization(node: Node) -> Array:
+    """Divided by the L1 or L2 norm along an axis; 0 where the norm is 0."""
+    x, axis = double(node[0]), node.attribute("axis", -1)
+    order = node.attribute("p", 2)
+    powers = np.abs(x) if order == 1 else x * x
+    total = np.sum(powers, axis, keepdims=True)
+    norm = total if order == 1 else np.sqrt(total)
+    result = np.where(norm == 0, np.zeros_like(x), x / np.where(norm == 0, 1, norm))
+    return converted(result, node[0].dtype)
+
+
+@operator("LRN")
+def local_response_normalization(node: Node) -> Array:
+    """Divided by a power of the sum of squares over neighbouring channels."""
+    x, size = double(node[0]), node.attribute("size")
+    before = (size - 1) // 2
+    pads = [(0, 0)] * x.ndim
+    pads[1] = (before, size - 1 - before)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pads), size, 1)
+    share = node.attribute("alpha", 1e-4) / size
+    base = node.attribute("bias", 1.0) + share * windows.sum(-1)
+    return converted(x / base ** node.attribute("beta", 0.75), node[0].dtype)
+
+
+def _statistics(node: Node, x: Array) -> tuple[Array, Array]:
+    """Mean and variance by channel: the batch's own in training, else the given ones."""
+    if not node.attribute("training_mode", 0):
+        return double(node[3]), double(node[4])
+    axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+    mean, variance = _moments(x, axes)
+    return mean.reshape(-1), variance.reshape(-1)
+
+
+@operator("BatchNormalization")
+def batch_normalization(node: Node) -> list[Array]:
+    """Normalised by channel; running statistics are results of training."""
+    x = double(node[0])
+    mean, variance = _statistics(node, x)
+    factor = double(node[1]) / np.sqrt(variance + _epsilon(node))
+    shape = mean.shape if mean.ndim > 1 else (-1, *[1] * max(x.ndim - 2, 0))
+    parts = (array.reshape(shape) for array in (mean, factor, double(node[2])))
+    centre, scale, bias = parts
+    results = [converted((x - centre) * scale + bias, node[0].dtype)]
+    momentum = node.attribute("momentum", 0.9)
+    for old, new in ((node[3], mean), (node[4], variance)):
+        results.append(converted(double(old) * momentum + new * (1 - momentum), old.dtype))
+    return results[: len(node.outputs)]

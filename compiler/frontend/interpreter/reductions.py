@@ -1,0 +1,96 @@
+"""Reductions over axes: floats are accumulated in float64 and rounded once."""
+
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_float, is_nan
+
+_INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
+
+
+def _axes(node: Node) -> tuple[int, ...]:
+    """The axes to reduce; all when none is given, unless that is to change nothing."""
+    rank = node[0].ndim
+    given = node.integers(1, "axes")
+    if given:
+        return tuple(sorted({normal_axis(axis, rank) for axis in given}))
+    return () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
+
+
+def lowest(dtype: np.dtype) -> object:
+    """The identity of a maximum."""
+    if dtype == np.bool_:
+        return False
+    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> object:
+    """The identity of a minimum."""
+    if dtype == np.bool_:
+        return True
+    return np.inf if is_float(dtype) else np.iinfo(dtype).max
+
+
+def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
+    """log(sum(e**x)), the largest element taken out so that nothing overflows."""
+    top = np.max(x, axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0)
+    return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
+
+
+def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """The reduction with its axes kept, in the type of x."""
+    options = {"axis": axes, "keepdims": True}
+    match kind:
+        case "ReduceMax":
+            return np.max(x, **options, initial=lowest(x.dtype))
+        case "ReduceMin":
+            return np.min(x, **options, initial=_highest(x.dtype))
+        case "ReduceProd":
+            return np.prod(x, **options, dtype=x.dtype)
+        case "ReduceL1":
+            return np.sum(np.abs(x), **options, dtype=x.dtype)
+        case "ReduceSumSquare":
+            return np.sum(x * x, **options, dtype=x.dtype)
+        case "ReduceL2":
+            return np.sqrt(np.sum(x * x, **options))
+        case "ReduceMean":
+            return np.sum(x, **options) / max(1, prod(x.shape[axis] for axis in axes))
+        case "ReduceLogSum":
+            return np.log(np.sum(x, **options))
+        case "ReduceLogSumExp":
+            return _log_sum_exp(x, axes)
+        case _:
+            return np.sum(x, **options, dtype=x.dtype)
+
+
+@operator(
+    *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
+    " ReduceSum ReduceSumSquare".split()
+)
+def reduction(node: Node) -> Array:
+    """A reduction of some axes; integers wrap, what needs fractions is computed in float64."""
+    axes, dtype = _axes(node), node[0].dtype
+    x = node[0].astype(np.float64) if node.op_type in _INEXACT else double(node[0])
+    result = converted(_reduced(node.op_type, x, axes), dtype)
+    return result if node.attribute("keepdims", 1) else np.squeeze(result, axes)
+
+
+@operator("ArgMax", "ArgMin")
+def extreme_position(node: Node) -> Array:
+    """The position of the largest or smallest element; NaN is neither, unless it is the first."""
+    x = double(node[0])
+    axis = normal_axis(node.attribute("axis", 0), x.ndim)
+    largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    nan = is_nan(x)
+    if nan.any():
+        x = np.where(nan, -np.inf if largest else np.inf, x)
+    x = np.flip(x, axis) if last else x
+    position = (np.argmax if largest else np.argmin)(x, axis, keepdims=True)
+    position = x.shape[axis] - 1 - position if last else position
+    position = np.where(np.take(nan, [0], axis), 0, position).astype(np.int64)
+    return position if node.attribute("keepdims", 1) else np.squeeze(position, axis)

@@ -1,0 +1,179 @@
+"""Resize: each axis has source coordinates; interpolation is separable by axis."""
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_float
+
+_TIE = 1e-6
+"""Coordinates so near to a half are one, for onnxruntime too: quotients of 32 bits miss it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """How one axis is resized: from `extent` to `size` elements, by a scale that may be inexact."""
+
+    number: int
+    extent: int
+    size: int
+    scale: float
+    start: float
+    end: float
+
+
+def _scaled_sizes(node: Node, axes: list[int]) -> list[tuple[float, int]]:
+    """The scale and the size of each resized axis."""
+    extents = [node[0].shape[axis] for axis in axes]
+    if node.has(2) and node[2].size:
+        scales = [float(s) for s in node[2].astype(np.float32).reshape(-1)]
+        pairs = zip(scales, extents, strict=True)
+        return [(s, floor(np.float32(n) * np.float32(s))) for s, n in pairs]
+    asked = node.integers(3) or []
+    if len(asked) != len(axes):
+        raise ValueError(f"{len(asked)} sizes for {len(axes)} axes")
+    ratios = [size / extent for size, extent in zip(asked, extents, strict=True)]
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return list(zip(ratios, asked, strict=True))
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [(scale, floor(scale * extent + 0.5)) for extent in extents]
+
+
+def _axes(node: Node) -> list[_Axis]:
+    shape = node[0].shape
+    numbers = [normal_axis(a, len(shape)) for a in node.attribute("axes") or range(len(shape))]
+    crop = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    count = len(numbers)
+    limits = double(node[1]).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
+    sized = zip(numbers, _scaled_sizes(node, numbers), limits[:count], limits[count:], strict=True)
+    return [_Axis(a, shape[a], size, scale, *ends) for a, (scale, size), *ends in sized]
+
+
+def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
+    """The source coordinate of each place of the result, computed in a type.
+
+    The type decides where two neighbours are equally near.
+    """
+    extent, size = axis.extent, axis.size
+    x, scale = np.arange(size, dtype=kind), kind(axis.scale)
+    match mode:
+        case "asymmetric":
+            return x / scale
+        case "align_corners":
+            # The nearest as onnxruntime, which counts whole elements; others by ONNX's text.
+            length = size if kind is np.float32 else scale * extent
+            return x * (extent - 1) / (length - 1) if length > 1 else x * 0
+        case "pytorch_half_pixel":
+            return (x + kind(0.5)) / scale - kind(0.5) if size > 1 else x * 0
+        case "half_pixel_symmetric":
+            return _symmetric(axis, float(scale)).astype(kind)
+        case "tf_crop_and_resize":
+            span = (axis.end - axis.start) * (extent - 1)
+            if size > 1:
+                return (axis.start * (extent - 1) + x * span / (size - 1)).astype(kind)
+            return x * 0 + kind(0.5 * (axis.start + axis.end) * (extent - 1))
+        case "half_pixel":
+            return (x + kind(0.5)) / scale - kind(0.5)
+    raise ValueError(f"the coordinate transformation {mode!r} is unknown")
+
+
+def _symmetric(axis: _Axis, scale: float) -> Array:
+    """Half-pixel coordinates with both ends equally far from the borders."""
+    offset = axis.extent / 2 * (1 - axis.size / (scale * axis.extent))
+    return offset + (np.arange(axis.size) + 0.5) / scale - 0.5
+
+
+def _rounded(x: Array, tie: int) -> Array:
+    """The nearest integers; `tie` is added to the lower one where both are as near."""
+    low = np.floor(x)
+    over = x - low - x.dtype.type(0.5)
+    return low + np.where(np.abs(over) <= x.dtype.type(_TIE), tie, over > 0)
+
+
+def _nearest(node: Node, x: Array) -> Array:
+    match node.attribute("nearest_mode", "round_prefer_floor"):
+        case "round_prefer_floor":
+            return _rounded(x, 0)
+        case "round_prefer_ceil":
+            return _rounded(x, 1)
+        case "floor":
+            return np.floor(x)
+        case "ceil":
+            return np.ceil(x)
+        case other:
+            raise ValueError(f"the rounding {other!r} is unknown")
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def _taps(node: Node, axis: _Axis, x: Array) -> tuple[Array, Array]:
+    """Source positions and weights, [size, taps] each."""
+    cubic = node.attribute("mode") == "cubic"
+    shrink = min(1.0, axis.scale) if node.attribute("antialias", 0) else 1.0
+    reach = ceil((2 if cubic else 1) / shrink)
+    places = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
+    distance = (places - x[:, None]) * shrink
+    a = node.attribute("cubic_coeff_a", -0.75)
+    weights = _cubic(distance, a) if cubic else np.maximum(0.0, 1 - np.abs(distance))
+    exclude = node.attribute("exclude_outside", 0)
+    if exclude:
+        weights = np.where((places >= 0) & (places < axis.extent), weights, 0.0)
+    if exclude or shrink < 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(places, 0, axis.extent - 1), weights
+
+
+def _interpolated(node: Node, data: Array, axis: _Axis, x: Array) -> Array:
+    """One axis as a weighted sum of its taps."""
+    places, weights = _taps(node, axis, x)
+    tail = (1,) * (data.ndim - 1 - axis.number)
+    total = np.zeros((*data.shape[: axis.number], axis.size, *data.shape[axis.number + 1 :]))
+    for position, weight in zip(places.T, weights.T, strict=True):
+        met = np.take(data, position, axis.number)
+        total += np.where(weight.reshape(-1, *tail) == 0, 0, met * weight.reshape(-1, *tail))
+    return total
+
+
+def _resized(node: Node, data: Array, axis: _Axis) -> Array:
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    crop, nearest = mode == "tf_crop_and_resize", node.attribute("mode", "nearest") == "nearest"
+    if axis.size == axis.extent and axis.scale == 1 and not crop:
+        return data
+    x = _coordinates(mode, axis, np.float32 if nearest else np.float64)
+    if nearest:
+        position = np.clip(_nearest(node, x), 0, axis.extent - 1).astype(np.int64)
+        data = np.take(data, position, axis.number)
+    else:
+        data = _interpolated(node, data, axis, x)
+    if crop:
+        outside = (x < 0) | (x > axis.extent - 1)
+        outside = outside.reshape(-1, *[1] * (data.ndim - 1 - axis.number))
+        data = np.where(outside, node.attribute("extrapolation_value", 0.0), data)
+    return data
+
+
+@operator("Resize")
+def resize(node: Node) -> Array:
+    """Nearest, linear or cubic interpolation; integers are rounded and saturate."""
+    mode, dtype = node.attribute("mode", "nearest"), node[0].dtype
+    if mode not in ("nearest", "linear", "cubic"):
+        raise ValueError(f"the mode {mode!r} is unknown")
+    data = node[0] if mode == "nearest" else node[0].astype(np.float64)
+    for axis in _axes(node):
+        data = _resized(node, data, axis)
+    if data.dtype == dtype or is_float(dtype):
+        return converted(data, dtype)
+    limits = np.iinfo(dtype)
+    rounded = np.rint(data)
+    inside = np.clip(rounded, float(limits.min), float(limits.max))
+    return np.where(rounded >= float(limits.max), limits.max, converted(inside, dtype)).astype(
+        dtype
+    )

@@ -1,0 +1,163 @@
+"""Types of computation, and every conversion between element types."""
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from compiler.frontend.interpreter.registry import Array, Node, operator
+
+_SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether a dtype is one of the floats, ml_dtypes' included."""
+    return "float" in dtype.name
+
+
+def wide(array: Array) -> Array:
+    """An array in the type in which its arithmetic is done: float32 for narrower floats."""
+    narrow = is_float(array.dtype) and array.dtype.itemsize < 4
+    return array.astype(np.float32) if narrow else array
+
+
+def double(array: Array) -> Array:
+    """A float array as float64; others as they are."""
+    return array.astype(np.float64, copy=False) if is_float(array.dtype) else array
+
+
+def is_nan(array: Array) -> Array:
+    """Where an array is NaN."""
+    if not is_float(array.dtype):
+        return np.zeros(array.shape, bool)
+    return np.isnan(wide(array))
+
+
+def _from_float(array: Array, dtype: np.dtype) -> Array:
+    """Truncated towards zero; what is out of range wraps around, or is the least integer."""
+    array = np.trunc(array)
+    signed = np.dtype("int32" if dtype.name in _SMALL_INTEGERS else "int64")
+    if dtype == np.int32:
+        signed = dtype
+    limits = np.iinfo(signed)
+    inside = (array >= float(limits.min)) & (array < -float(limits.min))
+    result = np.where(inside, array, 0).astype(signed)
+    result = np.where(inside, result, limits.min).astype(dtype)
+    if dtype != np.uint64:
+        return result
+    large = (array >= 2.0**63) & (array < 2.0**64)
+    return np.where(large, np.where(large, array, 0).astype(dtype), result)
+
+
+def _to_small(array: Array, dtype: np.dtype) -> Array:
+    """Integers of less than a byte keep the lowest bits."""
+    bits = ml_dtypes.iinfo(dtype).bits
+    integers = _from_float(array, np.dtype(np.int64)) if is_float(array.dtype) else array
+    low = integers.astype(np.int64) & ((1 << bits) - 1)
+    negative = dtype.name.startswith("int") & (low >> (bits - 1))
+    return (low - (negative << bits)).astype(np.int8).astype(dtype)
+
+
+def converted(array: Array, dtype: np.dtype) -> Array:
+    """An array in another numeric type: floats rounded to even, integers truncated and wrapped."""
+    if array.dtype == dtype:
+        return array
+    source = array.dtype
+    if dtype == np.bool_:
+        return (wide(array) if is_float(source) else array) != 0
+    if source == np.bool_:
+        array = array.astype(np.uint8)
+    if dtype.name.startswith(("int", "uint")) and dtype.name not in np.sctypeDict:
+        return _to_small(wide(array), dtype)
+    if is_float(source) and not is_float(dtype):
+        return _from_float(wide(array), dtype)
+    if not is_float(source) and source.name not in np.sctypeDict:
+        array = array.astype(np.int8)
+    if is_float(dtype) and dtype.itemsize < 4:
+        array = array.astype(np.float32)
+    return array.astype(dtype)
+
+
+def _saturated(array: Array, dtype: np.dtype) -> Array:
+    """Numbers limited to what a float of a byte or less can hold; NaN stays."""
+    largest = float(ml_dtypes.finfo(dtype).max)
+    lowest = float(ml_dtypes.finfo(dtype).min)
+    return np.clip(wide(array).astype(np.float64), lowest, largest)
+
+
+def _to_scale(array: Array, direction: str, saturate: bool) -> Array:
+    """Powers of two in a byte (float8_e8m0fnu): rounded up, down or to the nearest."""
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    values = np.abs(wide(array).astype(np.float64))
+    fraction, exponent = np.frexp(values)
+    up = {"up": fraction > 0.5, "down": np.zeros(values.shape, bool)}
+    power = exponent - 1 + up.get(direction, fraction >= 0.75)
+    invalid = ~np.isfinite(values) if not saturate else np.isnan(values)
+    over = (power > 127) | np.isinf(values)
+    power = np.clip(np.where(values == 0, -127, power), -127, 127)
+    power = np.where(np.isinf(values), 127, power)
+    result = np.where(invalid | (over & (not saturate)), np.nan, np.ldexp(1.0, power))
+    return result.astype(dtype)
+
+
+def _text(value: object) -> str:
+    """A number as text: floats as short as they can be read back."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return "NaN"
+        return ("INF" if value > 0 else "-INF") if np.isinf(value) else str(value)
+    return str(value)
+
+
+def _to_text(array: Array) -> Array:
+    values = wide(array).reshape(-1)
+    texts = [_text(value) for value in values]
+    result = np.empty(len(texts), object)
+    result[:] = texts
+    return result.reshape(array.shape)
+
+
+def _from_text(array: Array, dtype: np.dtype) -> Array:
+    convert: Callable[[str], float | int] = float if is_float(dtype) else int
+    texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.reshape(-1).tolist()]
+    values = np.array([convert(text) for text in texts], np.float64 if convert is float else object)
+    return (
+        converted(values, dtype).reshape(array.shape)
+        if convert is float
+        else values.astype(dtype).reshape(array.shape)
+    )
+
+
+def _cast(node: Node, dtype: np.dtype) -> Array:
+    array = node[0]
+    if dtype.kind in "OU":
+        return _to_text(array) if array.dtype.kind not in "OUS" else array
+    if array.dtype.kind in "OUS":
+        return _from_text(array, dtype)
+    if array.dtype != dtype and is_float(dtype) and dtype.itemsize == 1:
+        saturate = bool(node.attribute("saturate", 1))
+        if dtype.name == "float8_e8m0fnu":
+            return _to_scale(array, node.attribute("round_mode", "up"), saturate)
+        if saturate or dtype.name.startswith("float4"):
+            array = _saturated(array, dtype)
+    return converted(array, dtype)
+
+
+@operator("Cast")
+def cast(node: Node) -> Array:
+    """Another element type."""
+    return _cast(node, node.dtype_of(node.attributes["to"]))
+
+
+@operator("CastLike")
+def cast_like(node: Node) -> Array:
+    """The element type of the second input."""
+    return _cast(node, node[1].dtype)
+
+
+@operator("BitCast")
+def bit_cast(node: Node) -> Array:
+    """The same bits as another element type of the same size."""
+    return np.ascontiguousarray(node[0]).view(node.dtype_of(node.attributes["to"]))

@@ -1,0 +1,90 @@
+"""Runs a `dataflow` graph in numpy, one operator at a time."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, NoneType
+from xdsl.ir import SSAValue
+
+from compiler.analysis.weights import weight_array
+from compiler.errors import ModelError
+from compiler.frontend.export import graph_of, operators, outer_value
+from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
+from compiler.frontend.interpreter.registry import Array
+from compiler.frontend.interpreter.rounding import is_float
+from compiler.ir import dataflow
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+
+Values = dict[SSAValue, Array | None]
+
+
+def interpret(
+    module: ModuleOp,
+    weights: Mapping[str, np.ndarray],
+    inputs: Mapping[str, np.ndarray],
+    *,
+    precise: bool = False,
+) -> dict[str, np.ndarray]:
+    """The outputs, by name, of a module with one `dataflow.graph`.
+
+    Each array has the type's dtype and shape; with `precise` every float is float64 from the
+    inputs to the outputs. Raises ModelError for an operator that does not fit its inputs, or that
+    gives a tensor of another shape or dtype than its type says: the IR is wrong.
+    """
+    graph = graph_of(module)
+    names = (name.data for name in graph.input_names)
+    values: Values = {
+        argument: _kept(inputs[name], precise)
+        for argument, name in zip(graph.body.block.args, names, strict=True)
+    }
+    for op in operators(graph):
+        match op:
+            case dataflow.OperatorOp():
+                values.update(_results(op, values, precise))
+            case dataflow.ConstantOp():
+                values[op.output] = _kept(attribute_to_array(op.value), precise)
+            case dataflow.WeightOp():
+                array = weight_array(weights, op.key.data)
+                array = array if precise else stored_as(array, op.output.type, op.key.data)
+                values[op.output] = _kept(array, precise)
+            case dataflow.NoneOp():
+                values[op.output] = None
+            case _:
+                pass
+    results = [values[outer_value(value)] for value in graph.results_yielded]
+    return {name.data: r for name, r in zip(graph.output_names, results, strict=True)}
+
+
+def _kept(array: Array, precise: bool) -> Array:
+    """An array as float64 if it is one of floats and they are to be precise."""
+    return array.astype(np.float64) if precise and is_float(array.dtype) else array
+
+
+def _results(op: dataflow.OperatorOp, values: Values, precise: bool) -> Values:
+    """The results of one operator, checked against their types."""
+    if not is_known_operator(op.type_name):
+        raise ModelError(f"{op.type_name} {op.node_name!r} is no operator of the interpreter")
+    operands = [values[outer_value(value)] for value in op.inputs]
+    wanted = [not isinstance(value.type, NoneType) for value in op.outputs]
+    try:
+        arrays = evaluate_node(op.type_name, operands, attributes_of(op), wanted, precise)
+    except (ValueError, IndexError) as error:
+        raise ModelError(
+            f"{op.type_name} {op.node_name!r} does not fit its inputs: {error}"
+        ) from error
+    return {v: _checked(op, v, a, precise) for v, a in zip(op.outputs, arrays, strict=True)}
+
+
+def _checked(
+    op: dataflow.OperatorOp, value: SSAValue, array: Array | None, precise: bool
+) -> Array | None:
+    if isinstance(value.type, NoneType):
+        return None
+    dtype = numpy_dtype(dtype_of(value.type))
+    dtype = np.dtype(np.float64) if precise and is_float(dtype) else dtype
+    expected = f"{dtype}{list(shape_of(value.type))}"
+    found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+    if found != expected:
+        raise ModelError(f"{op.type_name} {op.node_name!r} gave {found}, its type says {expected}")
+    return array

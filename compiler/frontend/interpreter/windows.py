@@ -1,0 +1,164 @@
+"""Sliding windows, and the pooling operators that reduce them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from compiler.frontend.interpreter.reductions import lowest
+from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.rounding import converted, double, is_nan
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over spatial axes; `after` is the padding that the model declares."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    places: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Elements of each padded axis up to the end of the last window."""
+        axes = zip(self.places, self.strides, self.kernel, self.dilations, strict=True)
+        return tuple((p - 1) * s + (k - 1) * d + 1 for p, s, k, d in axes)
+
+
+def _same_pads(mode: str, total: int) -> tuple[int, int]:
+    """What SAME_UPPER or SAME_LOWER add before and after an axis."""
+    small, large = total // 2, total - total // 2
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
+def _places(size: int, before: int, after: int, step: int, window: int, ceil: bool) -> int:
+    """How many windows fit; rounded up, none begins in the padding after the axis."""
+    room = size + before + after - window
+    if room < 0:
+        raise ValueError(f"a window of {window} on {size} elements padded by {before} and {after}")
+    count = (-(-room // step) if ceil else room // step) + 1
+    return count - 1 if ceil and (count - 1) * step >= size + before else count
+
+
+def window_of(node: Node, kernel: Sequence[int]) -> Window:
+    """The window of a convolution or pooling."""
+    spatial, rank = node[0].shape[2:], len(kernel)
+    if len(spatial) != rank:
+        raise ValueError(f"a window of {rank} axes on an input of shape {node[0].shape}")
+    strides = tuple(node.attribute("strides") or [1] * rank)
+    dilations = tuple(node.attribute("dilations") or [1] * rank)
+    mode, ceil = node.attribute("auto_pad", "NOTSET"), bool(node.attribute("ceil_mode", 0))
+    sizes = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads = list(node.attribute("pads") or [0] * 2 * rank) if mode != "VALID" else [0] * 2 * rank
+    pairs = list(zip(pads[:rank], pads[rank:], strict=True))
+    if mode.startswith("SAME"):
+        axes = zip(spatial, strides, sizes, strict=True)
+        pairs = [_same_pads(mode, max((-(-n // s) - 1) * s + k - n, 0)) for n, s, k in axes]
+    axes = zip(spatial, pairs, strides, sizes, strict=True)
+    places = tuple(_places(n, *pair, s, k, ceil) for n, pair, s, k in axes)
+    before, after = (tuple(pair[side] for pair in pairs) for side in (0, 1))
+    return Window(tuple(kernel), strides, dilations, before, after, places)
+
+
+def padded(x: Array, window: Window, fill: object) -> Array:
+    """The input with padding up to the end of its last windows."""
+    spatial = x.shape[-len(window.kernel) :] if window.kernel else ()
+    axes = zip(spatial, window.before, window.reach, strict=True)
+    pads = [(before, max(0, reach - size - before)) for size, before, reach in axes]
+    lead = [(0, 0)] * (x.ndim - len(pads))
+    return np.pad(x, [*lead, *pads], constant_values=fill) if np.any(pads) else x
+
+
+def windows(x: Array, window: Window) -> Array:
+    """A view of a padded input with the windows' places, then the windows' elements, last."""
+    rank = len(window.kernel)
+    lead, steps = x.shape[: x.ndim - rank], x.strides[x.ndim - rank :]
+    places = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
+    inside = [step * dilation for step, dilation in zip(steps, window.dilations, strict=True)]
+    return np.lib.stride_tricks.as_strided(
+        x,
+        (*lead, *window.places, *window.kernel),
+        (*x.strides[: len(lead)], *places, *inside),
+        writeable=False,
+    )
+
+
+def _spatial(window: Window) -> tuple[int, ...]:
+    return tuple(range(-len(window.kernel), 0))
+
+
+@operator("MaxPool")
+def max_pool(node: Node) -> list[Array]:
+    """The largest element of each window, and where it is."""
+    x = double(node[0])
+    window = window_of(node, node.attribute("kernel_shape"))
+    cut = windows(padded(x, window, lowest(x.dtype)), window)
+    results = [converted(np.max(cut, _spatial(window)), node[0].dtype)]
+    if node.wants(1):
+        results.append(_positions(x, window, cut, bool(node.attribute("storage_order", 0))))
+    return results
+
+
+def _positions(x: Array, window: Window, cut: Array, column_major: bool) -> Array:
+    """The position in the input of each window's largest element, the lowest of equals."""
+    spatial, rank = x.shape[2:], len(window.kernel)
+    pixels = np.arange(prod(spatial)).reshape(spatial, order="F" if column_major else "C")
+    flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
+    places = windows(padded(pixels, window, -1), window)
+    largest = np.max(np.where(is_nan(cut), -np.inf, cut), _spatial(window), keepdims=True)
+    fits = (cut == largest) & (places >= 0)
+    chosen = np.where(fits, places, pixels.size).min(_spatial(window))
+    inside = np.where(places >= 0, places, pixels.size).min(_spatial(window))
+    chosen = np.where(chosen < pixels.size, chosen, inside)
+    return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
+
+
+def _counts(node: Node, window: Window) -> Array:
+    """How many elements each window averages over."""
+    include, total = node.attribute("count_include_pad", 0), np.ones(())
+    for axis, size in enumerate(node[0].shape[2:]):
+        places = np.arange(window.places[axis])[:, None] * window.strides[axis]
+        at = places + np.arange(window.kernel[axis]) * window.dilations[axis] - window.before[axis]
+        low, high = (-window.before[axis], size + window.after[axis]) if include else (0, size)
+        total = np.multiply.outer(total, ((at >= low) & (at < high)).sum(1))
+    return np.maximum(total, 1)
+
+
+@operator("AveragePool")
+def average_pool(node: Node) -> Array:
+    """The mean of each window, over its elements inside the input, or inside the padding too."""
+    window = window_of(node, node.attribute("kernel_shape"))
+    cut = windows(padded(double(node[0]), window, 0), window)
+    return converted(cut.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
+
+
+def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
+    """The p-norm over some axes."""
+    return np.sum(np.abs(x) ** order, axes) ** (1 / order)
+
+
+@operator("LpPool")
+def lp_pool(node: Node) -> Array:
+    """The p-norm of each window."""
+    window = window_of(node, node.attribute("kernel_shape"))
+    cut = windows(padded(double(node[0]), window, 0), window)
+    return converted(_norm(cut, node.attribute("p", 2), _spatial(window)), node[0].dtype)
+
+
+@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(node: Node) -> Array:
+    """Mean, maximum or p-norm over all spatial axes."""
+    x = double(node[0])
+    axes = tuple(range(2, x.ndim))
+    match node.op_type:
+        case "GlobalAveragePool":
+            result = np.mean(x, axes)
+        case "GlobalMaxPool":
+            result = np.max(x, axes, initial=lowest(x.dtype))
+        case _:
+            result = _norm(x, node.attribute("p", 2), axes)
+    return converted(np.expand_dims(result, axes), node[0].dtype)
