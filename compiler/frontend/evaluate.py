@@ -109,6 +109,16 @@ def infer_types(
 _VIEWS = "Constant ConstantOfShape Expand Identity Reshape Slice Transpose".split()
 
 
+def _check(
+    op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
+) -> None:
+    """Raise Contradiction if constants do not fit an operator in any opset from this one on."""
+    try:
+        infer_types(op_type, inputs, attributes, outputs, opset)
+    except Contradiction:  # newer opsets take more types
+        infer_types(op_type, inputs, attributes, outputs, onnx.defs.onnx_opset_version())
+
+
 def evaluate(
     op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
 ) -> list[np.ndarray | None]:
@@ -118,7 +128,7 @@ def evaluate(
     Unsupported if it takes no such inputs.
     """
     if op_type not in _VIEWS:
-        infer_types(op_type, inputs, attributes, outputs, opset)
+        _check(op_type, inputs, attributes, outputs, opset)
     arrays = [None if value is None else value.array for value in inputs]
     try:
         return evaluate_node(op_type, arrays, attributes, [bool(name) for name in outputs])

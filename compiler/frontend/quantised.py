@@ -1,5 +1,6 @@
 """Quantised operators, as exact integer arithmetic between rescaling and rounding."""
 
+import ml_dtypes
 import numpy as np
 
 from compiler.frontend.call import Call
@@ -7,6 +8,7 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.lower import window
 from compiler.frontend.rules import rule
+from compiler.schedule import ELEMENT_BYTES
 
 _LARGEST_EXACT_FLOAT = 1 << 24
 
@@ -46,13 +48,19 @@ def _less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -
 
 
 def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
-    """The nearest integer plus the zero point, within the range of an integer dtype."""
-    if np.dtype(dtype).kind not in "iu":
+    """The nearest integer plus the zero point, within the range of an integer dtype.
+
+    Constants may be quantised to floats of a byte (whose zero point is 0) and to small integers.
+    """
+    if value.array is None and (dtype not in ELEMENT_BYTES or "int" not in dtype):
         raise Unsupported(f"it quantises to {dtype}", "quantise to 8 or 16 bit integers")
+    if "float" in dtype:
+        saturate = call.attributes.get("saturate", 1)
+        return call.one("Cast", value, to=element_type(dtype), saturate=saturate)
     value = call.one("Round", value)
     if zero is not None:
         value = call.one("Add", value, _cast(call, zero, value.dtype))
-    limits = np.iinfo(dtype)
+    limits = ml_dtypes.iinfo(dtype)
     low, high = (call.builder.constant(n, value.dtype) for n in (limits.min, limits.max))
     return _cast(call, call.one("Clip", value, low, high), dtype)
 
@@ -73,7 +81,8 @@ def dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call.attributes.get("axis", 1)
     scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
-    integers = _less_zero_point(call, x, zero, "int32") if zero is not None else x
+    exact = scale.dtype if "float" in x.dtype else "int32"
+    integers = x if zero is None else _less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
     target = dtype_name(call.attributes.get("output_dtype", 0))
     return [_cast(call, result, target or scale.dtype)]

@@ -131,7 +131,8 @@ def _mel(frequency: Array) -> Array:
 def mel_weight_matrix(node: Node) -> Array:
     """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
     bands, length, rate, low, high = (node[i].reshape(()).item() for i in range(5))
-    marks = np.linspace(_mel(np.float64(low)), _mel(np.float64(high)), bands + 2)
+    first, last = _mel(np.float64(low)), _mel(np.float64(high))
+    marks = first + np.arange(bands + 2) * ((last - first) / (bands + 2))
     hertz = 700 * (10 ** (marks / 2595) - 1)
     edges = np.floor((length + 1) * hertz / rate).astype(np.int64)
     bins = np.arange(length // 2 + 1)[:, None]
@@ -140,10 +141,8 @@ def mel_weight_matrix(node: Node) -> Array:
     falling = (right - bins) / np.maximum(right - centre, 1)
     rising = np.where((bins >= left) & (bins < centre), rising, 0)
     weights = rising + np.where((bins >= centre) & (bins < right), falling, 0)
-    flat = (bins == centre) & (left == centre)
-    return converted(
-        np.where(flat, 1.0, weights), node.dtype_of(node.attribute("output_datatype", 1))
-    )
+    weights = np.where(bins == centre, 1.0, weights)
+    return converted(weights, node.dtype_of(node.attribute("output_datatype", 1)))
 
 
 @operator("Col2Im")

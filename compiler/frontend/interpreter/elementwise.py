@@ -43,13 +43,12 @@ def _divide(a: Array, b: Array) -> Array:
     return np.where(b == 0, np.zeros_like(quotient), quotient)
 
 
-def _erf() -> Function:
-    scalar = np.frompyfunc(math.erf, 1, 1)
-    return lambda x: scalar(x).astype(np.float64) if x.size else x
+_ERF = np.frompyfunc(math.erf, 1, 1)
 
 
-erf: Function = _erf()
-"""The error function."""
+def erf(x: Array) -> Array:
+    """The error function."""
+    return np.asarray(_ERF(x), np.float64)
 
 
 def sigmoid(x: Array) -> Array:

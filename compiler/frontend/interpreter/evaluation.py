@@ -55,8 +55,11 @@ def evaluate_node(
     IndexError for inputs that do not fit.
     """
     node = Node(op_type, inputs, attributes, outputs, precise)
-    with np.errstate(all="ignore"):
-        results = EVALUATIONS[op_type](node)
+    try:
+        with np.errstate(all="ignore"):
+            results = EVALUATIONS[op_type](node)
+    except ZeroDivisionError as error:
+        raise ValueError(f"an attribute of {op_type} is 0 ({error})") from error
     if isinstance(results, np.ndarray | np.generic):
         results = [results]
     arrays = [None if array is None else np.asarray(array) for array in results]

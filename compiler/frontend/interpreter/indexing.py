@@ -17,8 +17,10 @@ def safe_index(index: Array, extent: int) -> Array:
 
 @operator("Gather")
 def gather(node: Node) -> Array:
-    """Slices along an axis by index."""
-    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    """Slices along an axis by index; zeros where there is nothing to take."""
+    axis, shape = normal_axis(node.attribute("axis", 0), node[0].ndim), node[0].shape
+    if not node[0].size:
+        return np.zeros((*shape[:axis], *node[1].shape, *shape[axis + 1 :]), node[0].dtype)
     return np.take(node[0], safe_index(node[1], node[0].shape[axis]), axis)
 
 
@@ -36,8 +38,10 @@ def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 @operator("GatherElements")
 def gather_elements(node: Node) -> Array:
-    """Single elements along an axis by index."""
+    """Single elements along an axis by index; zeros where there is nothing to take."""
     axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    if not node[0].size:
+        return np.zeros(node[1].shape, node[0].dtype)
     return node[0][_elements(node[0], node[1], axis)]
 
 
@@ -54,9 +58,12 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
 
 @operator("GatherND")
 def gather_nd(node: Node) -> Array:
-    """Slices by index tuples."""
-    data, indices = node[0], node[1]
-    at = _tuples(data, indices, node.attribute("batch_dims", 0))
+    """Slices by index tuples; zeros where there is nothing to take."""
+    data, indices, batch = node[0], node[1], node.attribute("batch_dims", 0)
+    at = _tuples(data, indices, batch)
+    if not data.size:
+        tail = data.shape[batch + indices.shape[-1] :]
+        return np.zeros((*indices.shape[:-1], *tail), data.dtype)
     if at:
         return data[at]
     return np.broadcast_to(data, (*indices.shape[:-1], *data.shape)).copy()

@@ -89,7 +89,8 @@ def slice_(node: Node) -> Array:
     """The elements from starts to ends, along axes, by steps; without a copy."""
     x = node[0]
     starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
-    axes = node.integers(3, "axes") or range(len(starts))
+    axes = node.integers(3, "axes")
+    axes = range(len(starts)) if axes is None else axes
     steps = node.integers(4) or [1] * len(starts)
     box = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -170,7 +171,8 @@ def pad(node: Node) -> Array:
     """Padded or cropped by a constant, the edge, the mirrored or the repeated content."""
     x, mode = node[0], node.attribute("mode", "constant")
     given = node.integers(1, "pads") or []
-    axes = node.integers(3) or list(range(x.ndim))
+    axes = node.integers(3)
+    axes = list(range(x.ndim)) if axes is None else axes
     pads = [(0, 0)] * x.ndim
     for axis, before, after in zip(axes, given[: len(axes)], given[len(axes) :], strict=True):
         pads[normal_axis(axis, x.ndim)] = (before, after)

@@ -35,8 +35,9 @@ class Node:
         return array
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value."""
-        return self.attributes.get(name, default)
+        """An attribute's value; numbers with fractions have 32 bits, defaults too."""
+        value = self.attributes.get(name, default)
+        return float(np.float32(value)) if isinstance(value, float) else value
 
     def integers(self, index: int, name: str = "") -> list[int] | None:
         """A vector of integers: an input or, in old opsets, an attribute; None if left out."""

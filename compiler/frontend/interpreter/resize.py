@@ -34,7 +34,7 @@ def _scaled_sizes(node: Node, axes: list[int]) -> list[tuple[float, int]]:
     asked = node.integers(3) or []
     if len(asked) != len(axes):
         raise ValueError(f"{len(asked)} sizes for {len(axes)} axes")
-    ratios = [size / extent for size, extent in zip(asked, extents, strict=True)]
+    ratios = [size / max(extent, 1) for size, extent in zip(asked, extents, strict=True)]
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
         return list(zip(ratios, asked, strict=True))
@@ -156,7 +156,8 @@ def _resized(node: Node, data: Array, axis: _Axis) -> Array:
     if crop:
         outside = (x < 0) | (x > axis.extent - 1)
         outside = outside.reshape(-1, *[1] * (data.ndim - 1 - axis.number))
-        data = np.where(outside, node.attribute("extrapolation_value", 0.0), data)
+        fill = np.asarray(node.attribute("extrapolation_value", 0.0))
+        data = np.where(outside, _narrowed(fill, data.dtype), data)
     return data
 
 
@@ -167,10 +168,29 @@ def resize(node: Node) -> Array:
     if mode not in ("nearest", "linear", "cubic"):
         raise ValueError(f"the mode {mode!r} is unknown")
     data = node[0] if mode == "nearest" else node[0].astype(np.float64)
-    for axis in _axes(node):
+    axes = _axes(node)
+    if not data.size:
+        return _of_nothing(node[0], axes)
+    for axis in axes:
         data = _resized(node, data, axis)
+    return _narrowed(data, dtype)
+
+
+def _of_nothing(data: Array, axes: list[_Axis]) -> Array:
+    shape = list(data.shape)
+    for axis in axes:
+        shape[axis.number] = axis.size
+    if 0 not in shape:
+        raise ValueError(f"a tensor {data.shape} without elements cannot become {shape}")
+    return np.zeros(shape, data.dtype)
+
+
+def _narrowed(data: Array, dtype: np.dtype) -> Array:
+    """Numbers in the result's type: integers are rounded to even and saturate."""
     if data.dtype == dtype or is_float(dtype):
         return converted(data, dtype)
+    if dtype == np.bool_:
+        return np.rint(data) > 0
     limits = np.iinfo(dtype)
     rounded = np.rint(data)
     inside = np.clip(rounded, float(limits.min), float(limits.max))

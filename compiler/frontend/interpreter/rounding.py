@@ -160,4 +160,5 @@ def cast_like(node: Node) -> Array:
 @operator("BitCast")
 def bit_cast(node: Node) -> Array:
     """The same bits as another element type of the same size."""
-    return np.ascontiguousarray(node[0]).view(node.dtype_of(node.attributes["to"]))
+    array = np.ascontiguousarray(node[0]).view(node.dtype_of(node.attributes["to"]))
+    return array.reshape(node[0].shape)
