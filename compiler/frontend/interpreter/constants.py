@@ -229,6 +229,18 @@ def _dft_axis(node: Node) -> int:
     return 1 if "axis" in node.attributes else -2
 
 
+@operator("OptionalHasElement")
+def has_element(node: Node) -> Array:
+    """Whether there is a tensor."""
+    return np.asarray(node.has(0))
+
+
+@operator("OptionalGetElement")
+def get_element(node: Node) -> Array:
+    """The tensor that is there."""
+    return node[0]
+
+
 @operator("StringConcat")
 def string_concat(node: Node) -> Array:
     """Strings appended, broadcast."""

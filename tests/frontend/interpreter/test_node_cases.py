@@ -11,6 +11,17 @@ from compiler.frontend.interpreter import interpret
 from compiler.schedule import ELEMENT_BYTES
 from tests.frontend.test_onnx_nodes import LETTERS, array, cases, has_tensors_only, tolerance
 
+REFUSED = {
+    # random numbers, which training draws too
+    "BatchNormalization", "Bernoulli", "Dropout", "RandomUniformLike",
+    # sequences that are a model's result, subgraphs of older opsets
+    "If", "Loop", "Scan", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence",
+    # nothing evaluates them
+    "DeformConv", "GridSample", "ImageDecoder", "RegexFullMatch", "RoiAlign", "STFT",
+    "StringNormalizer", "StringSplit", "TfIdfVectorizer",
+}  # fmt: skip
+"""Operators of which some cases are refused, with an error that says why."""
+
 
 def _tensor(value: object, name: str) -> onnx.TensorProto:
     if not isinstance(value, onnx.TensorProto):
@@ -70,8 +81,6 @@ def folded(case) -> list[np.ndarray] | None:
 
 def agrees(case) -> bool:
     """Whether the case folds; fails the test if it folds to something else."""
-    if not has_tensors_only(case.model):
-        return False
     got = folded(case)
     if got is None:
         return False
@@ -85,5 +94,7 @@ def agrees(case) -> bool:
 
 @pytest.mark.parametrize("letter", LETTERS)
 def test_what_folds_is_right(letter: str):
-    right = [agrees(case) for case in cases()[letter] if not case.name.endswith("_expanded")]
-    assert sum(right) >= len(right) // 2
+    tried = [case for case in cases()[letter] if has_tensors_only(case.model)]
+    tried = [case for case in tried if not case.name.endswith("_expanded")]
+    refused = {case.model.graph.node[0].op_type for case in tried if not agrees(case)}
+    assert refused <= REFUSED
