@@ -5,11 +5,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.evaluate import (
-    evaluate,
-)
+from compiler.frontend.evaluate import check_types, evaluate
 from compiler.frontend.graph import (
-    MOST_ELEMENTS,
     Attributes,
     Graph,
     Inputs,
@@ -19,6 +16,7 @@ from compiler.frontend.graph import (
     constant,
 )
 from compiler.ir.operators import OPERATORS, infer
+from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.values import numpy_dtype
 from compiler.schedule import ELEMENT_BYTES
 
@@ -30,17 +28,12 @@ _LARGEST_COPY = 1 << 24
 
 
 def supported(value: Value | None) -> None:
-    """Raise Unsupported unless kernels know the value's dtype and can count its elements."""
+    """Raise Unsupported unless kernels know the value's dtype."""
     if value is not None and value.dtype not in ELEMENT_BYTES:
-        dtype = "strings" if value.dtype in ("str_", "object") else f"{value.dtype} tensors"
+        dtype = "strings" if value.dtype == "str_" else f"{value.dtype} tensors"
         if value.items is not None:
             dtype = "sequences of tensors"
         raise Unsupported(f"{dtype} cannot be compiled", "export the model with another type")
-    if value is not None and prod(value.shape) > MOST_ELEMENTS:
-        raise Unsupported(
-            f"a tensor {list(value.shape)} is too large: it may have {MOST_ELEMENTS} elements",
-            "give smaller input shapes, or split it",
-        )
 
 
 def is_known(inputs: Inputs) -> bool:
@@ -90,10 +83,8 @@ class Builder:
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> list[Value]:
         """As `emit`, for outputs of which some are left out; those come back as unknown values."""
-        names = [f"o{i}" if use else "" for i, use in enumerate(used)]
         if is_known(inputs) and not grows(op_type, inputs, attributes):
-            arrays = evaluate(op_type, inputs, attributes, names, NORMALISED_OPSET)
-            return [Value("") if a is None else constant(self.node, a) for a in arrays]
+            return self._folded(op_type, inputs, attributes, used)
         self._check(op_type, inputs)
         types = infer(op_type, inputs, attributes, len(used))
         outputs = [
@@ -102,6 +93,18 @@ class Builder:
         ]
         self.graph.operators.append(Operator(op_type, self.node, inputs, outputs, attributes))
         return [value or Value("") for value in outputs]
+
+    def _folded(
+        self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
+    ) -> list[Value]:
+        """The outputs of an operator on constants, which may be of types that no kernel takes."""
+        if _in_table(op_type, inputs, attributes):
+            infer(op_type, inputs, attributes, len(used))
+        else:
+            names = [f"o{i}" if use else "" for i, use in enumerate(used)]
+            check_types(op_type, inputs, attributes, names, NORMALISED_OPSET)
+        arrays = evaluate(op_type, inputs, attributes, used)
+        return [Value("") if a is None else constant(self.node, a) for a in arrays]
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
         """Raise Unsupported for dtypes that kernels do not know, and values that they must know."""
@@ -115,6 +118,13 @@ class Builder:
             if value.dtype not in entry.dtypes(i):
                 reason = f"{op_type} of {value.dtype} tensors came after opset {NORMALISED_OPSET}"
                 raise Unsupported(reason, "cast its inputs to another type")
+
+
+def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
+    """Whether the table has the element types of an operator's inputs and of what it casts to."""
+    dtypes = OPERATORS[op_type].dtypes
+    known = all(value is None or value.dtype in dtypes(i) for i, value in enumerate(inputs))
+    return known and (op_type != "Cast" or attributes["to"] in ONNX_DTYPES)
 
 
 def run_time_input(index: int, value: Value) -> Unsupported:

@@ -25,9 +25,8 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
 @cache
 def element_type(dtype: str) -> int:
     """The ONNX element type of a dtype name."""
-    name = "str_" if dtype == "object" or dtype.startswith("<U") else dtype
     by_name = {_dtype_name(t): t for t in onnx.TensorProto.DataType.values() if t}
-    return by_name[name]
+    return by_name[dtype]
 
 
 @cache
@@ -106,10 +105,7 @@ def infer_types(
     return [found.get(name, TypeProto()) if name else TypeProto() for name in outputs]
 
 
-_VIEWS = "Constant ConstantOfShape Expand Identity Reshape Slice Transpose".split()
-
-
-def _check(
+def check_types(
     op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
 ) -> None:
     """Raise Contradiction if constants do not fit an operator in any opset from this one on."""
@@ -120,18 +116,15 @@ def _check(
 
 
 def evaluate(
-    op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
+    op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
 ) -> list[np.ndarray | None]:
-    """The outputs of an operator of the default domain whose inputs are all known.
+    """The outputs of an operator of the default domain whose inputs are known and fit it.
 
-    Raises Contradiction, ValueError or IndexError if the inputs do not fit the operator, and
-    Unsupported if it takes no such inputs.
+    Raises ValueError or IndexError if they do not, and Unsupported if it takes no such inputs.
     """
-    if op_type not in _VIEWS:
-        _check(op_type, inputs, attributes, outputs, opset)
     arrays = [None if value is None else value.array for value in inputs]
     try:
-        return evaluate_node(op_type, arrays, attributes, [bool(name) for name in outputs])
+        return evaluate_node(op_type, arrays, attributes, used)
     except (TypeError, KeyError) as error:
         reason = f"it cannot be evaluated on constants of these types ({error})"
         raise Unsupported(reason, "compute its result before exporting the model") from error

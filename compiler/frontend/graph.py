@@ -8,9 +8,6 @@ import numpy as np
 
 Attributes = dict[str, Any]
 
-MOST_ELEMENTS = (1 << 31) - 1
-"""The most elements of a tensor: kernels count them in 32 bits."""
-
 
 class Unsupported(Exception):
     """Raised inside the frontend: one operator cannot be compiled, for a reason, with a remedy."""
@@ -81,7 +78,8 @@ class Graph:
 
 def constant(name: str, array: np.ndarray) -> Value:
     """A value known at import time."""
-    return Value(name, str(array.dtype), array.shape, array)
+    dtype = "str_" if array.dtype.kind in "OSU" else str(array.dtype)
+    return Value(name, dtype, array.shape, array)
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -15,7 +15,7 @@ from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
-from compiler.frontend.evaluate import evaluate, make_node, schema_of, type_proto
+from compiler.frontend.evaluate import check_types, evaluate, make_node, schema_of, type_proto
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Attributes,
@@ -264,7 +264,9 @@ class Specialiser:
 
     def _evaluated(self, node: Node) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
-        arrays = evaluate(op_type, node.inputs, node.attributes, names, node.opset)
+        if op_type not in ("Constant", "ConstantOfShape"):
+            check_types(op_type, node.inputs, node.attributes, names, node.opset)
+        arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]
 
     def _call(self, node: Node) -> Call:

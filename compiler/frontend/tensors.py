@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from compiler.errors import ModelError
 from compiler.frontend.external import ModelFolder, read_external
-from compiler.frontend.graph import MOST_ELEMENTS
+from compiler.ir.operators import LARGEST_TENSOR
 
 _PACKED_BITS = {
     "int2": 2,
@@ -76,9 +76,9 @@ def _check_dims(name: str, dims: Sequence[int]) -> None:
             f"the tensor {name!r} has the shape {list(dims)}, with a negative size: "
             "export or download the model again"
         )
-    if prod(size or 1 for size in dims) > MOST_ELEMENTS:
+    if prod(size or 1 for size in dims) > LARGEST_TENSOR:
         raise ModelError(
-            f"the tensor {name!r} {list(dims)} is too large: a tensor may have {MOST_ELEMENTS} "
+            f"the tensor {name!r} {list(dims)} is too large: a tensor may have {LARGEST_TENSOR} "
             "elements; split it into several"
         )
 

@@ -145,7 +145,7 @@ def test_attributes(op_type: str, shape: list, constants: list, options: dict, m
     ],
 )
 def test_given_shapes_are_named_as_the_cause(made: onnx.ModelProto, shapes: list[int]):
-    with pytest.raises(ShapeError, match="given shapes x=.*input_shapes, or --input-shape"):
+    with pytest.raises(ShapeError, match=r"given shapes x=.*input_shapes, or --input-shape"):
         import_model(made, {"x": shapes})
 
 

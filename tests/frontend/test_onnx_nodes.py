@@ -16,7 +16,6 @@ from compiler.frontend.interpreter import interpret
 from compiler.ir.operators import Tensor
 from compiler.ir.operators.sources import Source, check_source
 from compiler.schedule import ELEMENT_BYTES
-from tests.frontend.checks import run
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -319,7 +319,8 @@ def check_size(dtype: str, shape: Shape) -> None:
     """Raise ShapeMismatch for a tensor with more elements than kernels can index."""
     if (count := prod(shape)) > LARGEST_TENSOR:
         raise ShapeMismatch(
-            f"{type_text(dtype, shape)} has {count} elements; kernels index at most {LARGEST_TENSOR}"
+            f"{type_text(dtype, shape)} has {count} elements; kernels index at most"
+            f" {LARGEST_TENSOR}"
         )
 
 

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from compiler.errors import ModelError
+from compiler.errors import ShapeError
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import run
@@ -32,11 +32,18 @@ def model(node: onnx.NodeProto, *arrays: np.ndarray, constant: bool = True, opse
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+def with_element_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the element type of its outputs: onnx's, else that of its first tensor."""
+    inferred = onnx.shape_inference.infer_shapes(proto)
+    for output, found in zip(proto.graph.output, inferred.graph.output, strict=True):
+        own = proto.graph.initializer[0].data_type
+        output.type.tensor_type.elem_type = found.type.tensor_type.elem_type or own
+    return proto
+
+
 def folded(node: onnx.NodeProto, *arrays: np.ndarray, opset: int = 21) -> list[np.ndarray]:
     """The outputs of a node on constants, computed at import: no operator is left."""
-    proto = model(node, *arrays, opset=opset)
-    for output in proto.graph.output:
-        output.type.tensor_type.elem_type = 1
+    proto = with_element_types(model(node, *arrays, opset=opset))
     imported = import_model(proto)
     assert "dataflow.op" not in str(imported.module)
     return list(interpret(imported.module, imported.weights, {}).values())
@@ -163,7 +170,7 @@ def test_nan_is_true_and_float8_saturates():
 
 def test_inputs_that_do_not_fit_name_the_node():
     node = N("Gemm", ["a", "b"], ["y"], name="first")
-    with pytest.raises(ModelError, match="first"):
+    with pytest.raises(ShapeError, match="first"):
         folded(node, np.ones((2, 3), np.float32), np.ones((4, 5), np.float32))
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from onnx import helper
 
-from compiler.analysis.operators import KINDS
 from compiler.frontend.evaluate import infer_types
 from compiler.frontend.graph import constant
+from compiler.ir.operators import KINDS
 from tests import movement_cases, operator_cases
 from tests.frontend.interpreter.comparison import (
     Refused,
