@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.analysis.devices import Device, device_of
+from compiler.analysis.kernel_operands import check_operands
 from compiler.analysis.kernel_time import work_of
 from compiler.analysis.packing import apply_packing
 from compiler.analysis.simulator import demand
@@ -152,6 +153,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.write(module, "kernels", "after the kernels were built")
     graph = scheduled(module, decision.recipe, runner)
     schedule = schedule_of(graph)
+    check_operands(schedule, kernels)
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")

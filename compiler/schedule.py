@@ -131,6 +131,17 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Operand:
+    """The dtype and shape of a tensor that a kernel was built for."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSpec:
     """The compiled form of one fused group, for one target.
 
@@ -138,6 +149,8 @@ class KernelSpec:
     `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
     buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
     text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/cuda`.
+    `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
+    task's views must have these types.
     """
 
     name: str
@@ -149,3 +162,5 @@ class KernelSpec:
     flops: int = 0
     traffic_bytes: int = 0
     source: str = ""
+    reads: tuple[Operand, ...] = ()
+    writes: tuple[Operand, ...] = ()

@@ -82,8 +82,7 @@ def padded(nbytes: int) -> int:
 def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str, Array]:
     """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
     wanted = schedule.of_kind("weight")
-    for each in wanted:
-        _check_weight(each, weights)
+    check_weights(schedule, weights)
     if all(is_usable(weights[each.name]) for each in wanted):
         return {each.name: weights[each.name] for each in wanted}
     total = sum(padded(each.nbytes) for each in wanted)
@@ -97,6 +96,12 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
         placed[each.name][...] = weights[each.name]
         start += padded(each.nbytes)
     return placed
+
+
+def check_weights(schedule: Schedule, weights: Mapping[str, Array]) -> None:
+    """Raise ShapeError unless every weight of a schedule is there, of its dtype and shape."""
+    for each in schedule.of_kind("weight"):
+        _check_weight(each, weights)
 
 
 def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:

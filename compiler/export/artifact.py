@@ -10,20 +10,25 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from compiler.analysis.happens_before import check_schedule
+from compiler.analysis.kernel_operands import check_operands
+from compiler.analysis.simulator import Mode
 from compiler.backends.base import Array
-from compiler.errors import ArtifactError, ScheduleError
+from compiler.backends.memory import check_weights
+from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeError
+from compiler.export import checked_json as read
+from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
 from compiler.export.schedule_json import from_json, to_json
 from compiler.export.weights import read_weights, write_weights
-from compiler.schedule import KernelSpec, Launch, Schedule
+from compiler.schedule import KernelSpec, Schedule
 
 FORMAT = "flowloom-artifact"
-VERSION = 2
+VERSION = 3
 """Raised whenever a reader of the old version would misread the new one."""
 
 MANIFEST = "manifest.json"
@@ -31,13 +36,6 @@ SCHEDULE = "schedule.json"
 KERNELS = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
 LIBRARY = "library.so"
-SUFFIXES = {
-    "object": ("o", ""),
-    "cuda": ("cubin", "cu"),
-    "hip": ("o", "hip"),
-    "emu": ("zip", "cu"),
-}
-"""File name endings of kernels' code and of its source (none on the CPU), by language."""
 
 _HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % FORMAT.encode())
 """How a manifest begins."""
@@ -112,8 +110,8 @@ def _old_manifest(place: Path) -> dict[str, Any]:
 
 def _write_files(artifact: Artifact, directory: Path) -> None:
     (directory / "kernels").mkdir()
-    table, codes = _kernel_files(artifact.kernels)
-    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS: json.dumps(table, indent=1) + "\n"}
+    table, codes = kernel_files(artifact.kernels)
+    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS: table}
     contents = {name: text.encode() for name, text in texts.items()} | codes
     if artifact.library:
         contents[LIBRARY] = artifact.library
@@ -128,8 +126,15 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     manifest = {**head, "requirements": artifact.requirements, "files": files}
     if artifact.choice is not None:
         manifest["choice"] = artifact.choice
-    text = json.dumps(manifest, indent=1) + "\n"
+    text = json.dumps(manifest | {"sha256": digest(manifest)}, indent=1) + "\n"
     _write(directory / MANIFEST, lambda write: write(text.encode()))
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of a manifest's other entries, which its entry `sha256` must be."""
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    plain = json.loads(json.dumps(rest))  # keys as they are read: all of them strings
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[str, Any]:
@@ -147,22 +152,6 @@ def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[s
         return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
-def _kernel_files(
-    kernels: Mapping[str, KernelSpec],
-) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """The table of kernels, and the files that it names; names depend on no kernel's name."""
-    table: list[dict[str, Any]] = []
-    files: dict[str, bytes] = {}
-    for number, kernel in enumerate(kernels.values()):
-        code, source = (f"kernels/{number:04d}.{ending}" for ending in SUFFIXES[kernel.language])
-        files[code] = kernel.code
-        if kernel.source:
-            files[source] = kernel.source.encode()
-        named = {"code": code, "source": source if kernel.source else ""}
-        table.append(asdict(replace(kernel, code=b"", source="")) | named)
-    return table, files
-
-
 def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -> Artifact:
     """Read an artifact after verifying every file and the schedule.
 
@@ -171,17 +160,21 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     """
     place = Path(directory)
     manifest = _manifest(place)
-    check(manifest["target"], manifest["requirements"])
+    _check_host(manifest, place, check)
     for name, entry in manifest["files"].items():
         _verify(place / name, entry["bytes"], entry["sha256"])
     try:
+        kernels = _kernels(place, manifest["files"])
         schedule = from_json((place / SCHEDULE).read_text(encoding="utf-8"))
         check_schedule(schedule)
-        table = json.loads((place / KERNELS).read_bytes())
-        kernels = {entry["name"]: _kernel(entry, place, manifest["files"]) for entry in table}
-    except (OSError, ValueError, KeyError, TypeError, ScheduleError) as error:
+        check_operands(schedule, kernels)
+    except (OSError, ValueError, ArtifactError, ScheduleError) as error:
         raise ArtifactError(f"{place} holds no valid schedule and kernels: {error}") from error
     weights = read_weights(place / WEIGHTS)
+    try:
+        check_weights(schedule, weights)
+    except ShapeError as error:
+        raise ArtifactError(f"{place / WEIGHTS}: {error}") from error
     return Artifact(
         manifest["target"],
         manifest["requirements"],
@@ -193,13 +186,28 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     )
 
 
+def _check_host(
+    manifest: Mapping[str, Any], place: Path, check: Callable[[str, Any], None]
+) -> None:
+    """Call the backend's `check`; ArtifactError if the requirements are not such as it writes."""
+    try:
+        check(manifest["target"], manifest["requirements"])
+    except FlowloomError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{place / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
+            f" ({error!r}): compile the model again"
+        ) from error
+
+
 def _manifest(place: Path) -> dict[str, Any]:
     path = place / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
     except OSError as error:
         raise ArtifactError(f"no artifact in {place}: {MANIFEST}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is damaged ({error}): compile the model again") from error
     if not isinstance(manifest, dict):
         raise ArtifactError(f"{path} is not the manifest of a Flowloom artifact")
@@ -215,20 +223,41 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
             f"{path} has format version {manifest.get('version')}, this Flowloom reads {VERSION}: "
             "compile the model again"
         )
-    try:
-        complete = {SCHEDULE, KERNELS, WEIGHTS} <= manifest["files"].keys() and all(
-            isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
-            for entry in manifest["files"].values()
-        )
-        complete = complete and isinstance(manifest["target"], str)
-        complete = complete and isinstance(manifest["requirements"], dict)
-        choice = manifest.get("choice")
-        complete = complete and (choice is None or {"mode", "costs"} <= choice.keys())
-    except (AttributeError, KeyError, TypeError):
-        complete = False
-    if not complete:
+    if manifest.get("sha256") != digest(manifest):
         raise ArtifactError(f"{path} is damaged: compile the model again")
+    read.string(manifest, "target", str(path))
+    read.as_object(manifest.get("requirements"), f"{path}: requirements")
+    if manifest.get("choice") is not None:
+        check_choice(manifest["choice"], f"{path}: choice")
+    files = read.as_object(manifest.get("files"), f"{path}: files")
+    if missing := {SCHEDULE, KERNELS, WEIGHTS} - files.keys():
+        raise ArtifactError(f"{path} has no hash of {', '.join(sorted(missing))}")
+    for name, value in files.items():
+        _check_entry(name, value, f"{path}: files.{name}")
     return manifest
+
+
+def check_choice(value: object, place: str) -> None:
+    """Raise ArtifactError unless the parts of a recorded choice that a run obeys are such."""
+    choice = read.as_object(value, place)
+    read.one_of(choice.get("mode"), get_args(Mode), f"{place}.mode")
+    for key in ("chosen", "source"):
+        read.string(choice, key, place)
+    read.boolean(choice.get("pdl", False), f"{place}.pdl")
+    for name, cost in read.as_object(choice.get("costs"), f"{place}.costs").items():
+        read.number(cost, f"{place}.costs.{name}")
+    for name, ways in read.as_object(choice.get("bindings", {}), f"{place}.bindings").items():
+        inside = f"{place}.bindings.{name}"
+        read.string(read.as_object(ways, inside), "chosen", inside)
+
+
+def _check_entry(name: str, value: object, place: str) -> None:
+    """Raise ArtifactError unless an entry is of a file of an artifact, with its size and digest."""
+    if not _NAMES.fullmatch(name):
+        raise ArtifactError(f"{place} is no file of an artifact")
+    entry = read.as_object(value, place)
+    read.natural(entry.get("bytes"), f"{place}.bytes")
+    read.string(entry, "sha256", place)
 
 
 def _verify(path: Path, nbytes: int, sha256: str) -> None:
@@ -251,27 +280,14 @@ def _verified(place: Path, name: str, files: Mapping[str, Any]) -> bytes:
     return (place / name).read_bytes()
 
 
-def _kernel(entry: dict[str, Any], place: Path, files: Mapping[str, Any]) -> KernelSpec:
-    launches = tuple(
-        Launch(
-            launch["symbol"],
-            tuple(launch["args"]),
-            tuple(launch["grid"]),
-            tuple(launch["block"]),
-            launch["shared_bytes"],
-            launch.get("registers", 0),
-            launch.get("static_shared_bytes", 0),
-            launch.get("programmatic", False),
-            launch.get("indirect", ""),
-        )
-        for launch in entry["launches"]
-    )
-    source = _verified(place, entry["source"], files) if entry["source"] else b""
-    read: dict[str, Any] = {
-        "code": _verified(place, entry["code"], files),
-        "source": source.decode(),
-        "launches": launches,
-        "packings": tuple(entry["packings"]),
-        "workspaces": tuple(entry["workspaces"]),
-    }
-    return KernelSpec(**{**entry, **read})
+def _kernels(place: Path, files: Mapping[str, Any]) -> dict[str, KernelSpec]:
+    """Every kernel of the table by name, with its code and source."""
+    kernels: dict[str, KernelSpec] = {}
+    for entry in read_kernels((place / KERNELS).read_bytes(), KERNELS):
+        name = entry.kernel.name
+        if name in kernels:
+            raise ArtifactError(f"{KERNELS} has two kernels '{name}'")
+        source = _verified(place, entry.source, files).decode() if entry.source else ""
+        code = _verified(place, entry.code, files)
+        kernels[name] = replace(entry.kernel, code=code, source=source)
+    return kernels

@@ -35,6 +35,18 @@ CODES = {
 NAMES = {code: name for name, code in CODES.items()}
 
 
+DAMAGED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a damaged file raises."""
+
+
 def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> None:
     """Write a safetensors file piece by piece; the widest elements first, so that all are aligned.
 
@@ -60,14 +72,14 @@ def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> 
 
 def read_weights(path: Path) -> dict[str, Array]:
     """Every tensor, in one block of memory and aligned; ArtifactError if the file is damaged."""
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         data = numpy.frombuffer(mapped, numpy.uint8)
         start = 8 + int.from_bytes(data[:8].tobytes(), "little")
         header = json.loads(data[8:start].tobytes())
         return _place(header, data[start:])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise ArtifactError(f"{path} is not a whole safetensors file: {error}") from error
 
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.analysis.boundary import boundary_kernels
 from compiler.analysis.cost import Work, work_of
+from compiler.analysis.packing import packed_shape
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cuda.target import CudaTarget
@@ -17,7 +18,7 @@ from compiler.kernels.hip.target import HipTarget
 from compiler.kernels.hip.toolchain import hip_generator
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
-from compiler.schedule import KernelSpec
+from compiler.schedule import KernelSpec, Operand
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
@@ -49,9 +50,21 @@ def build_kernels(
         cache.trim()
     work = counted_work(module)
     return {
-        name: replace(specs[name], flops=work[name].flops, traffic_bytes=work[name].nbytes)
-        for name in groups
+        name: replace(
+            with_operands(specs[name], group),
+            flops=work[name].flops,
+            traffic_bytes=work[name].nbytes,
+        )
+        for name, group in groups.items()
     }
+
+
+def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
+    """The kernel of a group with the types of the tensors that it reads and writes."""
+    packed = zip(group.reads, spec.packings, strict=True)
+    reads = (Operand(info.dtype, packed_shape(info.shape, packing)) for info, packing in packed)
+    writes = (Operand(info.dtype, info.shape) for info in group.writes)
+    return replace(spec, reads=tuple(reads), writes=tuple(writes))
 
 
 def counted_work(module: ModuleOp) -> dict[str, Work]:

@@ -16,7 +16,7 @@ from compiler.emulator.compile import version as emulator_version
 from compiler.errors import KernelError
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule import KernelSpec, Launch, Operand
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
@@ -205,6 +205,15 @@ def decode_entry(content: bytes) -> KernelSpec | None:
         for launch in fields.pop("launches")
     )
     packings, workspaces = tuple(fields.pop("packings")), tuple(fields.pop("workspaces"))
+    operands = {
+        kind: tuple(Operand(each["dtype"], tuple(each["shape"])) for each in fields.pop(kind))
+        for kind in ("reads", "writes")
+    }
     return KernelSpec(
-        code=body[end:], launches=launches, packings=packings, workspaces=workspaces, **fields
+        code=body[end:],
+        launches=launches,
+        packings=packings,
+        workspaces=workspaces,
+        **operands,
+        **fields,
     )

@@ -9,7 +9,7 @@ import llvmlite.binding
 import numpy
 from numpy.typing import NDArray
 
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule import Allocation, KernelSpec, Launch, Operand, Schedule, Task, View
 
 llvm: Any = llvmlite.binding  # its functions are untyped
 
@@ -71,7 +71,16 @@ def mix(name: str, blocks: int = 1, delay: int = 1, lanes: int = LANES) -> Kerne
     """The kernel z = 3 x + y + 1 over `lanes` cells in a number of blocks."""
     text = MIX.format(symbol=name, cells=lanes // blocks, delay=delay)
     launch = Launch(name, (0, 1, 2), grid=(blocks, 1, 1))
-    return KernelSpec(name, "object", compile_object(text), (launch,), ("", ""))
+    cells = Operand("int64", (lanes,))
+    return KernelSpec(
+        name,
+        "object",
+        compile_object(text),
+        (launch,),
+        ("", ""),
+        reads=(cells, cells),
+        writes=(cells,),
+    )
 
 
 @cache

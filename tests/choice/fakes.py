@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.backends.gpu.executor import Executor
 from compiler.ir.dataflow import GroupOp
+from compiler.kernels.build import with_operands
+from compiler.kernels.group import extract_group
 from compiler.schedule import KernelSpec, Launch
 from tests.backends.gpu.recording import RecordingDriver
 
@@ -44,9 +46,10 @@ def kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
             name, reads = op.kernel.data, len(op.inputs)
             launch = Launch(name, tuple(range(reads + len(op.outputs))), (8, 1, 1), (64, 1, 1))
             image = b"\x7fELF" + name.encode()
-            found[name] = KernelSpec(
+            spec = KernelSpec(
                 name, "cuda", image, (launch,), ("",) * reads, flops=1000, traffic_bytes=1000
             )
+            found[name] = with_operands(spec, extract_group(op))
     return found
 
 

@@ -1,5 +1,6 @@
 """On a device: compiling measures, and what it chose is no slower than the one-stream graph."""
 
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -22,8 +23,7 @@ def busy_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
     text = "".join(_text(spec) for spec in specs.values())
     image = device_checks.compile_text(text, device().device.architecture)
     return {
-        name: KernelSpec(name, "cuda", image, spec.launches, spec.packings)
-        for name, spec in specs.items()
+        name: replace(spec, code=image, flops=0, traffic_bytes=0) for name, spec in specs.items()
     }
 
 

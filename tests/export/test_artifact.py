@@ -1,5 +1,7 @@
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,8 @@ from compiler.errors import ArtifactError, DeviceError
 from compiler.export import artifact
 from compiler.export.weights import read_weights, write_weights
 from compiler.module import Module, load
-from tests.backends.objects import chain, kernels, reference, values
+from compiler.tools.cli import main
+from tests.backends.objects import LANES, chain, kernels, mix, reference, values
 
 FILES = ("schedule.json", "kernels/kernels.json", "kernels/0000.o", "weights.safetensors")
 
@@ -187,7 +190,7 @@ def test_a_missing_file_is_named(saved: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 2}']
+    "content", ["", "[]", "{", '{"format": "flowloom-artifact", "version": 3}']
 )
 def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
     (saved / "manifest.json").write_text(content)
@@ -196,8 +199,13 @@ def test_a_damaged_manifest_is_named(saved: Path, content: str) -> None:
 
 
 def change(saved: Path, **entries: object) -> None:
+    """Edit the manifest, with its digest and those of all files made anew."""
     path = saved / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+    manifest = json.loads(path.read_text()) | entries
+    for name, entry in manifest["files"].items():
+        content = (saved / name).read_bytes()
+        entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    path.write_text(json.dumps(manifest | {"sha256": artifact.digest(manifest)}))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -211,6 +219,137 @@ def test_a_file_without_a_hash_is_not_loaded(saved: Path, name: str) -> None:
 def test_another_version_is_refused(saved: Path) -> None:
     change(saved, version=99)
     with pytest.raises(ArtifactError, match="version 99"):
+        load(saved)
+
+
+def test_every_flipped_bit_of_the_manifest_is_noticed(saved: Path) -> None:
+    path = saved / "manifest.json"
+    whole = path.read_bytes()
+    document = json.loads(whole)
+    for place in range(0, len(whole), 7):
+        path.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :]
+        )
+        try:
+            same = json.loads(path.read_bytes()) == document
+        except ValueError:
+            same = False
+        if not same:  # a space that became another one changes nothing
+            with pytest.raises(ArtifactError, match=r"manifest\.json"):
+                load(saved)
+
+
+DEEP = "[" * 100_000
+"""JSON that Python's parser cannot read for its depth."""
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "schedule.json", "kernels/kernels.json"])
+def test_deep_json_is_an_artifact_error(saved: Path, name: str) -> None:
+    (saved / name).write_text(DEEP)
+    if name != "manifest.json":
+        change(saved)
+    with pytest.raises(ArtifactError, match=f"{name}|the schedule is not JSON"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"requirements": {"gfeatures": []}},
+        {"requirements": {"features": 3}},
+        {"requirements": [1]},
+        {"target": None},
+        {"choice": []},
+        {"choice": {"mode": "graph", "costs": {"k": "1"}, "chosen": "graph", "source": "model"}},
+        {"choice": {"mode": "zigzag", "costs": {}, "chosen": "graph", "source": "model"}},
+    ],
+)
+def test_a_wrong_entry_of_the_manifest_is_an_artifact_error(saved: Path, entries: Any) -> None:
+    change(saved, **entries)
+    with pytest.raises(ArtifactError, match=r"manifest\.json"):
+        load(saved)
+
+
+def test_a_file_outside_the_artifact_is_not_read(saved: Path) -> None:
+    (saved.parent / "secret").write_text("x")
+    files = json.loads((saved / "manifest.json").read_text())["files"]
+    change(saved, files=files | {"../secret": {}})
+    with pytest.raises(ArtifactError, match=r"\.\./secret is no file of an artifact"):
+        load(saved)
+
+
+def edited_table(saved: Path, edit: Any) -> None:
+    """Edit the entries of the table of kernels."""
+    path = saved / "kernels" / "kernels.json"
+    table = json.loads(path.read_text())
+    edit(table)
+    path.write_text(json.dumps(table))
+    change(saved)
+
+
+WRONG_ENTRIES: list[tuple[str, Any, str]] = [
+    ("launches", [{}], r"launches\[0\].symbol is not a string"),
+    ("launches", 3, "launches is not a list"),
+    ("language", "cobol", "language is 'cobol'"),
+    ("reads", [{"dtype": "f8", "shape": []}], "'f8'"),
+    ("name", "mix1_400", "two kernels 'mix1_400'"),
+    ("code", "../secret", "no hash of ../secret"),
+    ("workspaces", [4], "task 0 'mix4_1' .* writes 1 tensors, its kernel was built for 2"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "message"), WRONG_ENTRIES)
+def test_a_wrong_entry_of_a_kernel_is_named(
+    saved: Path, key: str, value: object, message: str
+) -> None:
+    def edit(table: list[dict[str, Any]]) -> None:
+        next(each for each in table if each["name"] == "mix4_1")[key] = value
+
+    edited_table(saved, edit)
+    with pytest.raises(ArtifactError, match=message):
+        load(saved)
+
+
+def test_a_launch_beyond_the_operands_is_refused(saved: Path) -> None:
+    def edit(table: list[dict[str, Any]]) -> None:
+        for each in table:
+            each["launches"][0]["args"] = [0, 1, 3]
+
+    edited_table(saved, edit)
+    with pytest.raises(
+        ArtifactError, match=r"has 3 tensors, its kernel's 'mix4_1' takes \[0, 1, 3"
+    ):
+        load(saved)
+
+
+@pytest.mark.parametrize("kernel", ["mix9_9", "narrow"])
+def test_a_task_with_another_tasks_kernel_is_refused(
+    tmp_path: Path, kernel: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = {**kernels(), "narrow": mix("narrow", lanes=8)}
+    place = tmp_path / "wrong"
+    Module("cpu", chain(), made, {"w": values(1)}).save(place)
+    path = place / "schedule.json"
+    path.write_text(path.read_text().replace('"mix4_1"', f'"{kernel}"', 1))
+    change(place)
+    built = f"task 0 '{kernel}' (stream 0) "
+    built += (
+        "launches a kernel that does not exist"
+        if kernel == "mix9_9"
+        else f"reads int64[{LANES}] as number 0, its kernel was built for int64[8]"
+    )
+    with pytest.raises(ArtifactError, match=re.escape(built)):
+        load(place)
+    assert main(["check", str(place)]) == 1
+    assert built in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("length", [0, 3, 20, 60])
+def test_cut_weights_with_a_redone_hash_are_an_artifact_error(saved: Path, length: int) -> None:
+    path = saved / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:length])
+    change(saved)
+    with pytest.raises(ArtifactError, match=r"weights\.safetensors"):
         load(saved)
 
 

@@ -15,11 +15,16 @@ from compiler.errors import KernelError
 from compiler.kernels.cache import KernelCache, decode_entry, encode_entry
 from compiler.kernels.database import Database, Entry, Measured, save, user_file
 from compiler.kernels.group import Group, TensorInfo
-from compiler.schedule import KernelSpec, Launch
+from compiler.schedule import KernelSpec, Launch, Operand
 from tests.kernels.harness import single
 
 LAUNCH = Launch("k_0", (0, 1), (7, 1, 1))
-SPEC = KernelSpec("k", "object", b"\x7fELF\x00code", (LAUNCH,), ("", "pad:0,1"), (64,), 5, 6)
+READS = (Operand("float32", (2, 3)), Operand("bool", ()))
+SPEC = KernelSpec(
+    *("k", "object", b"\x7fELF\x00code", (LAUNCH,), ("", "pad:0,1"), (64,), 5, 6),
+    reads=READS,
+    writes=READS[:1],
+)
 
 
 def group_of(extent: int = 4) -> Group:
