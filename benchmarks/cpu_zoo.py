@@ -28,7 +28,8 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
-from compiler.tools.reference import compare, session
+from compiler.tools.comparison import compare
+from compiler.tools.reference import session
 from examples import zoo
 
 QUIET = 0.05

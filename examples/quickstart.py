@@ -9,7 +9,8 @@ from time import perf_counter
 import zoo
 
 import compiler
-from compiler.tools.reference import compare, run_onnxruntime
+from compiler.tools.comparison import compare
+from compiler.tools.reference import run_onnxruntime
 
 
 def main(name: str) -> int:

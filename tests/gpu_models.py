@@ -39,7 +39,7 @@ from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.build import full_target
 from compiler.errors import DeviceError
-from compiler.tools.reference import compare
+from compiler.tools.comparison import compare
 from examples import zoo
 from tests.prepared import STREAMS, Failed, Prepared, build, cache_of, prepare_all
 
@@ -113,7 +113,7 @@ def check_values(case: Case, outputs: Arrays) -> float:
     )
     assert error <= BOUNDS[precision], f"relative error {error:.1e} above {BOUNDS[precision]:.0e}"
     if precision == "fp32":
-        report = compare(outputs, expected, rtol=1e-3)
+        report = compare(outputs, expected, "fp32")
         assert report.passed, str(report)
     return error
 

@@ -134,7 +134,8 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="?",
         const=True,
         metavar="MODEL",
-        help="compare with onnxruntime; an artifact needs its ONNX file here",
+        help="compare with onnxruntime (exit status 2 if that refuses the model); an artifact"
+        " needs its ONNX file here",
     )
     each.set_defaults(command=commands.run_command)
 

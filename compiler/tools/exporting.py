@@ -4,8 +4,9 @@ from argparse import Namespace
 from pathlib import Path
 
 import compiler
+from compiler.analysis.tolerance import TOLERANCES, precision_of
 from compiler.export import artifact
-from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.export.generate import Check, export_project
 from compiler.tools import reference
 from compiler.tools.commands import random_inputs
 from compiler.tools.inspection import open_module
@@ -25,6 +26,5 @@ def export(options: Namespace) -> str:
 def stored_check(module: compiler.Module, model: Path, seed: int) -> Check:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
     inputs = random_inputs(module, seed)
-    precision = module.target.split(":")[-1]
     outputs = reference.run_onnxruntime(model, inputs)
-    return Check(inputs, outputs, TOLERANCES.get(precision, TOLERANCES["fp32"]))
+    return Check(inputs, outputs, TOLERANCES[precision_of(module.target)])

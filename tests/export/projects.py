@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
+from compiler.analysis.tolerance import TOLERANCES
 from compiler.export import artifact
-from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.export.generate import Check, export_project
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from tests.export.code_objects import resources

@@ -1,0 +1,143 @@
+"""Outputs against a reference: by how much they may differ, and why they do where it is more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.analysis.tolerance import LARGEST, TOLERANCES, precision_of
+from compiler.tools.reference import run_onnxruntime
+from compiler.tools.rounding import rounded_inputs, rounded_weights
+
+Array = NDArray[Any]
+
+EXPLAINED = 8.0
+"""How many times the effect of rounded inputs and weights a precision may account for.
+
+Every operator rounds its operands anew, and the square root of the number of layers in a row is
+rarely more.
+"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one output is from the reference, and how far it may be.
+
+    `relative` is the error in the Euclidean norm, as a part of the reference's norm; `largest` that
+    of one element, as a part of the reference's largest. `problem` is what no figure expresses.
+    """
+
+    name: str
+    relative: float = 0.0
+    largest: float = 0.0
+    bound: float = 0.0
+    problem: str = ""
+    cause: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the output is within its bounds."""
+        within = self.relative <= self.bound and self.largest <= LARGEST * self.bound
+        return within and not self.problem
+
+    def __str__(self) -> str:
+        figures = (
+            f"relative error {self.relative:.2g} (bound {self.bound:.2g}), "
+            f"largest {self.largest:.2g} of the largest value (bound {LARGEST * self.bound:.2g})"
+        )
+        if not self.bound:
+            figures = "equal"
+        text = f"{'ok  ' if self.passed else 'FAIL'} {self.name}: {self.problem or figures}"
+        return f"{text}; {self.cause}" if self.cause else text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outputs against the reference."""
+
+    differences: tuple[Difference, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is within its bounds."""
+        return all(each.passed for each in self.differences)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.differences))
+
+
+def compare(
+    outputs: Mapping[str, Array], expected: Mapping[str, Array], precision: str = "fp32"
+) -> Comparison:
+    """Compare floats by the bounds of a precision (`compiler.analysis.tolerance`), others exactly.
+
+    NaN and infinities must be where the reference has them.
+    """
+    bound = TOLERANCES[precision]
+    return Comparison(
+        tuple(_difference(name, outputs.get(name), e, bound) for name, e in expected.items())
+    )
+
+
+def _difference(name: str, actual: Array | None, expected: Array, bound: float) -> Difference:
+    if actual is None:
+        return Difference(name, problem="the output is missing")
+    if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
+        types = [f"{each.dtype}{list(each.shape)}" for each in (actual, expected)]
+        return Difference(name, problem=f"is {types[0]}, the reference is {types[1]}")
+    if expected.dtype.kind in "iubSUO":
+        wrong = int(np.count_nonzero(actual != expected))
+        return Difference(name, problem=f"{wrong} of {expected.size} differ" if wrong else "")
+    return _floats(name, actual.astype(np.float64), expected.astype(np.float64), bound)
+
+
+def _floats(name: str, actual: Array, expected: Array, bound: float) -> Difference:
+    finite = np.isfinite(expected)
+    odd = (~finite | ~np.isfinite(actual)) & ~np.isclose(actual, expected, equal_nan=True)
+    if wrong := int(np.count_nonzero(odd)):
+        problem = f"{wrong} of {expected.size} are NaN or infinite in one of the two"
+        return Difference(name, bound=bound, problem=problem)
+    a, b = actual[finite], expected[finite]
+    relative = _ratio(float(np.linalg.norm(a - b)), float(np.linalg.norm(b)))
+    largest = _ratio(*(float(np.max(np.abs(each), initial=0.0)) for each in (a - b, b)))
+    return Difference(name, relative, largest, bound)
+
+
+def _ratio(error: float, size: float) -> float:
+    """An error as a part of what it is an error of; that of zeros counts as it is."""
+    return error / size if size else error
+
+
+def check(
+    model: str | Path, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> Comparison:
+    """Compare with onnxruntime; an output that differs too much gets the cause, as far as known.
+
+    Raises Refusal if onnxruntime takes no part.
+    """
+    precision = precision_of(target)
+    expected = run_onnxruntime(model, inputs)
+    found = compare(outputs, expected, precision)
+    if found.passed:
+        return found
+    weights = rounded_weights(model, precision)
+    effects = compare(
+        run_onnxruntime(weights, rounded_inputs(inputs, precision)), expected, precision
+    )
+    explained = zip(found.differences, effects.differences, strict=True)
+    return Comparison(tuple(_with_cause(*pair, precision) for pair in explained))
+
+
+def _with_cause(found: Difference, effect: Difference, precision: str) -> Difference:
+    """The difference with what the same model's sensitivity to rounding says of it."""
+    if found.passed or found.problem or effect.problem:
+        return found
+    rounding = f"rounding inputs and weights to {precision} alone gives {effect.relative:.2g}"
+    if found.relative <= EXPLAINED * effect.relative:
+        cause = f"the model is sensitive: {rounding}, so this is the precision's error"
+    else:
+        cause = f"{rounding}, so the precision does not explain this: the result is wrong"
+    return replace(found, cause=cause)

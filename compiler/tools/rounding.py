@@ -1,0 +1,42 @@
+"""Inputs and weights rounded to a precision: what it costs a model before anything is computed."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.analysis.packing import round_mantissa
+
+Array = NDArray[Any]
+
+MANTISSA = {"tf32": 10, "fp16": 10, "bf16": 7, "fp32": 22}
+"""Bits of the mantissa that are kept; of float32's own 23 one less, to show its last bit."""
+
+
+def rounded(array: Array, precision: str) -> Array:
+    """A float32 or float64 array with fewer bits of mantissa, in its own type; others as is."""
+    if array.dtype.name not in ("float32", "float64"):
+        return array
+    return round_mantissa(array.astype(np.float32), MANTISSA[precision]).astype(array.dtype)
+
+
+def rounded_inputs(inputs: Mapping[str, Array], precision: str) -> dict[str, Array]:
+    """Every input, rounded."""
+    return {name: rounded(array, precision) for name, array in inputs.items()}
+
+
+def rounded_weights(model: str | os.PathLike[str], precision: str) -> Any:
+    """The ModelProto of a file with its float32 initializers rounded."""
+    import onnx
+    from onnx import numpy_helper
+
+    proto = cast(Any, onnx).load(Path(model))
+    folder = str(Path(model).parent)
+    for tensor in proto.graph.initializer:
+        if tensor.data_type == tensor.FLOAT:
+            array = rounded(numpy_helper.to_array(tensor, folder), precision)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return proto
