@@ -22,6 +22,7 @@ from compiler.module import Module, load
 
 if TYPE_CHECKING:
     import onnx
+    from xdsl.passes import ModulePass
 
     from compiler.pipeline import DEFAULT_PIPELINE
 
@@ -57,11 +58,13 @@ def compile(
     budget: float | None = None,
     profile: str | os.PathLike[str] | None = None,
     schedule: str | os.PathLike[str] | None = None,
+    passes: "Sequence[type[ModulePass] | str]" = (),
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
-    dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`).
+    dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`), which
+    may name those of `passes`: classes, or `FILE.py:CLASS` (docs/adding-a-pass.md).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
     such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is how
     products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip: fp32
@@ -86,7 +89,8 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache
-    from compiler.pipeline import DEFAULT_PIPELINE, with_schedule
+    from compiler.passes.own import using
+    from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
 
     chosen = full_target(target, arch, precision)
     name = chosen.partition(":")[0]
@@ -95,19 +99,21 @@ def compile(
             f"for the target {name} nothing is measured: leave out budget and profile"
         )
     searching = Searching.asked(schedule, chosen, pipeline)
-    if schedule is not None and searching is None:
-        pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
-    settings = Settings(
-        chosen,
-        pipeline,
-        dump_ir,
-        cache=KernelCache(),
-        budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
-        profile=profile,
-        searching=searching or Searching(),
-    )
+    with using(passes) as own:
+        check_used(own, pipeline)
+        if schedule is not None and searching is None:
+            pipeline = with_schedule(DEFAULT_PIPELINE if pipeline is None else pipeline, schedule)
+        settings = Settings(
+            chosen,
+            pipeline,
+            dump_ir,
+            cache=KernelCache(),
+            budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
+            profile=profile,
+            searching=searching or Searching(),
+        )
+        built = build(model, input_shapes, settings)
     options: dict[str, Any] = {} if threads is None else {"threads": threads}
-    built = build(model, input_shapes, settings)
     return Module(
         built.target,
         built.schedule,

@@ -41,6 +41,7 @@ from compiler.pipeline import (
     DEFAULT_PIPELINE,
     PassTiming,
     Runner,
+    name_kernels,
     parse,
     split,
 )
@@ -142,6 +143,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
     runner.run(module, graph_passes)
+    name_kernels(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels, target_device(settings.target))

@@ -11,17 +11,24 @@ from pathlib import Path
 from time import perf_counter
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
 
 from compiler.analysis.happens_before import check_schedule
+from compiler.analysis.signature import signature
+from compiler.analysis.user_files import located
 from compiler.errors import FlowloomError, PipelineError, ScheduleError
 from compiler.ir import taskflow
 from compiler.ir.context import make_context
+from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
-from compiler.passes import PASSES
+from compiler.passes.base import GraphPass, SchedulePass
+from compiler.passes.own import is_own, known_passes
+
+LOWERING = "lower-to-taskflow"
+"""The pass that replaces groups by launches of their kernels."""
 
 
 def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
@@ -51,21 +58,6 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
 DEFAULT_PIPELINE = default_pipeline()
 """From the imported model to the schedule. Kernels are built before the first schedule pass."""
 
-GRAPH_PASSES = (
-    "multiply-patches",
-    "canonicalize",
-    "batch-products",
-    "merge-branches",
-    "fuse-attention",
-    "fuse-gathers",
-    "fuse",
-    "fuse-separable",
-    "reduce-precision",
-    "assign-layouts",
-    "embed-joins",
-)
-"""Passes that decide what the kernels are; all others schedule them."""
-
 
 def parse(spec: str) -> tuple[ModulePass, ...]:
     """The passes of a pipeline such as `fuse,partition{policy=ppd max-nodes=8}`.
@@ -77,13 +69,17 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     except ArgSpecParseError as error:
         raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
     passes: list[ModulePass] = []
+    known = known_passes()
     for one in specs:
-        if one.name not in PASSES:
-            raise PipelineError(f"unknown pass {one.name!r}; the passes are {', '.join(PASSES)}")
+        if one.name not in known:
+            raise PipelineError(
+                f"unknown pass {one.name!r}; the passes are {', '.join(known)}, or your own"
+                " (passes=[...], --pass FILE.py:CLASS)"
+            )
         try:
-            passes.append(PASSES[one.name].from_spec(one))
+            passes.append(known[one.name].from_spec(one))
         except Exception as error:
-            options = ", ".join(option_names(PASSES[one.name])) or "none"
+            options = ", ".join(option_names(known[one.name])) or "none"
             raise PipelineError(
                 f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
             ) from error
@@ -111,19 +107,37 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
     specs = [str(each.spec()) for each in parse(pipeline)]
     if kind == "flowloom-schedule":
         return ",".join([*specs, f'import-schedule{{file="{path}"}}'])
-    if kind != "flowloom-constraints" or "lower-to-taskflow" not in specs:
+    if kind != "flowloom-constraints" or LOWERING not in specs:
         raise ScheduleError(
             f"{path} has format {kind!r}; it must be 'flowloom-schedule', or 'flowloom-constraints'"
             " and the pipeline must hold lower-to-taskflow"
         )
-    specs.insert(specs.index("lower-to-taskflow") + 1, f'apply-constraints{{file="{path}"}}')
+    specs.insert(specs.index(LOWERING) + 1, f'apply-constraints{{file="{path}"}}')
     return ",".join(specs)
 
 
 def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:
-    """The passes up to the last graph pass, and the schedule passes that follow the kernels."""
-    last = max((i for i, p in enumerate(passes) if p.name in GRAPH_PASSES), default=-1)
+    """The passes up to the last graph pass, and the schedule passes that follow the kernels.
+
+    Raises PipelineError for a graph pass that comes too late.
+    """
+    last = max((i for i, p in enumerate(passes) if isinstance(p, GraphPass)), default=-1)
+    if any(each.name == LOWERING for each in passes[:last]):
+        raise PipelineError(
+            f"pass '{passes[last].spec()}' decides what kernels compute and comes after {LOWERING},"
+            " where there are only kernels: move it before partition"
+        )
     return list(passes[: last + 1]), list(passes[last + 1 :])
+
+
+def check_used(own: Iterable[str], pipeline: str | None) -> None:
+    """Raise PipelineError if a pipeline leaves out one of the user's own passes."""
+    used = {each.name for each in parse(DEFAULT_PIPELINE if pipeline is None else pipeline)}
+    if unused := [name for name in own if name not in used]:
+        raise PipelineError(
+            f"the pipeline does not name your pass '{unused[0]}': write a pipeline that has it"
+            " where it must run (`flowloom passes` prints the default one)"
+        )
 
 
 @contextmanager
@@ -170,16 +184,23 @@ class Runner:
 
     def _run(self, module: ModuleOp, each: ModulePass) -> None:
         spec, start = str(each.spec(include_default=True)), perf_counter()
+        kept = kernel_names(module) if isinstance(each, SchedulePass) and is_own(each) else None
         try:
             each.apply(self.context, module)
         except FlowloomError as error:
             raise type(error)(f"pass '{spec}': {error}") from error
         except Exception as error:
-            raise PipelineError(f"pass '{spec}' failed: {first_line(error)}") from error
+            what = f"{type(error).__name__}: {located(error, first_line(error))}"
+            raise PipelineError(f"pass '{spec}' failed: {what}") from error
         applied = perf_counter()
         self.write(module, each.name, f"after {spec}")
         if self.verified:
             self._verify(module, spec)
+        if kept is not None and not kernel_names(module) <= kept:
+            raise PipelineError(
+                f"pass '{spec}' changed what a group computes, which is compiled already: derive it"
+                " from GraphPass instead of SchedulePass"
+            )
         self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
@@ -203,6 +224,20 @@ class Runner:
             hint = f"; see {self.dump}" if self.dump else "; dump the IR to see it"
             message = f"the IR is invalid after pass '{spec}': {first_line(error)}{hint}"
             raise PipelineError(message) from error
+
+
+def kernel_names(module: ModuleOp) -> set[str]:
+    """The signatures of a module's groups: what their kernels compute."""
+    return {signature(op) for op in module.walk() if isinstance(op, GroupOp)}
+
+
+def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
+    """Give each group the kernel of what it computes now, after passes of a user's own."""
+    if not any(map(is_own, passes)):
+        return
+    for op in module.walk():
+        if isinstance(op, GroupOp):
+            op.kernel = StringAttr(signature(op))
 
 
 def verify(module: ModuleOp) -> None:

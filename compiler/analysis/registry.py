@@ -1,10 +1,9 @@
 """Named policies: functions that a pass's `policy` option chooses between."""
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from runpy import run_path
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from compiler.analysis.user_files import load_object
 from compiler.errors import PipelineError
 
 Policy = TypeVar("Policy")
@@ -35,23 +34,18 @@ class Registry(Mapping[str, Policy]):
         if name in self._policies:
             return self._policies[name]
         if ".py:" in name:
-            return self._load(*name.rsplit(":", 1))
+            return self._load(name)
         known = ", ".join(sorted(self._policies))
         raise PipelineError(
             f"unknown {self._kind} policy {name!r}; known are {known}, or FILE.py:FUNCTION"
         )
 
-    def _load(self, file: str, function: str) -> Policy:
+    def _load(self, name: str) -> Policy:
         """A function of a user's file."""
-        if not Path(file).is_file():
-            raise PipelineError(f"there is no file {file!r} to take the policy {function!r} from")
-        try:
-            found = run_path(file)
-        except Exception as error:
-            raise PipelineError(f"{file} fails: {type(error).__name__}: {error}") from error
-        if not callable(found.get(function)):
-            raise PipelineError(f"{file} has no function {function!r}")
-        return found[function]
+        found = load_object(name, "policy", "FUNCTION")
+        if not callable(found):
+            raise PipelineError(f"{name} is no function")
+        return cast(Policy, found)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._policies)

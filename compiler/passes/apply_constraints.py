@@ -5,7 +5,6 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.constraints import Constraints, Tasks, constrain
 from compiler.analysis.constraints_json import constraints_from_json
@@ -14,10 +13,11 @@ from compiler.errors import PipelineError, ScheduleError
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, TaskOp, set_after
 from compiler.ir.types import int64
+from compiler.passes.base import SchedulePass
 
 
 @dataclass(frozen=True)
-class ApplyConstraints(ModulePass):
+class ApplyConstraints(SchedulePass):
     """Pin tasks to streams, fix launch orders and add waits, as a file of constraints says.
 
     Requires an unsynchronized `taskflow.graph`, so right after lower-to-taskflow; a partition is

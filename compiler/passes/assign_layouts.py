@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.layouts import Storages, block_for, choose_blocked, read_storages
@@ -15,12 +14,13 @@ from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.layouts import BLOCK_BYTES, block_of, with_block
+from compiler.passes.base import GraphPass
 
 POLICIES = ("target", "always", "never")
 
 
 @dataclass(frozen=True)
-class AssignLayouts(ModulePass):
+class AssignLayouts(GraphPass):
     """Put the channels of images in blocks where convolutions read them.
 
     Requires: `fuse` ran. Ensures: no kernel is added, views are still views, the inputs, outputs

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.assignment import Assignment, check_assignment
 from compiler.analysis.graph import DAG
@@ -12,11 +11,12 @@ from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.analysis.units import graphs_of, group_graph, units
 from compiler.errors import PipelineError
 from compiler.ir.types import int64
+from compiler.passes.base import SchedulePass
 from compiler.passes.reorder import reorder_groups
 
 
 @dataclass(frozen=True)
-class AssignStreams(ModulePass):
+class AssignStreams(SchedulePass):
     """Give every cluster, or every group that is in none, a stream.
 
     Requires: `fuse` ran. Ensures: every group has a `stream` below `streams`, and a `stage` where

@@ -7,7 +7,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
-from xdsl.passes import ModulePass
 
 from compiler.analysis.network import read_network
 from compiler.analysis.shared_matrices import find_stacks
@@ -16,11 +15,12 @@ from compiler.errors import PipelineError
 from compiler.ir.dataflow import ConstantOp, OperatorOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.passes.base import GraphPass
 from compiler.passes.reorder import restore_order
 
 
 @dataclass(frozen=True)
-class BatchProducts(ModulePass):
+class BatchProducts(GraphPass):
     """Stack the rows of products of few rows with the same matrix, so that it is read once.
 
     Requires: nothing; best before `fuse`. Ensures: no two products of up to `max-rows` rows with

@@ -7,7 +7,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.simplify import (
     ReshapeOf,
@@ -28,10 +27,11 @@ from compiler.ir.dataflow import (
 )
 from compiler.ir.types import shape_of
 from compiler.ir.values import array_to_attribute
+from compiler.passes.base import GraphPass
 
 
 @dataclass(frozen=True)
-class Canonicalize(ModulePass):
+class Canonicalize(GraphPass):
     """Simplify operators locally, merge equal ones and drop dead ones; no result bit changes.
 
     Requires: nothing; what is inside groups stays as it is. Ensures: no simplification of

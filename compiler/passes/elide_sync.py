@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.synchronisation import remaining_waits
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, set_after
+from compiler.passes.base import SchedulePass
 
 
 @dataclass(frozen=True)
-class ElideSync(ModulePass):
+class ElideSync(SchedulePass):
     """Drop every token that stream order and the other tokens imply.
 
     Requires a synchronised `taskflow.graph`; leaves others alone. Ensures that the same tasks are

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.aliases import plan_views
 from compiler.analysis.units import graphs_of
@@ -13,12 +12,13 @@ from compiler.analysis.windows import FLOATS
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
 from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of
+from compiler.passes.base import GraphPass
 
 JOINING = ("Concat", "Slice", "Split")
 
 
 @dataclass(frozen=True)
-class EmbedJoins(ModulePass):
+class EmbedJoins(GraphPass):
     """Take operators that join or cut channels out of their groups where they then move nothing.
 
     Requires: `assign-layouts` ran; before it such an operator of several images is a kernel, as

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from compiler.analysis.aliases import plan_views
 from compiler.analysis.cost import CPU, DEVICES
@@ -16,6 +15,7 @@ from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.passes.base import GraphPass
 from compiler.passes.group_maker import make_group
 from compiler.passes.reorder import reorder_groups
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Fuse(ModulePass):
+class Fuse(GraphPass):
     """Group operators into kernels: a convolution, matrix product or reduction with the
     elementwise operators around it, or a web of elementwise and injective operators.
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.attention import find_attentions
 from compiler.analysis.network import read_network
 from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.passes.base import GraphPass
 from compiler.passes.group_maker import make_group
 
 TARGETS = ("cuda",)
@@ -20,7 +20,7 @@ TARGETS = ("cuda",)
 
 
 @dataclass(frozen=True)
-class FuseAttention(ModulePass):
+class FuseAttention(GraphPass):
     """Group softmax(Q K^T) V into one kernel, with scales and masks in between and the transposes
     and slices that lay out its operands and its result.
 

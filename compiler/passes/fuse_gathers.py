@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.cost import CPU, DEVICES
 from compiler.analysis.gathers import joined_gathers, shared_indices
 from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
+from compiler.passes.base import GraphPass
 from compiler.passes.group_maker import make_group
 
 
 @dataclass(frozen=True)
-class FuseGathers(ModulePass):
+class FuseGathers(GraphPass):
     """Group the gathers that a Concat joins, as a recommender's look-ups in its tables, with it;
     each gather takes its own index from an input.
 

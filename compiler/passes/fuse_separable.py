@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.separable import Convolution, are_separable, pays
 from compiler.analysis.targets import target_kind, target_precision
@@ -16,6 +15,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
+from compiler.passes.base import GraphPass
 from compiler.passes.group_maker import make_group
 
 POLICIES = ("never", "cost", "always")
@@ -25,7 +25,7 @@ TARGETS = ("cuda", "emu")
 
 
 @dataclass(frozen=True)
-class FuseSeparable(ModulePass):
+class FuseSeparable(GraphPass):
     """Join the kernel of a depthwise convolution, with the Relu before it, to the kernel of the
     pointwise convolution that alone uses its result.
 

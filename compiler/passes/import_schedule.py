@@ -5,7 +5,6 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.equivalence import check_equivalent
@@ -15,10 +14,11 @@ from compiler.export.schedule_json import from_json
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.ir.unflatten import graph_of
+from compiler.passes.base import SchedulePass
 
 
 @dataclass(frozen=True)
-class ImportSchedule(ModulePass):
+class ImportSchedule(SchedulePass):
     """Replace the schedule by that of a `schedule.json`, taken as it is: nothing is repaired.
 
     Requires a synchronised `taskflow.graph` of the same model and kernels, so this comes last.

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.synchronisation import needed_waits
 from compiler.ir.flatten import schedule_of, units_of
 from compiler.ir.taskflow import GraphOp, set_after
+from compiler.passes.base import SchedulePass
 
 
 @dataclass(frozen=True)
-class InsertSync(ModulePass):
+class InsertSync(SchedulePass):
     """Make every task wait for those before it that touch the same bytes, unless both only read.
 
     Requires a `taskflow.graph`; tokens that it has, such as those between stages, are kept. Ensures

@@ -7,7 +7,6 @@ from itertools import groupby
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.aliases import ViewPlan, plan_views
@@ -16,11 +15,12 @@ from compiler.analysis.packing import packed_shape
 from compiler.errors import PipelineError
 from compiler.ir import dataflow, taskflow
 from compiler.ir.types import dtype_of, memref_type, shape_of
+from compiler.passes.base import SchedulePass
 from compiler.passes.stages import order_stages
 
 
 @dataclass(frozen=True)
-class LowerToTaskflow(ModulePass):
+class LowerToTaskflow(SchedulePass):
     """Lower groups to kernel launches over memory, without any order between streams yet.
 
     Requires groups with kernels and streams, partitions in one piece, stages one after another,

@@ -7,7 +7,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.branches import Family, find_families, weight_axis
 from compiler.analysis.network import GraphNetwork, read_network
@@ -17,12 +16,13 @@ from compiler.analysis.weights import joined_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute
+from compiler.passes.base import GraphPass
 from compiler.passes.fuse_attention import TARGETS
 from compiler.passes.reorder import restore_order
 
 
 @dataclass(frozen=True)
-class MergeBranches(ModulePass):
+class MergeBranches(GraphPass):
     """Join products or convolutions of one tensor into one of all their results.
 
     Requires: nothing; best before `fuse-attention`, as that reads the parts of a joined product

@@ -7,7 +7,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from compiler.analysis.patches import Patches, find_patches
 from compiler.analysis.units import graphs_of
@@ -15,10 +14,11 @@ from compiler.analysis.weights import reshaped_key
 from compiler.ir.dataflow import ConstantOp, OperatorOp, WeightOp
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
+from compiler.passes.base import GraphPass
 
 
 @dataclass(frozen=True)
-class MultiplyPatches(ModulePass):
+class MultiplyPatches(GraphPass):
     """Multiply the patches of an image, gathered once, where a convolution's windows are patches.
 
     Requires: nothing; best before `canonicalize`, which removes the views that what follows takes

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.cost import Work, works_of
 from compiler.analysis.graph import DAG, is_order, subgraph
@@ -20,11 +19,12 @@ from compiler.analysis.units import (
 )
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GroupOp
+from compiler.passes.base import SchedulePass
 from compiler.passes.reorder import reorder_groups
 
 
 @dataclass(frozen=True)
-class OrderLaunches(ModulePass):
+class OrderLaunches(SchedulePass):
     """Put the groups into launch order: clusters among each other, then groups within clusters.
 
     Requires: `fuse` ran. Ensures: block order is the policy's launch order, every group comes

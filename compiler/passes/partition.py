@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from compiler.analysis.graph import DAG, quotient
 from compiler.analysis.partitioning import PARTITIONINGS
 from compiler.analysis.units import graphs_of, group_graph
 from compiler.errors import PipelineError
 from compiler.ir.types import int64
+from compiler.passes.base import SchedulePass
 from compiler.passes.reorder import reorder_groups
 
 
 @dataclass(frozen=True)
-class Partition(ModulePass):
+class Partition(SchedulePass):
     """Cut the graph into clusters of groups; each is launched as one unit on one stream.
 
     Requires: `fuse` ran. Ensures: every group has a `partition`, clusters do not wait for each

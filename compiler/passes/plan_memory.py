@@ -5,7 +5,6 @@ from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.happens_before import HappensBefore
@@ -14,10 +13,11 @@ from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import ArenaOp, GraphOp, ViewOp
 from compiler.ir.types import int64, memref_type
+from compiler.passes.base import SchedulePass
 
 
 @dataclass(frozen=True)
-class PlanMemory(ModulePass):
+class PlanMemory(SchedulePass):
     """Pack the arena; bytes are reused only where the tokens already order all uses.
 
     Requires a synchronised `taskflow.graph`, best after elide-sync; adds no token, so concurrency

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from compiler.analysis.precision import narrow_values, narrow_weights
@@ -16,6 +15,7 @@ from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.types import shape_of, tensor_type
+from compiler.passes.base import GraphPass
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
 """The numbers of ONNX's element types."""
@@ -25,7 +25,7 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 
 
 @dataclass(frozen=True)
-class ReducePrecision(ModulePass):
+class ReducePrecision(GraphPass):
     """Store the tensors between kernels in 16 bits where their values are in range, and the weights
     that they are multiplied with.
 

@@ -63,6 +63,7 @@ def seed(text: str) -> int:
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help="where the kernels run: cpu (default), cuda, hip, emu")
     parser.add_argument("--pipeline", help="passes, as `flowloom passes` lists them")
+    _add_own_passes(parser)
     parser.add_argument(
         "--input-shape",
         type=input_shape,
@@ -104,6 +105,17 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
+
+
+def _add_own_passes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pass",
+        dest="own_passes",
+        action="append",
+        default=[],
+        metavar="FILE.py:CLASS",
+        help="a pass of your own that the pipeline names; repeat for more",
+    )
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +194,7 @@ def make_parser() -> argparse.ArgumentParser:
     each = add("opt", help="run passes over text IR")
     each.add_argument("file", help="an .mlir file, or - for standard input")
     each.add_argument("-p", "--pipeline", default="", help="passes; none verifies and prints")
+    _add_own_passes(each)
     each.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
     each.add_argument("--timing", action="store_true", help="print seconds to standard error")
     each.add_argument(

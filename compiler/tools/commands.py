@@ -26,9 +26,13 @@ NOT_CHECKED = 2
 
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
-    *("budget", "profile", "frozen", "schedule"),
+    *("budget", "profile", "frozen", "schedule", "own_passes"),
 )
 """What decides a compilation, and so cannot be asked of an artifact."""
+
+
+OPTION_NAMES = {"own_passes": "--pass"}
+"""How an option is written where its name does not say so."""
 
 
 def compile_command(options: Namespace) -> int:
@@ -110,23 +114,31 @@ def bench_command(options: Namespace) -> int:
 
 def opt_command(options: Namespace) -> int:
     """`flowloom opt FILE.mlir -p PIPELINE`: the IR after the passes, on standard output."""
-    from compiler.tools.opt import optimize, read_text
+    from compiler.passes.own import using
+    from compiler.pipeline import check_used
+    from compiler.tools.opt import read_text
 
-    if options.file == "-":
-        text = sys.stdin.read()
-    else:
-        text = read_text(Path(options.file))
+    text = read_text(None if options.file == "-" else Path(options.file))
     parts = text.split("// -----") if options.split_input_file else [text]
-    for index, part in enumerate(parts):
-        if index:
-            print("// -----")
-        try:
-            print(optimize(part, options.file, options.pipeline, options.dump_ir, options.timing))
-        except FlowloomError as error:
-            if not options.verify_diagnostics:
-                raise
-            print(f"{type(error).__name__}: {error}")
+    with using(options.own_passes) as own:
+        check_used(own, options.pipeline)
+        for index, part in enumerate(parts):
+            if index:
+                print("// -----")
+            print(_optimized(part, options))
     return 0
+
+
+def _optimized(text: str, options: Namespace) -> str:
+    """The text of a module after the passes, or of the error where errors are printed."""
+    from compiler.tools.opt import optimize
+
+    try:
+        return optimize(text, options.file, options.pipeline, options.dump_ir, options.timing)
+    except FlowloomError as error:
+        if not options.verify_diagnostics:
+            raise
+        return f"{type(error).__name__}: {error}"
 
 
 def check_command(options: Namespace) -> int:
@@ -226,6 +238,7 @@ def _compile(options: Namespace) -> compiler.Module:
         budget=0 if options.frozen else options.budget,
         profile=options.profile,
         schedule=options.schedule,
+        passes=options.own_passes,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():
@@ -244,7 +257,7 @@ def _check_compiled(options: Namespace) -> None:
     """Raise ArtifactError for options that come too late for an artifact."""
     given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
     if given:
-        named = ", ".join("--" + name.replace("_", "-") for name in given)
+        named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in given)
         raise ArtifactError(f"{options.model} is compiled already: {named} needs its ONNX file")
 
 

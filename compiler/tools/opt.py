@@ -34,14 +34,15 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
     return str(module)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file; raises ModelError if it cannot be read."""
+def read_text(path: Path | None) -> str:
+    """The text of a file, or of standard input; raises ModelError if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"cannot read {path}: it is not text ({error})") from error
+    except ValueError as error:
+        where = "standard input" if path is None else path
+        raise ModelError(f"cannot read {where}: it is not text ({error})") from error
 
 
 def _parse(text: str, name: str) -> ModuleOp:
