@@ -20,7 +20,10 @@ from compiler.schedule import Allocation, AllocationKind, KernelSpec, Schedule
 
 
 class Module:
-    """A schedule, its kernels and its packed weights, ready for the device of its target."""
+    """A schedule, its kernels and its packed weights, ready for the device of its target.
+
+    Modules can be pickled, copied and sent to processes; the copy is loaded when it is first run.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,16 @@ class Module:
         self._options = {**costs, **chosen_options(self.choice), **code, **options}
         self._lock = Lock()
         self._loaded = loaded
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `pickle` and `copy` take: all but what is on the device, which is loaded anew."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_loaded", "_backend")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._backend = backend(self.target)
+        self._weights = place_weights(self.schedule, self._weights)
+        self._lock, self._loaded = Lock(), None
 
     @property
     def executable(self) -> Executable:
