@@ -59,6 +59,7 @@ def compile(
     profile: str | os.PathLike[str] | None = None,
     schedule: str | os.PathLike[str] | None = None,
     passes: "Sequence[type[ModulePass] | str]" = (),
+    cache: bool = True,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -80,6 +81,8 @@ def compile(
     added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
     the options and the file alone. `schedule` is also a file of constraints, or a
     `schedule.json` that is taken as it is (docs/schedules.md).
+
+    Kernels are taken from the cache of `flowloom cache` and added to it, unless `cache` is False.
 
     For cpu and hip nothing is measured: a budget or profile is refused there.
 
@@ -107,7 +110,7 @@ def compile(
             chosen,
             pipeline,
             dump_ir,
-            cache=KernelCache(),
+            cache=KernelCache() if cache else None,
             budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
             profile=profile,
             searching=searching or Searching(),

@@ -172,17 +172,18 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     )
     if not settings.target.startswith("hip:"):
         return built
-    linked = _with_library(built, settings.cache or KernelCache())
+    linked = _with_library(built, settings.cache)
     clock.lap("library")
     return linked
 
 
-def _with_library(built: Build, cache: KernelCache) -> Build:
+def _with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library that its backend runs."""
     saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
     offload = [f"--offload-arch={each}" for each in parse_hip_target(built.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
-    library = build_library(saved, compiler, hip_generator(), cache.directory / "hip")
+    folder = None if cache is None or cache.directory is None else cache.directory / "hip"
+    library = build_library(saved, compiler, hip_generator(), folder)
     needed = requirements_of(built.target, library, hip_version())
     return replace(built, library=library, requirements=needed)
 

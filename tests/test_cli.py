@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from compiler import caches
 from compiler.tools.cli import main
 
 
@@ -219,6 +220,7 @@ def test_a_damaged_cache_entry_is_one_line_and_built_anew(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(caches, "WARNED", set[Path | None]())
     command = ["run", str(model), "--input-shape", "x=4,8", "--check"]
     assert main(command) == 0
     (entry,) = (tmp_path / "cache").rglob("*.kernel")
@@ -232,8 +234,8 @@ def test_a_damaged_cache_entry_is_one_line_and_built_anew(
     assert "1 kernels removed" in capsys.readouterr().out
     (tmp_path / "cache").rename(tmp_path / "old")
     (tmp_path / "cache").write_text("in the way")
-    assert main(command) == 1
-    assert "FLOWLOOM_CACHE" in capsys.readouterr().err
+    assert main(command) == 0
+    assert "working without a cache: set FLOWLOOM_CACHE" in capsys.readouterr().err
 
 
 def test_output_that_nobody_reads_is_no_traceback():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "compiler"
-LEAVES = {"schedule", "errors", "nvrtc"}
+LEAVES = {"schedule", "errors", "nvrtc", "caches"}
 MAY_IMPORT: dict[str, set[str]] = {
     "ir": set(),
     "analysis": {"ir"},
@@ -28,12 +28,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedule": set(),
     "errors": set(),
     "nvrtc": set(),
+    "caches": set(),
 }
 ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
 WITHOUT_XDSL = (
     "schedule",
     "errors",
     "nvrtc",
+    "caches",
     "emulator",
     "backends",
     "profile",

@@ -7,33 +7,50 @@ cannot be imported, Python runs the same functions, after a warning.
 import warnings
 from collections.abc import Callable
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from compiler.caches import cache_directory, writable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def _compiler() -> Callable[[Any], Any] | None:
+def _numba() -> Any:
+    """The module; None, after a warning, where it cannot be imported."""
     try:
         import numba
 
-        return numba.njit(cache=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return numba
     except ImportError as error:
         message = f"numba cannot be imported ({error}): simulations take about 100 times as long"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return None
 
 
-COMPILER = _compiler()
+COMPILER = _numba()
+CACHE = (COMPILER is not None and COMPILER.config.CACHE_DIR) or cache_directory("numba")
+"""Where machine code is kept: NUMBA_CACHE_DIR, or a part of Flowloom's own cache."""
+CACHED = COMPILER is not None and writable(CACHE and Path(CACHE))
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function to machine code at its first call; later processes find it on disk."""
-    return function if COMPILER is None else COMPILER(function)
+    """Compile a function to machine code at its first call; later processes find it on disk.
+
+    Numba asks where its cache is when it decorates, and other users of numba have theirs elsewhere.
+    """
+    if COMPILER is None:
+        return function
+    settings, before = COMPILER.config, COMPILER.config.CACHE_DIR
+    settings.CACHE_DIR = str(CACHE) if CACHED else before
+    try:
+        return COMPILER.njit(cache=CACHED)(function)
+    finally:
+        settings.CACHE_DIR = before
 
 
 @compiled

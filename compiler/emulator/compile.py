@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from compiler.caches import cache_directory, writable
 from compiler.errors import DeviceError
 
 HERE = Path(__file__).parent
@@ -90,33 +91,35 @@ def unpack(code: bytes) -> tuple[bytes, bytes] | None:
 @cache
 def engine() -> bytes:
     """The engine's shared object, kept in the cache directory once it is built."""
-    path = _cache_directory() / f"engine-{version()}.so"
+    directory = cache_directory("emulator")
+    if directory is None:
+        return _build_engine()
+    path = directory / f"engine-{version()}.so"
     try:
         return path.read_bytes()
     except OSError:
-        return _build_engine(path)
+        content = _build_engine()
+    if writable(directory):
+        _keep(path, content)
+    return content
 
 
-def _build_engine(path: Path) -> bytes:
+def _build_engine() -> bytes:
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         built = Path(folder) / ENGINE
         sources = [str(path) for path in sorted(HERE.glob("*.cpp"))]
         _compile(["-fvisibility=default", "-o", str(built), *sources, "-ldl"])
-        content = built.read_bytes()
+        return built.read_bytes()
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Store a file in one step; where that cannot be, the next process builds it again."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(content)
         os.replace(file.name, path)
     except OSError:
-        return content  # the next process builds it again
-    return content
-
-
-def _cache_directory() -> Path:
-    chosen = os.environ.get("FLOWLOOM_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return (Path(chosen) if chosen else Path(base) / "flowloom") / "emulator"
+        return
 
 
 def _compile(arguments: Sequence[str]) -> None:

@@ -34,10 +34,11 @@ Compiler = Callable[..., CompletedProcess[str]]
 """Runs a C++ compiler that knows the GPU's runtime, with the arguments that it is given."""
 
 
-def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path) -> bytes:
+def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path | None) -> bytes:
     """Compile the schedule, and link it with the kernels and with what all models share.
 
-    `mark` stands for the compiler; what all models share is kept in the directory `kept`.
+    `mark` stands for the compiler; what all models share is kept in the directory `kept`,
+    if any.
     Raises KernelError with the compiler's messages.
     """
     label = f"{artifact.schedule.name} {artifact.target}"
@@ -55,22 +56,25 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path)
         return library.read_bytes()
 
 
-def _host_objects(compiler: Compiler, mark: str, kept: Path) -> list[bytes]:
+def _host_objects(compiler: Compiler, mark: str, kept: Path | None) -> list[bytes]:
     """What all models share, kept once it is compiled."""
     digest = hashlib.sha256(" ".join([mark, *FLAGS]).encode())
     for path in sorted([*(PROJECT / "src").iterdir(), *PROJECT.glob("include/**/*.h")]):
         digest.update(path.read_bytes())
-    folder = kept / digest.hexdigest()[:16]
+    folder = None if kept is None else kept / digest.hexdigest()[:16]
     sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != PROGRAM)
     with ThreadPoolExecutor() as pool:
         return list(pool.map(partial(_kept, compiler, folder), sources))
 
 
-def _kept(compiler: Compiler, folder: Path, source: Path) -> bytes:
+def _kept(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
+    if folder is None:
+        return _compiled(compiler, source)
     path = folder / f"{source.stem}.o"
-    if path.exists():
+    try:
         return path.read_bytes()
-    content = _compiled(compiler, source)
+    except OSError:
+        content = _compiled(compiler, source)
     _keep(path, content)
     return content
 

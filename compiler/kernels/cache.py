@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from compiler.caches import cache_directory, warn_without_cache
 from compiler.emulator.compile import version as emulator_version
-from compiler.errors import KernelError
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch, Operand
@@ -28,19 +28,10 @@ DEFAULT_LIMIT = 4 << 30
 class CacheStatus:
     """Entries and bytes of the cache, in all and by target."""
 
-    directory: Path
+    directory: Path | None
     entries: int
     nbytes: int
     targets: dict[str, tuple[int, int]]
-
-
-def default_directory() -> Path:
-    """`$FLOWLOOM_CACHE`, or `flowloom/kernels` in the user's cache directory."""
-    chosen = os.environ.get("FLOWLOOM_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "flowloom" / "kernels"
 
 
 @cache
@@ -74,7 +65,7 @@ class KernelCache:
     """Compiled kernels in a directory, keyed by group, target and generator.
 
     A `version` stands for the generator in a cache that is carried to a machine without one.
-    Raises KernelError when the directory cannot be made or written.
+    A directory that cannot be read or written is warned of once, and then left alone.
     """
 
     def __init__(
@@ -83,18 +74,23 @@ class KernelCache:
         limit: int = DEFAULT_LIMIT,
         version: str | None = None,
     ):
-        self.directory = Path(directory) if directory is not None else default_directory()
+        self.directory = cache_directory("") if directory is None else Path(directory)
         self.limit, self._version = limit, version
+        self._failed = self.directory is None
+        if self._failed:
+            warn_without_cache("there is no home directory")
 
     def load(self, group: Group, target: str) -> KernelSpec | None:
         """The kernel of a group, or None; a damaged entry is warned of and counts as absent."""
+        if self._failed:
+            return None
         path = self._path(group, target)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._error("read", error) from error
+            return self._fail("read", error)
         spec = decode_entry(content)
         if spec is None:
             warnings.warn(
@@ -109,12 +105,14 @@ class KernelCache:
 
     def store(self, group: Group, target: str, spec: KernelSpec) -> None:
         """Keep a kernel: written beside its place, then moved there in one step."""
+        if self._failed:
+            return
         path = self._path(group, target)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, encode_entry(spec))
         except OSError as error:
-            raise self._error("write", error) from error
+            self._fail("write", error)
 
     def trim(self) -> None:
         """Remove the entries used least recently until the cache fits its limit."""
@@ -123,7 +121,10 @@ class KernelCache:
         for _, size, path in entries:
             if excess <= 0:
                 return
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                return self._fail("trim", error)
             excess -= size
 
     def status(self) -> CacheStatus:
@@ -140,28 +141,32 @@ class KernelCache:
     def clear(self) -> int:
         """Remove every entry and every leftover of a crash; return the number of entries."""
         removed = self.status().entries
-        for path in [*self.directory.glob(f"*/*{SUFFIX}"), *self.directory.glob("*/*.tmp")]:
+        for path in [*self._files(SUFFIX), *self._files(".tmp")]:
             path.unlink(missing_ok=True)
         return removed
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
-        for path in self.directory.glob(f"*/*{SUFFIX}"):
+        for path in self._files(SUFFIX):
             try:
                 yield path, path.stat()
-            except FileNotFoundError:
+            except OSError:
                 continue
+
+    def _files(self, suffix: str) -> Iterator[Path]:
+        return self.directory.glob(f"*/*{suffix}") if self.directory is not None else iter(())
 
     def _path(self, group: Group, target: str) -> Path:
         mark = hashlib.sha256(target.encode()).hexdigest()[:8]
         folder = "-".join(target.split(":")[:2]) + "-" + mark
         version = self._version or f"{generator_version()} {_tuning(target)}"
         content = f"{group.content_hash()} {target} {version}"
+        assert self.directory is not None
         return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
 
-    def _error(self, action: str, error: OSError) -> KernelError:
-        return KernelError(
-            f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}; set"
-            " FLOWLOOM_CACHE to a directory that can be written, or compile without a cache"
+    def _fail(self, action: str, error: OSError) -> None:
+        self._failed = True
+        warn_without_cache(
+            f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}"
         )
 
 

@@ -105,6 +105,9 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="write the IR after each pass, and the CUDA text of every kernel",
     )
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
+    parser.add_argument(
+        "--no-cache", action="store_true", help="build every kernel anew, and keep none"
+    )
 
 
 def _add_own_passes(parser: argparse.ArgumentParser) -> None:

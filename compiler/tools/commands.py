@@ -26,7 +26,7 @@ NOT_CHECKED = 2
 
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
-    *("budget", "profile", "frozen", "schedule", "own_passes"),
+    *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache"),
 )
 """What decides a compilation, and so cannot be asked of an artifact."""
 
@@ -239,6 +239,7 @@ def _compile(options: Namespace) -> compiler.Module:
         profile=options.profile,
         schedule=options.schedule,
         passes=options.own_passes,
+        cache=not options.no_cache,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():

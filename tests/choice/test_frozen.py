@@ -15,6 +15,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
+from compiler.analysis import event_loop
 from compiler.choice import decision
 from compiler.choice.costs import save_database
 from compiler.errors import DeviceError
@@ -93,6 +94,7 @@ def test_hash_seeds_and_cores_change_no_byte(tmp_path: Path):
         "PYTHONHASHSEED": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "FLOWLOOM_CACHE": str(tmp_path / "cache"),
+        "NUMBA_CACHE_DIR": str(event_loop.CACHE),
     }
     given = (str(profile), str(tmp_path / "there"), "1" if (os.cpu_count() or 1) > 1 else "64")
     command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD, *given]

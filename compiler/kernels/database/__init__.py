@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compiler.caches import user_folder
 from compiler.errors import ArtifactError
 
 FORMAT = 2
@@ -75,14 +76,18 @@ class Database:
 
 def folders() -> tuple[Path, ...]:
     """Where databases lie: in the package, and in a user's folder, which counts for more."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    own = os.environ.get(VARIABLE) or Path(base) / "flowloom" / "tuning"
-    return (Path(__file__).parent, Path(own))
+    package = Path(__file__).parent
+    if os.environ.get(VARIABLE):
+        return package, Path(os.environ[VARIABLE])
+    base = user_folder("XDG_DATA_HOME", ".local", "share")
+    return (package,) if base is None else (package, base / "flowloom" / "tuning")
 
 
 def user_file(arch: str) -> Path:
     """The user's own database of an architecture."""
-    return folders()[-1] / f"{arch}.jsonl"
+    if len(known := folders()) == 1:
+        raise ArtifactError(f"there is no home directory: name a folder in {VARIABLE}")
+    return known[-1] / f"{arch}.jsonl"
 
 
 def database_hash(arch: str) -> str:
