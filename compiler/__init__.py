@@ -7,7 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from compiler.arguments import COMPILE, check_arguments
 from compiler.errors import (
+    ArgumentError,
     ArtifactError,
     DeviceError,
     FlowloomError,
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DEFAULT_PIPELINE",
+    "ArgumentError",
     "ArtifactError",
     "DeviceError",
     "FlowloomError",
@@ -86,9 +89,10 @@ def compile(
 
     For cpu and hip nothing is measured: a budget or profile is refused there.
 
-    Raises a FlowloomError: ModelError, ShapeError, UnsupportedOperatorError,
+    Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
+    check_arguments(locals(), COMPILE)
     from compiler.build import Settings, build, full_target
     from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache

@@ -131,8 +131,8 @@ def build(
     start = perf_counter()
     imported = import_model(model, input_shapes)
     built = build_module(imported.module, imported.weights, settings)
-    built.seconds["import"] = perf_counter() - start - sum(built.seconds.values())
-    return built
+    importing = perf_counter() - start - sum(built.seconds.values())
+    return replace(built, seconds={"import": importing, **built.seconds})
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:

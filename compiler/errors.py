@@ -5,6 +5,10 @@ class FlowloomError(Exception):
     """Base of every error that Flowloom raises on purpose."""
 
 
+class ArgumentError(FlowloomError, TypeError):
+    """An argument of a public function has a wrong type; the message says what it must be."""
+
+
 class ModelError(FlowloomError):
     """The model cannot be read: not ONNX, truncated, invalid, or its external data is missing."""
 

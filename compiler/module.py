@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
+from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import (
     Array,
     Executable,
@@ -115,6 +116,7 @@ class Module:
         the CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
         for a missing or unknown name, a wrong dtype or a wrong shape.
         """
+        check_arguments({"inputs": inputs}, RUN)
         return self.executable.run(inputs, **options)
 
     def executor(self, **options: Any) -> Executor:
@@ -126,6 +128,7 @@ class Module:
 
         Raises ArtifactError, with everything as before, if that cannot be done.
         """
+        check_arguments({"directory": directory}, LOAD)
         saved = Artifact(
             self.target,
             self.requirements,
@@ -166,6 +169,7 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
     lacks, if this host cannot run it. `threads` work on each run (default: as many as the process
     may use); `options` are the backend's own.
     """
+    check_arguments({"directory": directory, "threads": threads}, LOAD)
     if threads is not None:
         options["threads"] = threads
     found = artifact.load(directory, lambda target, needed: backend(target).check(needed))

@@ -100,7 +100,7 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
     path = os.fspath(file)
     try:
         kind = json.loads(Path(path).read_text(encoding="utf-8"))["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ScheduleError(f"{path} is no file of a schedule: {error}") from None
     if any(character in path for character in '"\\\n'):
         raise ScheduleError(f"the path {path!r} holds a quote or a backslash: rename the file")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "compiler"
-LEAVES = {"schedule", "errors", "nvrtc", "caches"}
+LEAVES = {"schedule", "errors", "nvrtc", "caches", "arguments"}
 MAY_IMPORT: dict[str, set[str]] = {
     "ir": set(),
     "analysis": {"ir"},
@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "nvrtc": set(),
     "caches": set(),
+    "arguments": set(),
 }
 ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
 WITHOUT_XDSL = (
@@ -36,6 +37,7 @@ WITHOUT_XDSL = (
     "errors",
     "nvrtc",
     "caches",
+    "arguments",
     "emulator",
     "backends",
     "profile",

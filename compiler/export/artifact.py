@@ -103,7 +103,7 @@ def _old_manifest(place: Path) -> dict[str, Any]:
         return {}
     try:
         manifest = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"format": FORMAT} if _HEAD.match(content) else {}
     return cast(dict[str, Any], manifest) if isinstance(manifest, dict) else {}
 

@@ -26,8 +26,10 @@ def _symbol(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
 
 def _given(name: str, given: Sequence[int], dimensions: list[int | str] | None) -> Shape:
     """The given shape, checked against the declared one."""
-    if not all(isinstance(d, Integral) and not isinstance(d, bool) and d > 0 for d in given):
-        raise ShapeError(f"the shape {list(given)} of input {name!r} needs positive integers")
+    if not all(isinstance(d, Integral) and not isinstance(d, bool) and d >= 0 for d in given):
+        raise ShapeError(
+            f"the shape {list(given)} of input {name!r} needs whole numbers of at least 0"
+        )
     shape = tuple(int(d) for d in given)
     if dimensions is None:
         return shape
@@ -37,7 +39,7 @@ def _given(name: str, given: Sequence[int], dimensions: list[int | str] | None) 
             f"the given shape {list(shape)} has {len(shape)}"
         )
     for axis, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
-        if isinstance(dimension, int) and dimension > 0 and dimension != size:
+        if isinstance(dimension, int) and dimension != size:
             raise ShapeError(
                 f"dimension {axis} of input {name!r} is {dimension} in the model, the given "
                 f"shape {list(shape)} says {size}: change it there, or export the model again"
@@ -90,7 +92,8 @@ def resolve_shapes(infos: Iterable[onnx.ValueInfoProto], given: Shapes) -> dict[
             "(--input-shape name=sizes on the command line)"
         )
     return {
-        name: fixed.get(name)
-        or tuple(symbols[d] if isinstance(d, str) else d for d in dimensions or ())
+        name: fixed[name]
+        if name in fixed
+        else tuple(symbols[d] if isinstance(d, str) else d for d in dimensions or ())
         for name, dimensions in declared.items()
     }

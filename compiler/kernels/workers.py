@@ -18,6 +18,14 @@ from compiler.kernels.group import Group
 from compiler.kernels.target import Target
 from compiler.schedule import KernelSpec
 
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from compiler.kernels.workers import serve
+serve()
+"""
+"""A worker: Ctrl-C is for the process that started it, which ends it."""
+
 
 def send(stream: BinaryIO, message: object) -> None:
     """Write one message."""
@@ -38,7 +46,7 @@ class Worker:
     def __init__(self) -> None:
         path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from compiler.kernels.workers import serve; serve()"],
+            [sys.executable, "-c", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},

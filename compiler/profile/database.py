@@ -118,7 +118,7 @@ class Database:
             if data["format"] != FORMAT:
                 raise ArtifactError(f"{path}: format {data['format']}, this version reads {FORMAT}")
             return cls({_part(Key, each): _part(Record, each) for each in data["kernels"]})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             message = f"{path} is no database of kernel times ({error}): measure again"
             raise ArtifactError(message) from error
 

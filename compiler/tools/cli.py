@@ -1,12 +1,16 @@
 """The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache..."""
 
 import argparse
+import io
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 
@@ -133,6 +137,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = argparse.ArgumentParser("flowloom", description=__doc__)
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument("--version", action="version", version=f"flowloom {__version__}")
     add = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
 
     each = add("compile", help="compile an ONNX model into an artifact directory")
@@ -302,10 +307,15 @@ def _show_warning(message: Warning | str, *_: object) -> None:
     print(f"flowloom: warning: {message}", file=sys.stderr)
 
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; an error a user can act on is one line and exit status 1."""
     given = sys.argv[1:] if arguments is None else arguments
     parsed = make_parser().parse_args(with_step(given))
+    _print_undecodable_names()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -315,11 +325,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough: no more may be written to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except FlowloomError as error:
+    except (KeyboardInterrupt, Exception) as error:
         if parsed.debug:
             raise
-        print(f"flowloom: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        print(f"flowloom: {described(error)}", file=sys.stderr)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _print_undecodable_names() -> None:
+    """Let standard output show the names of files that are no text, with escapes."""
+    output: Any = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
+
+
+def described(error: BaseException) -> str:
+    """An error on one line; what nobody raised on purpose says where it was raised."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, FlowloomError):
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename else ""
+        return f"{type(error).__name__}: {named}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())[:500]
+    return (
+        f"internal error: {type(error).__name__}: {text} ({frame.filename}, line {frame.lineno});"
+        " please report it with what `flowloom --debug` prints"
+    )
 
 
 if __name__ == "__main__":

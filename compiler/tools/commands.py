@@ -1,6 +1,7 @@
 """What each command of `flowloom` does; returns the exit status."""
 
 import json
+import re
 import sys
 import zipfile
 import zlib
@@ -203,9 +204,16 @@ def passes_command(options: Namespace) -> int:
     for name, kind in PASSES.items():
         settings = " ".join(option_names(kind))
         print(f"{name}{{{settings}}}" if settings else name)
-        print(f"    {(kind.__doc__ or '').strip().splitlines()[0]}")
+        print(f"    {first_sentence(kind)}")
     print("\ndefault pipeline:\n" + DEFAULT_PIPELINE.rstrip())
     return 0
+
+
+def first_sentence(kind: type) -> str:
+    """The first sentence of a class's docstring, on one line."""
+    text = " ".join((kind.__doc__ or "").split())
+    end = re.search(r"[.!?](?= [A-Z])|$", text)
+    return text[: end.end()] if end else text
 
 
 def cache_command(options: Namespace) -> int:

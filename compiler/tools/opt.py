@@ -53,6 +53,8 @@ def _parse(text: str, name: str) -> ModuleOp:
     except ParseError as error:
         where = error.span.get_location()
         raise ModelError(f"{where}: not valid IR: {' '.join(error.msg.split())}") from error
+    except RecursionError as error:
+        raise ModelError(f"{name} is not valid IR: it is nested too deeply") from error
     except VerifyException as error:
         raise ModelError(f"{name} is not valid IR: {first_line(error)}") from error
     return module

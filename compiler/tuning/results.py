@@ -88,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
         if fields.pop("format") != FORMAT:
             raise ArtifactError(f"{path} has another format than {FORMAT}: measure again")
         return Header(**fields), [_result(json.loads(line)) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError, lzma.LZMAError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, lzma.LZMAError) as error:
         raise ArtifactError(f"{path} holds no measurements ({error}): measure again") from error
 
 

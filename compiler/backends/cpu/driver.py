@@ -118,8 +118,9 @@ class CpuExecutable:
             self._program, self._plan, self._allocations, self._weights, count, self._poison
         )
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on an idle executor, or a new one; any number of threads may call this."""
+        check_options(options, (), "a run on the CPU")
         executor = self._take()
         try:
             return executor.run(inputs)
@@ -172,8 +173,9 @@ class CpuExecutor:
         team = [_start_worker(program, self._tables.address, home, keep) for home in homes]
         self._finalizer = weakref.finalize(self, _dismiss, os.getpid(), team, keep)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep."""
+        check_options(options, (), "a run on the CPU")
         arrays = prepare(self._allocations, inputs)
         outputs = {
             each.name: aligned_array(each.shape, numpy_dtype(each.dtype))

@@ -46,8 +46,9 @@ class HipExecutor:
         self._program = program
         self._model = program.model(mode)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once on arrays of the host and wait; outputs by name, in the model's order."""
+        check_options(options, (), "a run on an AMD GPU")
         schedule = self._program.schedule
         given = prepare(schedule.allocations, inputs)
         outputs = {
@@ -108,9 +109,9 @@ class HipExecutable:
                 self._own = HipExecutor(self._program)
             return self._own
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once and wait; runs of several threads follow each other."""
-        return self._default.run(inputs)
+        return self._default.run(inputs, **options)
 
     def timeline(self) -> list[Span]:
         """See `HipExecutor.timeline`."""

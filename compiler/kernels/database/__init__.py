@@ -158,7 +158,7 @@ def load(path: str | os.PathLike[str]) -> Database:
             message = f"{path}: format {head['format']}, this version reads {FORMAT}: tune again"
             raise ArtifactError(message)
         return Database([_entry(json.loads(line)) for line in lines], head["device"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"{path} is no database of tiles ({error}): remove it, or tune again"
         raise ArtifactError(message) from error
 

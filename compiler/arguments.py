@@ -1,0 +1,111 @@
+"""The types of the public functions' arguments: what does not fit is an ArgumentError."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from compiler.errors import ArgumentError
+
+
+class Kind(NamedTuple):
+    """What an argument must be, in words and as a test."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+
+
+def is_path(value: object) -> bool:
+    """Whether a value can name a file: a str, or what stands for one, without NUL."""
+    try:
+        text = os.fspath(cast(str, value))
+    except TypeError:
+        return False
+    return isinstance(cast(object, text), str) and "\0" not in text
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is text that UTF-8 can encode: no surrogates of undecodable bytes."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
+
+
+def _is_model(value: object) -> bool:
+    return is_path(value) or isinstance(value, bytes) or hasattr(value, "SerializeToString")
+
+
+def _are_shapes(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    entries = cast(Mapping[object, object], value).items()
+    return all(isinstance(n, str) and _is_listing(shape) for n, shape in entries)
+
+
+def _is_listing(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _is_count(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def optional(kind: Kind) -> Kind:
+    """The kind, or None."""
+
+    def accepts(value: object) -> bool:
+        return value is None or kind.accepts(value)
+
+    return Kind(f"{kind.text}, or None", accepts)
+
+
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+TEXT = Kind("a str of whole characters", _is_text)
+PATH = Kind("a path without NUL (a str or os.PathLike)", is_path)
+COUNT = Kind("a whole number", _is_count)
+BOOLEAN = Kind("True or False", _is_boolean)
+
+COMPILE: Mapping[str, Kind] = {
+    "model": Kind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
+    "target": TEXT,
+    "pipeline": optional(TEXT),
+    "input_shapes": optional(Kind("a mapping from input names to lists of sizes", _are_shapes)),
+    "arch": optional(TEXT),
+    "precision": optional(TEXT),
+    "threads": optional(COUNT),
+    "dump_ir": optional(PATH),
+    "budget": optional(Kind("a number of seconds", _is_number)),
+    "profile": optional(PATH),
+    "schedule": optional(PATH),
+    "passes": Kind("a list of passes", _is_listing),
+    "cache": BOOLEAN,
+}
+"""The arguments of `compiler.compile`."""
+
+LOAD: Mapping[str, Kind] = {"directory": PATH, "threads": optional(COUNT)}
+"""The arguments of `compiler.load` and `Module.save`."""
+
+RUN: Mapping[str, Kind] = {"inputs": Kind("a mapping from input names to arrays", _is_mapping)}
+"""The arguments of `Module.run`."""
+
+
+def check_arguments(given: Mapping[str, object], kinds: Mapping[str, Kind]) -> None:
+    """Raise ArgumentError, naming the argument and what it must be, for one that does not fit."""
+    for name, kind in kinds.items():
+        if name in given and not kind.accepts(value := given[name]):
+            raise ArgumentError(
+                f"{name} is {type(value).__name__} {_shown(value)}: it must be {kind.text}"
+            )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
