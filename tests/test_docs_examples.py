@@ -1,0 +1,113 @@
+"""The pages on passes, and the emulator's first command, work as they are written."""
+
+import os
+import re
+import runpy
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+from compiler.tools.cli import main
+from tests.kernels.cuda.emulator import COMPILER
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
+    return [Block(language, text) for language, text in found]
+
+
+def run_command(line: str) -> None:
+    """Run one line of a shell block here: `flowloom`, `python FILE` or `ls`."""
+    program, *arguments = shlex.split(line, comments=True)
+    if program == "flowloom":
+        assert main(arguments) == (1 if line.endswith("# fails") else 0), line
+    elif program == "python":
+        runpy.run_path(arguments[0])
+    else:
+        assert program == "ls", f"{program} is not run here"
+        print("\n".join(sorted(os.listdir(arguments[0]))))
+
+
+def check_output(expected: str, printed: str) -> None:
+    """Each line expected must follow the ones before; `...` stands for anything."""
+    lines = iter(printed.splitlines())
+    for line in expected.splitlines():
+        pattern = ".*".join(map(re.escape, line.split("...")))
+        assert line == "..." or any(re.fullmatch(pattern, each) for each in lines), line
+
+
+def follow(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Do what a page says, in the current folder."""
+    printed = ""
+    for block in blocks(page):
+        name = re.match(r"# (\w+\.py)\n", block.text)
+        if block.language == "text":
+            check_output(block.text, printed)
+        elif block.language == "sh":
+            capsys.readouterr()
+            for line in block.text.splitlines():
+                run_command(line)
+            printed = "".join(capsys.readouterr())
+        elif name:
+            Path(name[1]).write_text(block.text)
+        else:
+            exec(compile(block.text, page, "exec"), {})
+
+
+@pytest.mark.parametrize("page", ["adding-a-pass.md", "debugging-a-pass.md"])
+def test_a_page_can_be_followed(
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    assert {block.language for block in blocks(page)} == {"python", "sh", "text"}
+    follow(page, capsys)
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "fits"),
+    [("a\n...\nc", "a\nb\nc", True), ("a...d", "abcd", True), ("c\na", "a\nc", False)],
+)
+def test_output_is_compared_line_by_line(expected: str, printed: str, fits: bool):
+    if fits:
+        check_output(expected, printed)
+    else:
+        with pytest.raises(AssertionError):
+            check_output(expected, printed)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+def test_the_first_command_of_the_emulators_page_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import numpy as np
+
+    monkeypatch.chdir(tmp_path)
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]>'
+        "main (float[16,64] x) => (float[16,64] y) { a = MatMul (x, w)  b = Relu (a)"
+        " y = MatMul (b, w) }"
+    )
+    weight = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, "model.onnx")
+    (first, *_) = next(b for b in blocks("emulator.md") if b.language == "sh").text.splitlines()
+    assert "--check" in first
+    run_command(first)
