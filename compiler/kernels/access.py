@@ -25,7 +25,6 @@ class BlockFacts:
     spatial: int
     reduces: bool
     output: bool
-    keep: bool
     reduce_inner: bool = False
     used: dict[str, frozenset[int]] = field(default_factory=dict)
     direct: dict[str, frozenset[int]] = field(default_factory=dict)
@@ -76,7 +75,6 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         spatial,
         2 in kinds,
         any(r.source.same_as(p) for r in node.writes for p in params),
-        "keep" in node.annotations,
         not long or long[-1] not in last,
         used,
         direct,

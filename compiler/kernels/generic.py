@@ -1,4 +1,4 @@
-"""The schedule that fits every group: inline what can be, attach statistics to rows, vectorise.
+"""The schedule that fits every group: attach statistics to rows, vectorise.
 
 Root nests get a grid of blocks; inside, the innermost loop is contiguous where the data allow,
 and LLVM's loop vectoriser does the rest.
@@ -16,6 +16,7 @@ from compiler.errors import KernelError
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.access import BlockFacts, can_fuse, extent_of, facts
 from compiler.kernels.group import Group
+from compiler.kernels.inlining.stages import inline_stages
 from compiler.kernels.layout import stored_tensor
 from compiler.kernels.lowering import Emitter
 from compiler.kernels.scheduled import Scheduled
@@ -30,9 +31,8 @@ UNROLLED_WINDOW = 32
 INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
 
-
-INLINED_STAGES = 200
-"""Most stages that one expression may hold, each counted as often as it appears."""
+KEPT = "keep"
+"""The mark of a stage that is computed once for all its readers, in memory."""
 
 FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
@@ -52,14 +52,20 @@ def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Sc
     return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
 
 
-def generic_function(group: Group) -> PrimFunc:
-    """What a group computes, without a schedule, on its reads and writes as they lie in memory."""
+def generic_function(group: Group, keep: bool = True) -> PrimFunc:
+    """What a group computes, without a schedule, on its reads and writes as they lie in memory.
+
+    Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
+    """
     if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
         raise KernelError("an opaque operator reads and writes row-major tensors only")
     emitter = Emitter(group)
     logical = zip(emitter.lower_all(), group.writes, strict=True)
     results = [stored_tensor(tensor, info) for tensor, info in logical]
-    return te.create_prim_func([*emitter.placeholders, *distinct(results, emitter)])
+    tensors = distinct(results, emitter)
+    if not is_opaque(group):
+        tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
+    return te.create_prim_func([*emitter.placeholders, *tensors])
 
 
 def is_opaque(group: Group) -> bool:
@@ -94,8 +100,7 @@ class GenericSchedule:
         self.row_loops: list[tuple[LoopRV, tuple[int, ...]]] = []
 
     def apply(self) -> None:
-        """Inline, then give each block that is left a place."""
-        self.inline()
+        """Give each block a place."""
         blocks = self.root_blocks()
         known = [facts(self.schedule, block) for block in blocks]
         self.reduces = any(f.reduces for f in known)
@@ -111,28 +116,6 @@ class GenericSchedule:
     def root_blocks(self) -> list[SBlockRV]:
         """The blocks under the root, in order."""
         return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
-
-    def inline(self) -> None:
-        """Inline the stages that are no reduction, no result, and not marked to be kept.
-
-        A stage whose expression has grown too large by inlining values used twice is kept too.
-        """
-        sizes: dict[str, int] = {}
-        before = {
-            f.name: list(f.used) for f in (facts(self.schedule, b) for b in self.root_blocks())
-        }
-        for block in self.root_blocks():
-            known = facts(self.schedule, block)
-            size = 1 + sum(sizes.get(name, 0) for name in before[known.name])
-            if size > INLINED_STAGES:
-                continue
-            sizes[known.buffer] = size
-            if not (known.reduces or known.output or (known.keep and self.has_reader(block))):
-                self.schedule.compute_inline(block)
-
-    def has_reader(self, block: SBlockRV) -> bool:
-        """Whether another block reads a block's result."""
-        return len(self.schedule.get_consumers(block)) > 0
 
     def hosts(self, blocks: list[SBlockRV], known: list[BlockFacts]) -> list[int]:
         """For each block the block in whose rows it is computed; itself for a nest of its own."""

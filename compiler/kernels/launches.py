@@ -14,6 +14,7 @@ from tvm.tirx.buffer import is_buffer_var
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.inlining.registers import in_registers
 from compiler.schedule import ELEMENT_BYTES
 
 
@@ -69,7 +70,7 @@ class _Root:
 def lower_function(function: PrimFunc, name: str) -> PrimFunc:
     """Lower a scheduled PrimFunc to loops over flat buffers."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
-    return Sequential(_LOWER)(module)[name]
+    return in_registers(Sequential(_LOWER)(module)[name])
 
 
 def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:

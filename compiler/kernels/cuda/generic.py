@@ -36,7 +36,7 @@ the launch of a second kernel."""
 
 def schedule_generic(group: Group) -> PrimFunc:
     """Lower a group and schedule it without knowing what it computes."""
-    function = generic_function(group)
+    function = generic_function(group, keep=False)
     return bind_opaque(function) if is_opaque(group) else schedule_function(function)
 
 
@@ -44,20 +44,12 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
     """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
     register_reducers()
     schedule = s_tir.Schedule(function, debug_mask="none")
-    inline_all(schedule)
     reductions = [b for b in root_blocks(schedule) if is_reduction(schedule, b)]
     divided = [divide(schedule, block) for block in reductions]
     together = schedule.copy()
     if reductions and not any(divided) and fuse_rows(together):
         return together.mod["main"]
     return separate(schedule).mod["main"]
-
-
-def inline_all(schedule: s_tir.Schedule) -> None:
-    """Inline the blocks that map elements, but for results."""
-    for block in root_blocks(schedule):
-        if not is_reduction(schedule, block) and not writes_result(schedule, block):
-            schedule.compute_inline(block)
 
 
 def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:

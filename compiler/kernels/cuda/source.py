@@ -18,6 +18,7 @@ from compiler.errors import KernelError
 from compiler.kernels.cuda.headers import headers as headers  # sources include them
 from compiler.kernels.cuda.lower import device_target
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.inlining.once import without_once
 from compiler.kernels.tables import TABLES
 
 _DEVICE_PASSES = [
@@ -45,7 +46,7 @@ _TABLE_TYPES = {"float32": "float", "float64": "double"}
 def cuda_text(module: IRModule, target: CudaTarget) -> str:
     """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
-    lowered = Sequential(_DEVICE_PASSES)(portable)
+    lowered = without_once(Sequential(_DEVICE_PASSES)(portable))
     build = tvm_ffi.get_global_func("target.build.cuda")
     with _uncompiled():
         text = str(build(lowered, device_target(target)).inspect_source())

@@ -1,0 +1,1 @@
+"""Stages of tensor expressions put into what reads them, each value computed once."""
