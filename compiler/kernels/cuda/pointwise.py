@@ -4,10 +4,7 @@ What several operators use is computed once and stays in a register, so that the
 the number of operators however they are linked, and results do not become kernels of their own.
 """
 
-from collections import Counter
 from math import prod
-
-from tvm.tirx import SeqStmt
 
 from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.cuda.generic import ELEMENT_THREADS
@@ -38,9 +35,7 @@ def pointwise_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
         return None
     around, place = Surroundings(group, None), variable("place")
     at = unflatten_index(place, shape)
-    kept = [s for value in shared_values(group) for s in around.keep(around.values[value], at)]
-    statement = SeqStmt([*kept, around.store(None, at)])
-    name = f"{group.name}_place"
+    statement, name = around.store(None, at), f"{group.name}_place"
     return _kernel(group, device_function(name, around, statement, [place], target), prod(shape))
 
 
@@ -52,15 +47,6 @@ def _is_pointwise(group: Group) -> bool:
         if KINDS[op.type] not in (Kind.ELEMENTWISE, Kind.VIEW) or len(op.outputs) > 1 or narrow:
             return False
     return True
-
-
-def shared_values(group: Group) -> list[int]:
-    """The values of the results' shape, in order, that are used more than once or are results."""
-    uses = Counter(i for op in group.operators for i in op.inputs if i is not None)
-    uses.update(group.outputs)
-    made = [op.outputs[0] for op in group.operators]
-    shape = group.writes[0].shape
-    return [i for i in made if uses[i] > 1 and group.values[i].shape == shape]
 
 
 def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:

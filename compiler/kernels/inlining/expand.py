@@ -12,6 +12,7 @@ from typing import Any
 import tvm_ffi
 from tvm import te, tirx
 from tvm.ir import Call, PrimType, TensorLoad, Var
+from tvm.runtime import Object
 from tvm.sym import Analyzer
 
 from compiler.kernels.inlining.once import once
@@ -96,6 +97,35 @@ def expand(values: Sequence[Expression], leaf: Leaf, analyzer: Analyzer | None =
     return _Expansion(leaf, analyzer or Analyzer()).run(values)
 
 
+def identity(tensor: te.Tensor) -> tuple[Object, int]:
+    """A key of a tensor: tensors without axes cannot be compared."""
+    return tensor.op, tensor.value_index
+
+
+def _place(indices: Sequence[Expression]) -> Any:
+    """A key of an index; one that is read from a tensor is known by its object only."""
+    try:
+        return tvm_ffi.StructuralKey(indices)
+    except TypeError:
+        return tuple(indices)
+
+
+def inputs_first(tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
+    """The computed tensors that some depend on, themselves included, each after what it reads."""
+    order: list[te.Tensor] = []
+    seen: set[Any] = set()
+    pending = [(tensor, False) for tensor in reversed(tensors)]
+    while pending:
+        tensor, done = pending.pop()
+        if done:
+            order.append(tensor)
+        elif isinstance(tensor.op, te.ComputeOp) and identity(tensor) not in seen:
+            seen.add(identity(tensor))
+            pending.append((tensor, True))
+            pending.extend((other, False) for other in reversed(tensor.op.input_tensors))
+    return order
+
+
 def loads_of(expression: Expression) -> list[Call]:
     """The elements of tensors that an expression reads."""
     found: list[Call] = []
@@ -118,7 +148,7 @@ class _Expansion:
     def __init__(self, leaf: Leaf, analyzer: Analyzer):
         self.leaf = leaf
         self.analyzer = analyzer
-        self.demands: dict[te.Tensor, dict[Any, _Demand]] = {}
+        self.demands: dict[Any, dict[Any, _Demand]] = {}
         self.written: dict[Var, Expression] = {}
         self.depths: dict[Var, int] = {}
 
@@ -126,26 +156,12 @@ class _Expansion:
         """Visit the stages that values need, readers first, then write the code."""
         scope = _Scope()
         results = [self._rewrite(value, {}, scope) for value in values]
-        for tensor in self._readers_first(values):
-            for demand in self.demands.pop(tensor, {}).values():
+        read = [call.args[0] for value in values for call in loads_of(value)]
+        for tensor in reversed(inputs_first(read)):
+            for demand in self.demands.pop(identity(tensor), {}).values():
                 self._compute(tensor, demand)
         steps = self._write(scope)
         return Code(steps, [self._substitute(value)[0] for value in results])
-
-    def _readers_first(self, values: Sequence[Expression]) -> list[te.Tensor]:
-        """The computed stages, each before those that it reads."""
-        order: list[te.Tensor] = []
-        seen: set[te.Tensor] = set()
-        pending = [(call.args[0], False) for value in values for call in loads_of(value)]
-        while pending:
-            tensor, done = pending.pop()
-            if done:
-                order.append(tensor)
-            elif tensor not in seen and isinstance(tensor.op, te.ComputeOp):
-                seen.add(tensor)
-                pending.append((tensor, True))
-                pending.extend((other, False) for other in tensor.op.input_tensors)
-        return order[::-1]
 
     def _compute(self, tensor: te.Tensor, demand: _Demand) -> None:
         """Compute an element in each scope that needs it, unless one around that does."""
@@ -184,9 +200,8 @@ class _Expansion:
         known = self.leaf(tensor, indices)
         if known is not None:
             return known
-        demand = self.demands.setdefault(tensor, {}).setdefault(
-            tvm_ffi.StructuralKey(indices), _Demand(indices)
-        )
+        demands = self.demands.setdefault(identity(tensor), {})
+        demand = demands.setdefault(_place(indices), _Demand(indices))
         variable = _variable(tensor)
         demand.uses.append((scope, variable))
         return variable
@@ -212,7 +227,9 @@ class _Expansion:
         if isinstance(index, int):
             return tirx.const(index, "int32")
         index = tvm_ffi.structural_mutate(index, ((Call, load), (Var, rename)))
-        return index if isinstance(index, Var | tirx.IntImm) else self.analyzer.simplify(index)
+        if isinstance(index, Var | tirx.IntImm) or loads_of(index):
+            return index
+        return self.analyzer.simplify(index)
 
     def _choose(self, call: Call, axes: dict[Var, Expression], scope: _Scope) -> Expression:
         """A choice: elements that only one branch needs are computed there, as they may not be

@@ -9,39 +9,70 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Var
 from tvm.tirx import AllocBuffer, BufferStore, IfThenElse, Let, PrimFunc, Stmt
+from tvm.tirx.stmt import Bind
 
 from compiler.kernels.inlining.once import is_once
+from compiler.kernels.templates.loops import sequence
 
 
 def in_registers(function: PrimFunc) -> PrimFunc:
-    """A function without `Let`: each value is stored once, before the statement that needs it."""
+    """A function that binds nothing by `once`: values are stored before what needs them."""
+    values: dict[Var, Any] = {}
 
     def store(statement: BufferStore, mutator: Any) -> Stmt:
-        return _Statement().store(statement) if _binds(statement) else statement
+        return _Statement(values).store(statement)
 
-    return function.with_body(tvm_ffi.structural_mutate(function.body, ((BufferStore, store),)))
+    def bind(statement: Bind, mutator: Any) -> Stmt:
+        return _Statement(values).bind(statement)
+
+    if not _binds(function.body):
+        return function
+    rules = ((BufferStore, store), (Bind, bind))
+    return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
 
 
 def _binds(node: Any) -> bool:
-    """Whether a statement or an expression binds values."""
-    found: list[Let] = []
-    tvm_ffi.structural_walk(node, (Let, found.append), order="pre")
+    """Whether a statement or an expression binds values by `once`."""
+    found: list[Call] = []
+
+    def visit(call: Call) -> None:
+        if is_once(call):
+            found.append(call)
+
+    tvm_ffi.structural_walk(node, (Call, visit), order="pre")
     return len(found) > 0
 
 
 class _Statement:
-    """A statement that is cut up; `before` is what goes before it."""
+    """A statement that is cut up; `before` is what goes before it.
 
-    def __init__(self) -> None:
+    `values` are the registers that stand for variables, which a statement's own are added to.
+    """
+
+    def __init__(self, values: dict[Var, Any]) -> None:
         self.before: list[Stmt] = []
-        self.values: dict[Var, Any] = {}
+        self.values = values
 
     def store(self, statement: BufferStore) -> Stmt:
         """All of a store."""
         indices = [self._rewrite(index) for index in statement.indices]
         value = self._rewrite(statement.value)
         stored = BufferStore(statement.buffer, value, indices)
-        return tirx.SeqStmt([*self.before, stored])
+        return sequence([*self.before, stored])
+
+    def bind(self, statement: Bind) -> Stmt:
+        """All of a binding, which stays one unless it is by `once`."""
+        if not (isinstance(statement.value, Call) and is_once(statement.value)):
+            value = self._rewrite(statement.value)
+            return sequence([*self.before, Bind(statement.var, value)])
+        self._keep(statement.var, statement.value)
+        return tirx.SeqStmt(self.before)
+
+    def _keep(self, variable: Var, value: Any) -> None:
+        """Store a variable's value."""
+        register = self._register(variable)
+        self.before.append(BufferStore(register, self._rewrite(value), [0]))
+        self.values[variable] = tirx.BufferLoad(register, [0])
 
     def _rewrite(self, value: Any) -> Any:
         rules = ((Let, self._let), (Call, self._call), (Var, self._variable))
@@ -50,9 +81,7 @@ class _Statement:
     def _let(self, bound: Let, mutator: Any) -> Any:
         value: Any = bound
         while isinstance(value, Let):
-            register = self._register(value.var)
-            self.before.append(BufferStore(register, self._rewrite(value.value), [0]))
-            self.values[value.var] = tirx.BufferLoad(register, [0])
+            self._keep(value.var, value.value)
             value = value.body
         return self._rewrite(value)
 
@@ -75,7 +104,7 @@ class _Statement:
         outer, self.before = self.before, []
         last = BufferStore(register, self._rewrite(value), [0])
         inner, self.before = self.before, outer
-        return tirx.SeqStmt([*inner, last]) if inner else last
+        return sequence([*inner, last])
 
     def _variable(self, variable: Var, mutator: Any) -> Any:
         return self.values.get(variable, variable)

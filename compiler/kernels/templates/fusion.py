@@ -10,15 +10,16 @@ from typing import Any
 
 import tvm_ffi
 from tvm import te, tirx
-from tvm.ir import Call, Var
+from tvm.ir import Var
 from tvm.tirx import Stmt
-from tvm.tirx.stmt import AllocBuffer
+from tvm.tirx.stmt import Bind
 
 from compiler.analysis.operator_table import squeezed
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.inlining.expand import Leaf, expand, identity, inputs_first
 from compiler.kernels.layout import stored_index
 from compiler.kernels.lowering import Emitter, flatten_index
-from compiler.kernels.templates.loops import buffer, variable
+from compiler.kernels.templates.loops import buffer, sequence, variable
 
 _ROW, _COLUMN = variable("row"), variable("column")
 
@@ -26,13 +27,11 @@ _ROW, _COLUMN = variable("row"), variable("column")
 class Surroundings:
     """The group around one anchor, whose first result is a float32 tensor, or without one.
 
-    `buffers` are the kernel's parameters, each flat: the reads, then the writes. `known` are
-    tensors whose element at the place that is computed is already in a buffer of one element.
+    `buffers` are the kernel's parameters, each flat: the reads, then the writes.
     """
 
     def __init__(self, group: Group, anchor: Operator | None):
         emitter = Emitter(group)
-        self.known: list[tuple[te.Tensor, Var]] = []
         self.shape, self.operands = group.writes[0].shape, []
         if anchor is not None:
             emitter.lower_before(anchor)
@@ -68,7 +67,7 @@ class Surroundings:
         alike = map(self._is_alike, self.stored)
         return all(alike) and not any(
             isinstance(tensor.op.body[0], tirx.Reduce)
-            for tensor in self._computed([*self.results, *known])
+            for tensor in inputs_first([*self.results, *known])
         )
 
     def _is_alike(self, result: TensorInfo) -> bool:
@@ -82,16 +81,6 @@ class Surroundings:
             return indices
         rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
         return [0 if extent == 1 else next(rest) for extent in shape]
-
-    def _computed(self, tensors: Sequence[te.Tensor]) -> list[te.Tensor]:
-        found: list[te.Tensor] = []
-        pending = list(tensors)
-        while pending:
-            tensor = pending.pop()
-            if isinstance(tensor.op, te.ComputeOp) and not any(tensor.same_as(t) for t in found):
-                found.append(tensor)
-                pending.extend(tensor.op.input_tensors)
-        return found
 
     def resize_read(self, number: int, elements: int) -> None:
         """Say how large a read is that a packing lays out beforehand."""
@@ -115,14 +104,6 @@ class Surroundings:
         """The element of the first result that follows from an element of the anchor's."""
         result = self.results[0]
         return self._value(result, self._index_of(result, indices), value, None)
-
-    def keep(self, tensor: te.Tensor, indices: Sequence[Any]) -> list[Stmt]:
-        """Compute an element once, for all that use it."""
-        name = f"kept{len(self.known)}"
-        register = tirx.decl_buffer((1,), str(tensor.dtype), name=name, scope="local")
-        value = self._value(tensor, indices, None, None)
-        self.known.append((tensor, register))
-        return [AllocBuffer(register), tirx.BufferStore(register, value, [0])]
 
     def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
         """Store the element of every result that follows from an element of the anchor's."""
@@ -149,13 +130,15 @@ class Surroundings:
         return not found
 
     def _store(self, value: Any, indices: list[Any], place: Any) -> Stmt:
-        stores: list[Stmt] = []
-        for target, tensor, info in zip(self.writes, self.results, self.stored, strict=True):
-            at = self._index_of(tensor, indices)
-            element = self._value(tensor, at, value, place)
+        places = [self._index_of(tensor, indices) for tensor in self.results]
+        wanted = [tensor(*at) for tensor, at in zip(self.results, places, strict=True)]
+        code = expand(wanted, self._leaf(value, place))
+        statements: list[Stmt] = [Bind(variable, bound) for variable, bound in code.steps]
+        results = zip(self.writes, code.results, self.stored, places, strict=True)
+        for target, element, info, at in results:
             position = self._position(info.stored_shape, stored_index(info, at), place)
-            stores.append(tirx.BufferStore(target, element, [position]))
-        return stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)
+            statements.append(tirx.BufferStore(target, element, [position]))
+        return sequence(statements)
 
     def _position(self, shape: Sequence[int], indices: Sequence[Any], place: Any) -> Any:
         """The position in memory of an index; `place` is that of its row and column together."""
@@ -167,29 +150,22 @@ class Surroundings:
         return flatten_index(indices, [*shape[:at], pixels, *shape[at + 2 :]])
 
     def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
-        if tensor.same_as(self.sum):
-            return value
-        for known, register in self.known:
-            if tensor.same_as(known):
-                return tirx.BufferLoad(register, [0])
-        for read, placeholder in zip(self.reads, self.placeholders, strict=True):
-            if tensor.same_as(placeholder):
-                shape = [int(extent) for extent in tensor.shape]
-                return tirx.BufferLoad(read, [self._position(shape, indices, place)])
-        numbers = [tirx.const(i, "int32") if isinstance(i, int) else i for i in indices]
-        axes = list(zip([axis.var for axis in tensor.op.axis], numbers, strict=True))
+        return expand([tensor(*indices)], self._leaf(value, place)).nested()
 
-        def load(call: Call, mutator: Any) -> Any:
-            if getattr(call.op, "name", "") != "te.tensor_load":
-                return mutator.default_mutate(call)
-            inner = [mutator.mutate(index) for index in call.args[1:]]
-            return self._value(call.args[0], inner, value, place)
+    def _leaf(self, value: Any, place: Any) -> Leaf:
+        """What is known: the anchor's element and what is read."""
+        reads = dict(zip(map(identity, self.placeholders), self.reads, strict=True))
 
-        def rename(variable: Var, mutator: Any) -> Any:
-            return next((index for axis, index in axes if axis.same_as(variable)), variable)
+        def leaf(tensor: te.Tensor, indices: Sequence[Any]) -> Any:
+            if tensor.same_as(self.sum):
+                return value
+            read = reads.get(identity(tensor))
+            if read is None:
+                return None
+            shape = [int(extent) for extent in tensor.shape]
+            return tirx.BufferLoad(read, [self._position(shape, indices, place)])
 
-        body = tensor.op.body[tensor.value_index]
-        return tvm_ffi.structural_mutate(body, ((Call, load), (Var, rename)))
+        return leaf
 
 
 def _flat_axes(indices: Sequence[Any]) -> int:
