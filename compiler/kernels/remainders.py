@@ -13,6 +13,8 @@ _LABEL = re.compile(r"^([\w.]+):")
 _PHI = re.compile(r"^  (%[\w.]+) = phi .*, %([\w.]+) \]$")
 _DEFINED = re.compile(r"^  (%[\w.]+) = (.*)$")
 _REMAINDER = re.compile(r"^(?:and|[su]rem) i(?:32|64) (%[\w.]+), \d+$")
+_STORE = re.compile(r"^  store \S+ (%[\w.]+), ptr (%[\w.]+)")
+_REGISTER = re.compile(r"^alloca \S+, i64 1(?:,|$)")
 _LOOP = re.compile(r"^(  br label %[\w.]+)(?:, !llvm\.loop !(\d+))?$")
 
 
@@ -54,13 +56,15 @@ def _guarded(text: str, marks: dict[str, str]) -> str:
 
 @dataclass
 class _Function:
-    """A function's values with what each comes from.
+    """A function's values with what each comes from; what is stored in `registers`, buffers of one
+    element, comes out of them.
 
     `phis` are those of blocks; `backs` of a counter is the block that goes back to its loop, whose
     last line `ends` has; `divided` is what remainders by powers of two are taken of.
     """
 
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    registers: set[str] = field(default_factory=set[str])
     phis: set[str] = field(default_factory=set[str])
     backs: dict[str, str] = field(default_factory=dict[str, str])
     ends: dict[str, int] = field(default_factory=dict[str, int])
@@ -80,14 +84,23 @@ def _read(text: str) -> _Function:
                 code.backs[phi[1]] = phi[2]
         elif defined := _DEFINED.match(line):
             _define(code, defined[1], defined[2])
+        elif stored := _STORE.match(line):
+            _store(code, stored[1], stored[2])
     return code
 
 
 def _define(code: _Function, value: str, made: str) -> None:
     code.values[value] = re.findall(r"%[\w.]+", made)
+    if _REGISTER.match(made):
+        code.registers.add(value)
     remainder = _REMAINDER.match(made)
     if remainder and _is_power(made):
         code.divided.append(remainder[1])
+
+
+def _store(code: _Function, value: str, place: str) -> None:
+    for register in code.registers.intersection([place, *code.values.get(place, [])]):
+        code.values[register].append(value)
 
 
 def _is_power(made: str) -> bool:

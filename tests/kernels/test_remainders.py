@@ -120,3 +120,15 @@ def test_a_loop_with_an_empty_mark_is_guarded():
     assert plain.count(back) == 1
     text = plain.replace(back, f"{back}, !llvm.loop !5") + "!5 = distinct !{!5}\n"
     assert guarded(text) == ["k"]
+
+
+def test_a_register_hands_a_counter_on():
+    lines = (
+        "  %slot = alloca i32, i64 1, align 16",
+        "  %at = getelementptr inbounds i32, ptr %slot, i32 0",
+        "  store i32 %i, ptr %at, align 16",
+        "  %from = getelementptr inbounds i32, ptr %slot, i32 0",
+        "  %kept = load i32, ptr %from, align 16",
+        "  %rest = and i32 %kept, 3",
+    )
+    assert guarded(kernel(*lines)) == ["i"]
