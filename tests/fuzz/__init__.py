@@ -1,0 +1,1 @@
+"""The search for failures: random models, broken models, damaged files and extreme data."""

@@ -1,0 +1,53 @@
+"""`python -m tests.fuzz graphs --seconds 120 --target cpu --seed 7 --jobs 2`."""
+
+import argparse
+import secrets
+import sys
+from pathlib import Path
+
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.search import Plan, Report, Search
+
+CASES = Path(__file__).parent / "cases"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    made.add_argument("kind", choices=[*KINDS, "all"])
+    made.add_argument("--seconds", type=float, default=60, help="for each kind (default: 60)")
+    made.add_argument("--cases", type=int, help="stop after so many of each kind")
+    made.add_argument("--target", default="cpu", help="cpu or emu, with an architecture")
+    made.add_argument("--seed", type=int, help="the first seed (default: a fresh one)")
+    made.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")
+    made.add_argument("--keep", type=Path, default=CASES, help="where failing cases are written")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Search; 1 if anything failed."""
+    asked = parser().parse_args(arguments)
+    seed = secrets.randbelow(10**9) if asked.seed is None else asked.seed
+    kinds = list(KINDS) if asked.kind == "all" else [asked.kind]
+    failed = 0
+    for kind in kinds:
+        print(f"{kind} on {asked.target}: seed {seed}", flush=True)
+        plan = Plan(
+            kind, seed, asked.seconds, asked.target, asked.jobs, asked.cases, keep=asked.keep
+        )
+        failed += summarised(Search(plan).run())
+    return 1 if failed else 0
+
+
+def summarised(report: Report) -> int:
+    """Print what a search found; the number of failures."""
+    for reason, count in report.reasons.most_common(8):
+        print(f"  skipped {count}: {reason}")
+    for name, count in report.repeated.most_common(40):
+        print(f"  failed {count}: {name}")
+    print(report.line(), flush=True)
+    return report.counts["failed"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""One case of the search: everything that it takes to run it again, as JSON."""
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf import json_format
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its inputs, or files, and how it is compiled.
+
+    `kind` names the check (`tests.fuzz.checks`). `files` are bytes by relative path: external
+    data, an artifact, or the file of a schedule.
+    """
+
+    kind: str
+    seed: int
+    model: bytes = b""
+    feeds: dict[str, Array] = field(default_factory=dict[str, Array])
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    target: str = "cpu"
+    pipeline: str | None = None
+    threads: int = 1
+    input_shapes: dict[str, list[int]] | None = None
+    note: str = ""
+    """What was broken or drawn, in words."""
+
+    @property
+    def proto(self) -> onnx.ModelProto:
+        """The model; raises DecodeError where its bytes are damaged."""
+        return onnx.ModelProto.FromString(self.model)
+
+    def changed(self, **fields: Any) -> "Case":
+        """A copy with other fields."""
+        return replace(self, **fields)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong: `key` stays the same while a case shrinks, `message` is for people."""
+
+    key: str
+    message: str
+
+
+def _model_json(model: bytes) -> Any:
+    """A model as readable JSON, or its bytes where JSON would not give them back."""
+    try:
+        proto = onnx.ModelProto.FromString(model)
+        text = json_format.MessageToDict(proto)
+        if json_format.ParseDict(text, onnx.ModelProto()).SerializeToString() == model:
+            return text
+    except Exception:  # a damaged model fails in ways that protobuf does not document
+        pass
+    return b64encode(model).decode()
+
+
+def _model_bytes(model: Any) -> bytes:
+    if isinstance(model, str):
+        return b64decode(model)
+    return json_format.ParseDict(model, onnx.ModelProto()).SerializeToString()
+
+
+def save(case: Case, failure: Failure, path: Path) -> None:
+    """Write a case, and why it is kept, as JSON."""
+    content = asdict(case)
+    content["reason"] = asdict(failure)
+    content["model"] = _model_json(case.model)
+    content["feeds"] = {
+        name: json_format.MessageToDict(numpy_helper.from_array(np.asarray(array)))
+        for name, array in case.feeds.items()
+    }
+    content["files"] = {name: b64encode(data).decode() for name, data in case.files.items()}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def load(path: Path) -> Case:
+    """A case as it was saved."""
+    content = json.loads(path.read_text())
+    del content["reason"]
+    content["model"] = _model_bytes(content["model"])
+    content["feeds"] = {
+        name: numpy_helper.to_array(json_format.ParseDict(tensor, onnx.TensorProto()))
+        for name, tensor in content["feeds"].items()
+    }
+    content["files"] = {name: b64decode(data) for name, data in content["files"].items()}
+    return Case(**content)

@@ -1,0 +1,48 @@
+"""Resize and Upsample."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.catalogue.registry import generates
+from tests.fuzz.catalogue.windows import image
+from tests.fuzz.grower import Grower
+
+
+@generates("Resize")
+def resize(g: Grower, op: str) -> None:
+    """Modes, coordinates, rounding, scales or sizes."""
+    x = image(g, dtypes=("float32", "uint8", "int8", "int32"))
+    shape = g.values[x].shape
+    g.require(len(shape) == 4)
+    mode = g.draw.choice(["nearest", "linear", "cubic"])
+    scales = [1.0, 1.0, *(g.draw.choice([0.5, 1.0, 1.5, 2.0, 3.0, 0.6]) for _ in shape[2:])]
+    if g.opset < 11:
+        mode = "nearest" if mode == "cubic" else mode
+        given = [g.constant(np.array(scales, np.float32))] if g.opset >= 9 else []
+        name = "Resize" if g.opset == 10 else "Upsample"
+        g.emit(name, [x, *given], mode=mode, scales=None if given else scales)
+        return
+    attributes = _attributes(g, mode)
+    empty = "" if g.opset >= 13 else g.constant(np.zeros(0, np.float32))
+    if g.draw.chance(0.5):
+        g.emit(op, [x, empty, g.constant(np.array(scales, np.float32))], mode=mode, **attributes)
+        return
+    sizes = [*shape[:2], *(max(1, int(n * f)) for n, f in zip(shape[2:], scales[2:], strict=True))]
+    g.emit(op, [x, empty, empty, g.ints(sizes)], mode=mode, **attributes)
+
+
+def _attributes(g: Grower, mode: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    transformations = ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"]
+    if g.draw.chance(0.7):
+        found["coordinate_transformation_mode"] = g.draw.choice(transformations)
+    if mode == "nearest" and g.draw.chance(0.6):
+        roundings = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+        found["nearest_mode"] = g.draw.choice(roundings)
+    if mode == "cubic" and g.draw.chance(0.5):
+        found["cubic_coeff_a"] = -0.5
+        found["exclude_outside"] = 1
+    if mode != "nearest" and g.opset >= 18 and g.draw.chance(0.3):
+        found["antialias"] = 1
+    return found

@@ -1,0 +1,178 @@
+"""Where onnxruntime's results are not ONNX's: each with who is right, and why.
+
+`docs/differences.md` is made from this file: `python -m tests.fuzz.differences`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+Array = NDArray[Any]
+
+
+class Incomparable(Exception):
+    """onnxruntime's result is not what the node means, and nothing puts it right."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node with its attributes, opset and operands; one that is left out is None."""
+
+    op: str
+    attributes: Mapping[str, Any]
+    opset: int
+    inputs: list[Any]
+
+    def has_nan(self) -> bool:
+        """Whether an operand holds NaN."""
+        floats = [x for x in self.inputs if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        return any(bool(np.isnan(x).any()) for x in floats)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A known difference: where it is, what onnxruntime does, what Flowloom does, and why."""
+
+    operators: str
+    when: str
+    applies: Callable[[Call], bool]
+    onnxruntime: str
+    flowloom: str
+    reason: str
+    correct: Callable[[Call], list[Array]] | None = None
+
+
+def _same(call: Call) -> bool:
+    return str(call.attributes.get("auto_pad", b"")).find("SAME") >= 0
+
+
+def _relu(call: Call) -> list[Array]:
+    x = call.inputs[0]
+    return [np.where(np.isnan(x), x, np.maximum(x, 0)).astype(x.dtype)]
+
+
+def _extremes(call: Call) -> list[Array]:
+    fold = np.maximum if call.op == "Max" else np.minimum
+    result = call.inputs[0]
+    for other in call.inputs[1:]:
+        result = fold(result, other)
+    return [result]
+
+
+DIFFERENCES = [
+    Difference(
+        "Relu",
+        "an element is NaN",
+        lambda call: call.has_nan(),
+        "gives 0",
+        "gives NaN",
+        "ONNX defines Relu as max(0, x), and a NaN that disappears hides the mistake it came from",
+        _relu,
+    ),
+    Difference(
+        "Max Min",
+        "an element is NaN",
+        lambda call: call.has_nan(),
+        "gives NaN or the other operand, depending on its place",
+        "gives NaN",
+        "numpy's maximum, which ONNX refers to, keeps NaN",
+        _extremes,
+    ),
+    Difference(
+        "ReduceMax ReduceMin ArgMax ArgMin TopK MaxPool GlobalMaxPool Softmax LogSoftmax Hardmax"
+        " Clip ThresholdedRelu Sign",
+        "an element is NaN",
+        lambda call: call.has_nan(),
+        "passes over NaN, or not, depending on its place and on the vector instructions used",
+        "keeps NaN: ReduceMax and MaxPool of NaN are NaN, TopK sorts it first",
+        "the ONNX text does not say; numpy keeps NaN, and results must not depend on places",
+    ),
+    Difference(
+        "ConvTranspose",
+        "`auto_pad` is SAME_UPPER or SAME_LOWER",
+        _same,
+        "swaps where the odd pad goes, or gives another size than input times stride",
+        "puts the extra pad at the end for SAME_UPPER, at the start for SAME_LOWER",
+        "the ONNX text: output_shape[i] = input_shape[i] * strides[i], and the pads' split",
+    ),
+    Difference(
+        "MaxPool AveragePool LpPool",
+        "`auto_pad` is SAME_* with dilations or ceil_mode",
+        lambda call: (
+            _same(call)
+            and ("dilations" in call.attributes or bool(call.attributes.get("ceil_mode")))
+        ),
+        "computes the pads from the kernel without its dilations",
+        "computes them from the dilated kernel",
+        "the ONNX text: the output of SAME is ceil(input / stride) for the effective kernel",
+    ),
+    Difference(
+        "LSTM",
+        "`clip` is set",
+        lambda call: "clip" in call.attributes,
+        "clips the cell's state too",
+        "clips the input of the activations only",
+        "the ONNX text: clipping applies to the input of activations",
+    ),
+]
+"""Every known difference; `correct` gives the right results where that is simple."""
+
+
+def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:
+    """A node with the values of its operands."""
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    inputs = [values[name] if name else None for name in node.input]
+    return Call(node.op_type, attributes, opset, inputs)
+
+
+def known(call: Call) -> Difference | None:
+    """The difference that a node meets, if any."""
+    return next(
+        (d for d in DIFFERENCES if call.op in d.operators.split() and d.applies(call)), None
+    )
+
+
+def corrected(
+    node: onnx.NodeProto, opset: int, values: Mapping[str, Any], outputs: dict[str, Any]
+) -> dict[str, Any]:
+    """onnxruntime's outputs put right; raises Incomparable where they cannot be."""
+    if node.domain not in ("", "ai.onnx"):
+        return outputs
+    call = call_of(node, opset, values)
+    difference = known(call)
+    if difference is None:
+        return outputs
+    if difference.correct is None:
+        raise Incomparable(f"{node.op_type}: {difference.when}")
+    return dict(zip(outputs, difference.correct(call), strict=True))
+
+
+HEADER = """# Where Flowloom differs from onnxruntime
+
+Generated by `python -m tests.fuzz.differences`: the random search for failures compares every model
+with onnxruntime, and takes these differences, and no others, for granted. In each of them Flowloom
+follows the ONNX text, or numpy where the text says nothing.
+
+| operators | where | onnxruntime | Flowloom | why |
+|---|---|---|---|---|
+"""
+
+
+def generate() -> str:
+    """The whole page."""
+    rows = [
+        f"| {', '.join(d.operators.split())} | {d.when} | {d.onnxruntime} | {d.flowloom} |"
+        f" {d.reason} |\n"
+        for d in DIFFERENCES
+    ]
+    return HEADER + "".join(rows)
+
+
+if __name__ == "__main__":
+    Path(__file__).parents[2].joinpath("docs", "differences.md").write_text(generate())

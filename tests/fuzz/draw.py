@@ -1,0 +1,96 @@
+"""Random choices from one seed: sizes, shapes, dtypes and arrays.
+
+Hypothesis is not used here: a search by the clock wants thousands of cases a minute, workers that
+may crash or hang, and shrinking of what is already a model or a file rather than of choices.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Item = TypeVar("Item")
+Shape = tuple[int, ...]
+
+FLOATS = ("float32", "float64", "float16")
+SIGNED = ("int32", "int64", "int8", "int16")
+UNSIGNED = ("uint8", "uint32", "uint64", "uint16")
+INTEGERS = SIGNED + UNSIGNED
+NUMBERS = FLOATS + INTEGERS
+ANY = (*NUMBERS, "bool")
+_WEIGHTS = {"float32": 30, "float64": 3, "float16": 3, "int32": 4, "int64": 5, "bool": 3}
+
+
+class Draw(random.Random):
+    """A source of random choices; one seed gives the same case everywhere."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.numpy = np.random.default_rng(seed)
+        self.specials = 0.0
+        """The share of arrays that hold infinities, NaN, the ends of integers and the like."""
+
+    def chance(self, probability: float) -> bool:
+        """True as often as said."""
+        return self.random() < probability
+
+    def some(self, items: Sequence[Item], probability: float = 0.5) -> list[Item]:
+        """A random part of the items, in order."""
+        return [item for item in items if self.chance(probability)]
+
+    def dtype(self, allowed: Sequence[str]) -> str:
+        """One of the dtypes, float32 most often."""
+        return self.choices(allowed, [_WEIGHTS.get(name, 1) for name in allowed])[0]
+
+    def size(self) -> int:
+        """A dimension: mostly small, now and then beyond a vector or a warp."""
+        small = [1, 2, 2, 3, 3, 4, 5, 6, 7, 8]
+        return self.choice([9, 16, 17, 33, 40]) if self.chance(0.05) else self.choice(small)
+
+    def shape(self, low: int = 0, high: int = 4, most: int = 1500) -> Shape:
+        """A shape whose rank and number of elements are bounded."""
+        while True:
+            rank = self.randint(low, high)
+            shape = tuple(self.size() for _ in range(rank))
+            if int(np.prod(shape)) <= most:
+                return shape
+
+    def array(
+        self, shape: Sequence[int], dtype: str, low: float = -2.0, high: float = 2.0
+    ) -> Array:
+        """Values between the bounds (integers: four times as far), with a share of specials."""
+        shape = tuple(shape)
+        if dtype == "bool":
+            return self.numpy.integers(0, 2, shape).astype(bool)
+        if dtype in INTEGERS:
+            bottom = 0 if dtype.startswith("u") else round(4 * low)
+            array = self.numpy.integers(bottom, max(bottom + 1, round(4 * high)), shape)
+        else:
+            array = self.numpy.uniform(low, high, shape)
+            if self.chance(0.2):
+                array = np.round(array * 2) / 2
+        return self._special(np.asarray(array).astype(dtype))
+
+    def _special(self, array: Array) -> Array:
+        if not self.chance(self.specials) or not array.size:
+            return array
+        flat = array.reshape(-1).copy()
+        places = self.numpy.integers(0, flat.size, max(1, flat.size // 4))
+        flat[places] = self.numpy.choice(specials(array.dtype.name), places.size)
+        return flat.reshape(array.shape)
+
+
+def specials(dtype: str) -> Array:
+    """The values of a dtype that programs get wrong."""
+    if dtype == "bool":
+        return np.array([False, True])
+    if dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        return np.array([limits.min, limits.max, limits.min + 1, 0, 1], dtype)
+    limits = np.finfo(dtype)
+    tiny = limits.smallest_subnormal
+    values = [np.inf, -np.inf, np.nan, -0.0, 0.0, tiny, -tiny, limits.max, limits.min]
+    return np.array(values, dtype)

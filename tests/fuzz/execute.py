@@ -1,0 +1,66 @@
+"""Compiles and runs a case in this process, twice, with fresh memory poisoned."""
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import compiler
+from tests.fuzz.case import Case, Failure
+
+Array = NDArray[Any]
+_M_PERTURB = -6
+
+
+def poison(byte: int) -> None:
+    """Fill what malloc returns from now on with a byte, where the C library can do that."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, byte)
+
+
+def compiled(case: Case) -> compiler.Module:
+    """The case's module; one core compiles, so that workers do not disturb each other."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
+    try:
+        options: dict[str, Any] = {"threads": case.threads} if case.target == "cpu" else {}
+        return compiler.compile(
+            case.model,
+            target=case.target,
+            pipeline=case.pipeline,
+            input_shapes=case.input_shapes,
+            **options,
+        )
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def executed(case: Case) -> tuple[dict[str, Array], Failure | None]:
+    """The outputs of two runs, and whether any bit of them differs."""
+    module = compiled(case)
+    try:
+        poison(0x5A)
+        first = module.run(case.feeds)
+        first = {name: np.array(array) for name, array in first.items()}
+        poison(0xA5)
+        second = _delayed(module, case).run(case.feeds)
+        return first, _unlike(first, second)
+    finally:
+        poison(0)
+        module.close()
+
+
+def _delayed(module: compiler.Module, case: Case) -> Any:
+    """An executor that holds tasks up at random, where the backend has one."""
+    return module.executor(delays=case.seed % 1000) if case.target.startswith("emu") else module
+
+
+def _unlike(first: Mapping[str, Array], second: Mapping[str, Array]) -> Failure | None:
+    for name, array in first.items():
+        if array.tobytes() != np.asarray(second[name]).tobytes():
+            return Failure("unstable", f"output {name!r} differs from run to run")
+    return None

@@ -1,0 +1,87 @@
+"""Random models: a grower that runs generators of the catalogue, then chooses outputs."""
+
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tests.fuzz.case import Case
+from tests.fuzz.catalogue import FAMILIES
+from tests.fuzz.draw import Draw
+from tests.fuzz.grower import Grower
+from tests.fuzz.pipelines import pipeline
+
+OPSETS = [*range(7, 18), *range(18, 27), *range(18, 27), 21, 21]
+NAMES = sorted(FAMILIES)
+
+
+def grow(draw: Draw, grower: Grower, count: int, tries: int = 6) -> None:
+    """Add about `count` nodes."""
+    for _ in range(count * tries):
+        if len(grower.model.graph.node) >= count:
+            return
+        name = draw.choice(NAMES)
+        grower.attempt(partial(_generate, name))
+
+
+def _generate(name: str, grower: Grower) -> None:
+    FAMILIES[name](grower, name)
+
+
+def finish(draw: Draw, grower: Grower, most: int = 4) -> onnx.ModelProto:
+    """The model with outputs: results that nothing uses first, then others."""
+    graph = grower.model.graph
+    made = [name for node in graph.node if node.op_type != "Constant" for name in node.output]
+    made = [name for name in made if name and isinstance(grower.values[name], np.ndarray)]
+    used = {name for node in graph.node for name in node.input}
+    leaves = [name for name in made if name not in used]
+    draw.shuffle(leaves)
+    chosen = leaves[:most]
+    chosen += draw.sample(made, min(len(made), max(0, draw.randint(0, most) - len(chosen))))
+    for name in dict.fromkeys(chosen):
+        array = grower.values[name]
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        graph.output.append(helper.make_tensor_value_info(name, element, array.shape))
+    return grower.model
+
+
+def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
+    """A model of 5 to 40 nodes (few on the emulator), or None where nothing grew."""
+    draw = Draw(seed)
+    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    grower = Grower(draw, draw.choice(OPSETS))
+    most = min(largest, 6 if target == "emu" else 40)
+    count = min(most, draw.choice([5, 5, 6, 8, 10, 12, 20, 40]))
+    grow(draw, grower, count)
+    return _case("graphs", seed, draw, grower, target, pipeline(draw))
+
+
+def random_node(seed: int, target: str, constants: float, kind: str) -> Case | None:
+    """One generated node, its inputs all constants, or none, or some of them."""
+    draw = Draw(seed)
+    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    grower = Grower(draw, draw.choice(OPSETS), constants)
+    grower.most_inputs = 16
+    name = draw.choice(NAMES)
+    if not any(grower.attempt(partial(_generate, name)) for _ in range(8)):
+        return None
+    return _case(kind, seed, draw, grower, target, None)
+
+
+def _case(
+    kind: str, seed: int, draw: Draw, grower: Grower, target: str, spec: str | None
+) -> Case | None:
+    model = finish(draw, grower)
+    if not model.graph.output:
+        return None
+    threads = draw.choice([1, 2, 3])
+    return Case(
+        kind,
+        seed,
+        model.SerializeToString(),
+        grower.feeds,
+        target=target,
+        pipeline=spec,
+        threads=threads,
+    )

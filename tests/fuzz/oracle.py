@@ -1,0 +1,175 @@
+"""What a model should compute: onnxruntime a node at a time, and how far rounding may carry it.
+
+A node at a time has three uses: every tensor is known while a graph grows, known mistakes of
+onnxruntime are put right where they occur, and the spread of the results under small random errors
+of every node is the measured condition of the graph (as in stochastic arithmetic).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import helper
+
+from tests.fuzz.differences import corrected
+
+Array = NDArray[Any]
+Value = Any
+"""An array, or a list of arrays where the tensor is a sequence; None where it is left out."""
+
+EXACT = frozenset(
+    "Abs And ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil"
+    " Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Equal"
+    " Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater"
+    " GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool Min Neg Not OneHot"
+    " Or Pad Range ReduceMax ReduceMin Relu Reshape ReverseSequence Round ScatterND Scatter"
+    " ScatterElements SequenceAt SequenceConstruct SequenceErase SequenceInsert SequenceLength"
+    " Shape Sign Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu"
+    " Unsqueeze Upsample Where Xor".split()
+)
+"""Operators that round nothing: what they get is exactly what they give."""
+
+
+class Refused(Exception):
+    """onnxruntime does not run this node."""
+
+
+def _options() -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+OPTIONS = _options()
+
+
+@lru_cache(maxsize=512)
+def _session(model: bytes) -> Any:
+    return onnxruntime.InferenceSession(model, OPTIONS, ["CPUExecutionProvider"])
+
+
+def run_model(model: bytes, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """A whole model under onnxruntime without optimisation; raises Refused."""
+    try:
+        session = _session(model)
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(None, dict(feeds)), strict=True))
+    except Exception as error:  # onnxruntime has a class of errors for each reason
+        raise Refused(str(error)) from error
+
+
+def free_names(node: onnx.NodeProto) -> list[str]:
+    """The tensors that a node reads, those that its subgraphs take from outside among them."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            names += _free_of_graph(graph)
+    return list(dict.fromkeys(names))
+
+
+def _free_of_graph(graph: onnx.GraphProto) -> Iterable[str]:
+    inner = {i.name for i in (*graph.input, *graph.initializer)}
+    inner |= {name for node in graph.node for name in node.output}
+    used = [name for node in graph.node for name in free_names(node)]
+    used += [output.name for output in graph.output]
+    return (name for name in used if name not in inner)
+
+
+def _info(name: str, value: Value) -> onnx.ValueInfoProto:
+    if isinstance(value, list):
+        items: Sequence[Any] = value
+        dtype = items[0].dtype if items else np.dtype("float32")
+        element = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None)
+        return helper.make_value_info(name, helper.make_sequence_type_proto(element))
+    element = helper.np_dtype_to_tensor_dtype(value.dtype)
+    return helper.make_tensor_value_info(name, element, value.shape)
+
+
+class Oracle:
+    """Evaluates the nodes of a model, whose functions and opsets it takes."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.functions, self.imports = list(model.functions), list(model.opset_import)
+        self.ir_version = model.ir_version
+        self.opset = next((i.version for i in self.imports if i.domain in ("", "ai.onnx")), 0)
+
+    def step(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs of one node by name; raises Refused."""
+        feeds = {name: values[name] for name in free_names(node)}
+        wanted = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        infos = [_info(name, value) for name, value in feeds.items()]
+        graph = helper.make_graph([node], "node", infos, wanted)
+        model = helper.make_model(
+            graph,
+            opset_imports=self.imports,
+            functions=self.functions,
+            ir_version=self.ir_version,
+        )
+        outputs = run_model(model.SerializeToString(), feeds)
+        return corrected(node, self.opset, feeds, outputs)
+
+    def run(self, model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Value]:
+        """Every tensor of a model by name."""
+        values: dict[str, Value] = {**constants_of(model), **feeds}
+        for node in model.graph.node:
+            values.update(self.step(node, values))
+        return values
+
+    def perturbed(
+        self, model: onnx.ModelProto, feeds: Mapping[str, Array], noise: "Noise"
+    ) -> dict[str, Value]:
+        """Every tensor of a model whose inexact nodes err by a few units in the last place."""
+        values: dict[str, Value] = {**constants_of(model), **feeds}
+        for node in model.graph.node:
+            if node.op_type in EXACT:
+                values.update(self.step(node, values))
+                continue
+            near = {**values, **{n: noise.on(values[n]) for n in free_names(node)}}
+            outputs = self.step(node, near)
+            scale = _largest(values[name] for name in free_names(node))
+            grown = scale if node.op_type in ("Add", "Sub", "Sum", "Mean") else 0.0
+            values.update({name: noise.on(v, grown) for name, v in outputs.items()})
+        return values
+
+
+def _largest(values: Iterable[Value]) -> float:
+    found = [
+        float(np.abs(finite).max())
+        for value in values
+        if not isinstance(value, list) and value.dtype.kind == "f"
+        if (finite := value[np.isfinite(value)]).size
+    ]
+    return max(found, default=0.0)
+
+
+class Noise:
+    """Small random errors of floating point values."""
+
+    def __init__(self, seed: int, units: float = 4.0) -> None:
+        self.random, self.units = np.random.default_rng(seed), units
+
+    def on(self, value: Value, least: float = 0.0) -> Value:
+        """The value with errors of some units in the last place, or of those of `least`."""
+        if isinstance(value, list):
+            return [self.on(item) for item in value]
+        if value.dtype.kind != "f":
+            return value
+        limits = np.finfo(value.dtype)
+        wide = value.astype(np.float64)
+        size = np.maximum(np.abs(wide), least) * float(limits.eps) * self.units
+        noise = self.random.uniform(-1, 1, value.shape) * (size + float(limits.smallest_normal))
+        with np.errstate(all="ignore"):
+            near = (wide + np.where(np.isfinite(wide), noise, 0)).astype(value.dtype)
+        kept = np.isfinite(wide) & np.isinf(near) | (wide == 0) & (least == 0)
+        return np.where(kept, value, near)
+
+
+def constants_of(model: onnx.ModelProto) -> dict[str, Array]:
+    """The initializers by name."""
+    return {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}

@@ -1,0 +1,116 @@
+"""The search by the clock: workers draw and check seeds, failures shrink and are kept."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic
+
+from tests.fuzz.case import Case, Failure, save
+from tests.fuzz.shrink import shrunk
+from tests.fuzz.workers import Outcome, Worker, seeds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is searched, for how long, and where failures go."""
+
+    kind: str
+    seed: int
+    seconds: float
+    target: str = "cpu"
+    jobs: int = 2
+    cases: int | None = None
+    """The most cases, or None."""
+    keep: Path | None = None
+    """The folder of failing cases, or None."""
+    shrinking: float = 30.0
+    """The most seconds that one failure shrinks."""
+
+
+@dataclass
+class Report:
+    """Counts so far, and the failures that are unlike each other."""
+
+    plan: Plan
+    counts: Counter[str] = field(default_factory=Counter[str])
+    reasons: Counter[str] = field(default_factory=Counter[str])
+    failures: dict[str, tuple[Case, Failure]] = field(
+        default_factory=dict[str, tuple[Case, Failure]]
+    )
+    repeated: Counter[str] = field(default_factory=Counter[str])
+    started: float = field(default_factory=monotonic)
+
+    def line(self) -> str:
+        """The counts in one line."""
+        seconds = monotonic() - self.started
+        total = self.counts["passed"] + self.counts["failed"]
+        return (
+            f"{self.plan.kind} on {self.plan.target}, seed {self.plan.seed}: {total} cases in"
+            f" {seconds:.0f} s ({total / max(seconds, 1e-9):.1f}/s), {self.counts['failed']} failed"
+            f" ({len(self.failures)} unlike), {self.counts['skipped']} skipped"
+        )
+
+
+class Search:
+    """Runs a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.report, self._lock = plan, Report(plan), Lock()
+        self._shown = monotonic()
+
+    def run(self) -> Report:
+        """Search until the time is over."""
+        threads = [Thread(target=self._work, args=(i,)) for i in range(self.plan.jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.report
+
+    def _work(self, index: int) -> None:
+        plan, worker = self.plan, Worker()
+        until = self.report.started + plan.seconds
+        most = None if plan.cases is None else -(-(plan.cases - index) // plan.jobs)
+        try:
+            for seed in seeds(plan.seed + index, plan.jobs, until, most):
+                self._count(worker.draw(plan.kind, seed, plan.target), worker)
+        finally:
+            worker.stop()
+
+    def _count(self, outcome: Outcome, worker: Worker) -> None:
+        with self._lock:
+            self.report.counts[outcome.status] += 1
+            if outcome.reason:
+                self.report.reasons[outcome.reason] += 1
+            if monotonic() > self._shown + 15:
+                self._shown = monotonic()
+                print(self.report.line(), flush=True)
+        if outcome.case is not None and outcome.failure is not None:
+            self._keep(outcome.case, outcome.failure, worker)
+
+    def _keep(self, case: Case, failure: Failure, worker: Worker) -> None:
+        """Shrink a failure unless its like has been found already."""
+        first = signature(case, failure)
+        with self._lock:
+            self.report.repeated[first] += 1
+            if self.report.repeated[first] > 2:
+                return
+        small, why = shrunk(case, failure, lambda c: worker.judge(c).failure, self.plan.shrinking)
+        name = signature(small, why)
+        with self._lock:
+            self.report.repeated[name] += 1
+            if name in self.report.failures:
+                return
+            self.report.failures[name] = small, why
+        print(f"FAIL seed {case.seed}: {name}\n  {why.message[-600:]}", flush=True)
+        if self.plan.keep is not None:
+            save(small, why, self.plan.keep / f"{case.kind}-{case.seed}.json")
+
+
+def signature(case: Case, failure: Failure) -> str:
+    """What failures of one cause have in common: the operators and the kind of failure."""
+    if case.kind in ("models", "artifacts", "schedules"):
+        return f"{case.kind}: {failure.key}"
+    operators = [node.op_type for node in case.proto.graph.node if node.op_type != "Constant"]
+    return f"{', '.join(operators[:6])}: {failure.key}"

@@ -1,0 +1,146 @@
+"""Processes that make and check cases: one that dies or hangs is itself a finding."""
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from tests.fuzz.case import Case, Failure
+
+SECONDS = 60
+"""The longest that any case may take."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one seed: `status` is passed, failed or skipped."""
+
+    seed: int
+    status: str
+    case: Case | None = None
+    failure: Failure | None = None
+    reason: str = ""
+
+
+def judge(case: Case) -> Outcome:
+    """Check a case in this process."""
+    from tests.fuzz.checks import Skipped, check
+
+    try:
+        failure = check(case)
+    except Skipped as reason:
+        return Outcome(case.seed, "skipped", reason=str(reason))
+    if failure is None:
+        return Outcome(case.seed, "passed")
+    return Outcome(case.seed, "failed", case, failure)
+
+
+def _make(kind: str, seed: int, target: str) -> Case | None:
+    from tests.fuzz.kinds import KINDS
+
+    return KINDS[kind](seed, target)
+
+
+def _drawn(kind: str, seed: int, target: str) -> Outcome:
+    case = _make(kind, seed, target)
+    if case is None:
+        return Outcome(seed, "skipped", reason="nothing grew")
+    return judge(case)
+
+
+def _serve(connection: Any, log: str) -> None:
+    """Answer requests until the parent is gone."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handlers: dict[str, Callable[..., Any]] = {"draw": _drawn, "make": _make, "judge": judge}
+    while True:
+        try:
+            name, *arguments = connection.recv()
+        except EOFError:
+            return
+        connection.send(handlers[name](*arguments))
+
+
+class Dead(Exception):
+    """The worker crashed or took too long; the message says which."""
+
+
+class Worker:
+    """A process that keeps the compiler warm; it is started again after it died."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory(prefix="fuzz-worker-")
+        self._process: Any = None
+
+    def _start(self) -> None:
+        self._connection, theirs = self._context.Pipe()
+        log = str(Path(self._folder.name) / "log")
+        self._process = self._context.Process(target=_serve, args=(theirs, log), daemon=False)
+        self._process.start()
+        theirs.close()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The answer to one request; raises Dead."""
+        if self._process is None:
+            self._start()
+        try:
+            self._connection.send((name, *arguments))
+            if not self._connection.poll(SECONDS):
+                self.stop()
+                raise Dead(f"hangs: no answer in {SECONDS} s")
+            return self._connection.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._process.join(5)
+            code = self._process.exitcode
+            self.stop()
+            name = signal.Signals(-code).name if code and code < 0 else f"exit code {code}"
+            raise Dead(f"crashes: {name}") from None
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._connection.close()
+            self._process = None
+
+    def judge(self, case: Case) -> Outcome:
+        """The outcome of a case, whatever it does to the process."""
+        try:
+            return self.ask("judge", case)
+        except Dead as error:
+            return Outcome(case.seed, "failed", case, dead(error))
+
+    def draw(self, kind: str, seed: int, target: str) -> Outcome:
+        """The outcome of a seed, whatever its case does to the process."""
+        try:
+            return self.ask("draw", kind, seed, target)
+        except Dead as error:
+            try:
+                case = self.ask("make", kind, seed, target)
+            except Dead:
+                return Outcome(seed, "skipped", reason="onnxruntime dies of it")
+            return Outcome(seed, "failed", case, dead(error))
+
+
+def dead(error: Dead) -> Failure:
+    """A worker's death as a failure."""
+    return Failure(str(error), f"the process {error}")
+
+
+def seeds(first: int, step: int, until: float, most: int | None) -> Iterator[int]:
+    """Seeds of one worker, until the time or the number of cases is reached."""
+    count = 0
+    while monotonic() < until and (most is None or count < most):
+        yield first + count * step
+        count += 1
