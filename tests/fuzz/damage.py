@@ -145,7 +145,7 @@ def _external(seed: int) -> tuple[bytes, bytes]:
 def damaged_model(seed: int, _: str) -> Case | None:
     """A model, embedded or with external data, with bytes or fields changed."""
     draw = Draw(seed)
-    base = seed % 997
+    base = seed % 101
     model, files = _graph(base).model, Files()
     if draw.chance(0.3):
         model, data = _external(base)
@@ -163,7 +163,7 @@ def damaged_model(seed: int, _: str) -> Case | None:
 @cache
 def _artifact(seed: int) -> tuple[Case, Files]:
     for attempt in range(seed, seed + 50):
-        case = _graph(attempt % 997).changed(kind="artifacts", pipeline=None)
+        case = _graph(attempt % 101).changed(kind="artifacts", pipeline=None)
         try:
             module = compiler.compile(case.model, threads=1)
         except compiler.FlowloomError:

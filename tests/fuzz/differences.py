@@ -3,6 +3,7 @@
 `docs/differences.md` is made from this file: `python -m tests.fuzz.differences`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,20 @@ def _extremes(call: Call) -> list[Array]:
     return [result]
 
 
+def _out_of_range(call: Call) -> bool:
+    x = call.inputs[0]
+    if call.op == "CastLike":
+        dtype = call.inputs[1].dtype
+    else:
+        dtype = helper.tensor_dtype_to_np_dtype(call.attributes["to"])
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        cut = np.trunc(x.astype(np.float64))
+    return not bool(((cut >= float(limits.min)) & (cut <= float(limits.max))).all())
+
+
 DIFFERENCES = [
     Difference(
         "Relu",
@@ -113,6 +128,22 @@ DIFFERENCES = [
         "the ONNX text: the output of SAME is ceil(input / stride) for the effective kernel",
     ),
     Difference(
+        "Cast CastLike",
+        "a float becomes an integer that cannot hold it",
+        lambda call: _out_of_range(call),
+        "gives what the processor gives",
+        "gives what the processor gives",
+        "the ONNX text: undefined",
+    ),
+    Difference(
+        "DynamicQuantizeLinear",
+        "all elements are zero",
+        lambda call: not call.inputs[0].any(),
+        "gives a scale of 1",
+        "gives a scale of 0",
+        "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,
@@ -122,6 +153,19 @@ DIFFERENCES = [
     ),
 ]
 """Every known difference; `correct` gives the right results where that is simple."""
+
+
+LIMITS = {
+    "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
+    "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
+    "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
+}
+"""What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""
+
+
+def limit(refusal: str) -> str | None:
+    """The limit of onnxruntime that a refusal is about, if it is one of them."""
+    return next((why for pattern, why in LIMITS.items() if re.search(pattern, refusal)), None)
 
 
 def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:

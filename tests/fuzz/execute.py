@@ -48,7 +48,7 @@ def executed(case: Case) -> tuple[dict[str, Array], Failure | None]:
         first = {name: np.array(array) for name, array in first.items()}
         poison(0xA5)
         second = _delayed(module, case).run(case.feeds)
-        return first, _unlike(first, second)
+        return first, unlike(first, second)
     finally:
         poison(0)
         module.close()
@@ -59,7 +59,8 @@ def _delayed(module: compiler.Module, case: Case) -> Any:
     return module.executor(delays=case.seed % 1000) if case.target.startswith("emu") else module
 
 
-def _unlike(first: Mapping[str, Array], second: Mapping[str, Array]) -> Failure | None:
+def unlike(first: Mapping[str, Array], second: Mapping[str, Array]) -> Failure | None:
+    """The first output of which any bit differs between two runs."""
     for name, array in first.items():
         if array.tobytes() != np.asarray(second[name]).tobytes():
             return Failure("unstable", f"output {name!r} differs from run to run")

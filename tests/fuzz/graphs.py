@@ -1,5 +1,6 @@
 """Random models: a grower that runs generators of the catalogue, then chooses outputs."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -57,13 +58,15 @@ def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     return _case("graphs", seed, draw, grower, target, pipeline(draw))
 
 
-def random_node(seed: int, target: str, constants: float, kind: str) -> Case | None:
+def random_node(
+    seed: int, target: str, constants: float, kind: str, names: Sequence[str] = NAMES
+) -> Case | None:
     """One generated node, its inputs all constants, or none, or some of them."""
     draw = Draw(seed)
     draw.specials = 0.3 if draw.chance(0.15) else 0.0
     grower = Grower(draw, draw.choice(OPSETS), constants)
     grower.most_inputs = 16
-    name = draw.choice(NAMES)
+    name = draw.choice(names)
     if not any(grower.attempt(partial(_generate, name)) for _ in range(8)):
         return None
     return _case(kind, seed, draw, grower, target, None)

@@ -126,6 +126,7 @@ class Grower:
         self, op: str, inputs: Sequence[str], outputs: int = 1, domain: str = "", **attributes: Any
     ) -> list[str]:
         """A node and its outputs; attributes that are None are left out."""
+        self.require(bool(domain) or onnx.defs.has(op, self.opset, ""))
         given = {name: value for name, value in attributes.items() if value is not None}
         names = [self.name() for _ in range(outputs)]
         kept = list(inputs)

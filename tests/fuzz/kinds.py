@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tests.fuzz.case import Case
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
+from tests.fuzz.extremes import random_extremes
 from tests.fuzz.graphs import random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 
@@ -29,5 +30,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "folding": _folded,
     "invalid": random_invalid,
     "damage": _damaged,
+    "data": random_extremes,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

@@ -34,6 +34,13 @@ EXACT = frozenset(
 """Operators that round nothing: what they get is exactly what they give."""
 
 
+ABSOLUTE = {"Add": 1.0, "Sub": 1.0, "Sum": 1.0, "Mean": 1.0, "Resize": 8.0, "Upsample": 8.0}
+"""Operators whose rounding errors are relative to their operands, and how large they are.
+
+Sums may be contracted with the products before them; Resize rounds its coordinates.
+"""
+
+
 class Refused(Exception):
     """onnxruntime does not run this node."""
 
@@ -133,7 +140,7 @@ class Oracle:
             near = {**values, **{n: noise.on(values[n]) for n in free_names(node)}}
             outputs = self.step(node, near)
             scale = _largest(values[name] for name in free_names(node))
-            grown = scale if node.op_type in ("Add", "Sub", "Sum", "Mean") else 0.0
+            grown = scale * ABSOLUTE.get(node.op_type, 0.0)
             values.update({name: noise.on(v, grown) for name, v in outputs.items()})
         return values
 

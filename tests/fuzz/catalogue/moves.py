@@ -165,12 +165,15 @@ def pad(g: Grower, op: str) -> None:
     most = [min(3, s - 1) if mode == "reflect" else min(3, s) for s in shape]
     pads = [g.draw.choice([0, g.draw.randint(0, max(m, 0))]) for m in most * 2]
     if g.draw.chance(0.2):
-        pads = [-1 if s > 3 and g.draw.chance(0.5) else p for p, s in zip(pads, shape * 2)]
+        pads = [
+            -1 if s > 3 and g.draw.chance(0.5) else p for p, s in zip(pads, shape * 2, strict=True)
+        ]
     if g.opset < 11:
         g.emit(op, [x], mode=mode, pads=pads, value=1.5 if g.draw.chance(0.5) else None)
         return
     value = g.new(np.array(3, g.values[x].dtype)) if g.draw.chance(0.5) else ""
-    g.emit(op, [x, g.ints(pads), value], mode=g.draw.choice([None, mode]) if mode == "constant" else mode)  # fmt: skip
+    said = None if mode == "constant" and g.draw.chance(0.5) else mode
+    g.emit(op, [x, g.ints(pads), value], mode=said)
 
 
 @generates("DepthToSpace SpaceToDepth")
@@ -282,7 +285,7 @@ def one_hot(g: Grower, op: str) -> None:
     """Some indices are out of range: their rows are off."""
     depth = g.draw.randint(1, 5)
     found = g.new(g.draw.numpy.integers(-depth - 1, depth + 2, g.draw.shape(1, 3, 60)))
-    values = g.new(g.draw.array((2,), g.draw.dtype(("float32", "int64", "int32"))))
+    values = g.constant(g.draw.array((2,), g.draw.dtype(("float32", "int64", "int32"))))
     g.emit(op, [found, g.constant(np.array(depth)), values], axis=g.draw.choice([None, 0, 1, -1]))
 
 

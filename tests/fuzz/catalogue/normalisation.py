@@ -39,7 +39,8 @@ def layer(g: Grower, op: str) -> None:
     inner = shape[axis % len(shape) :]
     shift = [g.like(x, inner)] if op == "LayerNormalization" and g.draw.chance(0.6) else []
     outputs = g.draw.choice([1, 1, 3]) if op == "LayerNormalization" else 1
-    g.emit(op, [x, g.like(x, inner), *shift], outputs, axis=axis, epsilon=g.draw.choice([0.1, 0.01]))  # fmt: skip
+    inputs, epsilon = [x, g.like(x, inner), *shift], g.draw.choice([0.1, 0.01])
+    g.emit(op, inputs, outputs, axis=axis, epsilon=epsilon)
 
 
 @generates("GroupNormalization")

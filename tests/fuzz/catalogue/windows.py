@@ -52,9 +52,10 @@ def convolution(g: Grower, op: str) -> None:
     filters = groups * g.draw.randint(1, 3)
     w = g.like(x, (filters, channels // groups, *kernel), -0.5, 0.5)
     bias = [g.like(x, (filters,))] if g.draw.chance(0.5) else []
-    shape = kernel if g.draw.chance(0.7) else None
     attributes = windows(g.draw, tuple(sizes), kernel, True)
-    g.emit(op, [x, w, *bias], kernel_shape=shape, group=groups if groups > 1 else None, **attributes)  # fmt: skip
+    if g.draw.chance(0.7):
+        attributes["kernel_shape"] = kernel
+    g.emit(op, [x, w, *bias], group=groups if groups > 1 else None, **attributes)
 
 
 @generates("ConvTranspose")
@@ -103,5 +104,6 @@ def global_pool(g: Grower, op: str) -> None:
 def local_response(g: Grower, op: str) -> None:
     """Windows along the channels."""
     size = g.draw.choice([1, 2, 3, 5])
-    numbers = {name: float(np.float32(g.draw.uniform(0.1, 1))) for name in g.draw.some(["alpha", "beta", "bias"])}  # fmt: skip
+    names = g.draw.some(["alpha", "beta", "bias"])
+    numbers = {name: float(np.float32(g.draw.uniform(0.1, 1))) for name in names}
     g.emit(op, [image(g)], size=size, **numbers)
