@@ -248,13 +248,22 @@ def open_dimensions(draw: Draw, case: Case) -> Case | None:
 def random_invalid(seed: int, target: str) -> Case | None:
     """A valid node broken in one way."""
     draw = Draw(seed)
-    case = random_node(seed, target, draw.choice([0.0, 0.3, 0.3, 1.0]), "invalid")
-    if case is None:
-        return None
+    for _ in range(20):
+        share = draw.choice([0.0, 0.3, 0.3, 1.0])
+        case = random_node(draw.getrandbits(40), target, share, "invalid")
+        broken = case and _broken(draw, case)
+        if broken:
+            return broken.changed(seed=seed, threads=1)
+    return None
+
+
+def _broken(draw: Draw, case: Case) -> Case | None:
     if draw.chance(0.15):
         return open_dimensions(draw, case)
     model, feeds = case.proto, dict(case.feeds)
-    note = draw.choice(BREAKERS)(draw, model, feeds)
+    breaker = draw.choice(BREAKERS)
+    note = breaker(draw, model, feeds)
     if note is None:
         return None
-    return case.changed(model=model.SerializeToString(), feeds=feeds, note=note)
+    said = f"{breaker.__name__}: {note}"
+    return case.changed(model=model.SerializeToString(), feeds=feeds, note=said)

@@ -110,7 +110,8 @@ class Search:
 
 def signature(case: Case, failure: Failure) -> str:
     """What failures of one cause have in common: the operators and the kind of failure."""
-    if case.kind in ("models", "artifacts", "schedules"):
+    if case.kind in ("models", "artifacts", "schedules") or "declared" in failure.key:
         return f"{case.kind}: {failure.key}"
     operators = [node.op_type for node in case.proto.graph.node if node.op_type != "Constant"]
-    return f"{', '.join(operators[:6])}: {failure.key}"
+    broken = f" ({case.note.split(':')[0]})" if case.kind == "invalid" else ""
+    return f"{', '.join(operators[:6])}{broken}: {failure.key}"
