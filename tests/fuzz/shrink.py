@@ -53,7 +53,8 @@ def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
     plain = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     outputs = [output.name for output in proto.graph.output]
     if len(outputs) > 1:
-        yield from (_rebuilt(case, proto, plain, proto.graph.node, [name]) for name in outputs)
+        for name in outputs:
+            yield from _rebuilt(case, proto, plain, proto.graph.node, [name])
     nodes = list(proto.graph.node)
     for count in (1, 2, 3, 5, 8, len(nodes) // 2):
         if count < len(nodes):
@@ -61,9 +62,9 @@ def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
     for i in reversed(range(len(nodes))):
         kept = nodes[:i] + nodes[i + 1 :]
         if kept:
-            yield _rebuilt(case, proto, plain, kept, outputs)
+            yield from _rebuilt(case, proto, plain, kept, outputs)
     if len(proto.graph.initializer):
-        yield _rebuilt(case, proto, plain, nodes, outputs, fresh=True)
+        yield from _rebuilt(case, proto, plain, nodes, outputs, fresh=True)
 
 
 def _windows(case: Case, proto: onnx.ModelProto, plain, nodes, count: int) -> Iterator[Case]:
@@ -72,17 +73,25 @@ def _windows(case: Case, proto: onnx.ModelProto, plain, nodes, count: int) -> It
         window = nodes[end - count : end]
         made = [name for node in window for name in node.output if name in plain]
         if made and any(node.op_type != "Constant" for node in window):
-            yield _rebuilt(case, proto, plain, window, made[-4:])
+            yield from _rebuilt(case, proto, plain, window, made[-4:])
 
 
-def _rebuilt(case: Case, proto: onnx.ModelProto, plain, nodes, outputs, fresh=False) -> Case:
-    """A model of some nodes; what they read and do not make becomes an input with its value."""
+def _rebuilt(
+    case: Case, proto: onnx.ModelProto, plain, nodes, outputs, fresh=False
+) -> Iterator[Case]:
+    """A model of some nodes; what they read and do not make becomes an input with its value.
+
+    There is none where that is a sequence.
+    """
     live = _live(nodes, outputs)
     made = {name for node in live for name in node.output}
     constants = [] if fresh else list(proto.graph.initializer)
     known = {tensor.name for tensor in constants}
     read = dict.fromkeys(name for node in live for name in free_names(node))
-    feeds = {n: plain[n] for n in read if n not in made and n not in known and n in plain}
+    outside = [n for n in read if n not in made and n not in known]
+    if any(n not in plain for n in outside):
+        return
+    feeds = {n: plain[n] for n in outside}
     kept = [name for name in outputs if name in made]
     infos = [_info(name, array) for name, array in feeds.items()]
     graph = helper.make_graph(live, "shrunk", infos, [_info(name, plain[name]) for name in kept])
@@ -94,7 +103,7 @@ def _rebuilt(case: Case, proto: onnx.ModelProto, plain, nodes, outputs, fresh=Fa
         functions=[f for f in proto.functions if f.name in used],
         ir_version=proto.ir_version,
     )
-    return case.changed(model=model.SerializeToString(), feeds=feeds)
+    yield case.changed(model=model.SerializeToString(), feeds=feeds)
 
 
 def _live(nodes, outputs) -> list[onnx.NodeProto]:

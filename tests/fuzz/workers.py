@@ -71,7 +71,7 @@ def _serve(connection: Any, log: str) -> None:
 
 
 class Dead(Exception):
-    """The worker crashed or took too long; the message says which."""
+    """The worker crashed or took too long: which of them, and what it printed last."""
 
 
 class Worker:
@@ -104,7 +104,10 @@ class Worker:
             code = self._process.exitcode
             self.stop()
             name = signal.Signals(-code).name if code and code < 0 else f"exit code {code}"
-            raise Dead(f"crashes: {name}") from None
+            raise Dead(f"crashes: {name}", self._last_words()) from None
+
+    def _last_words(self) -> str:
+        return (Path(self._folder.name) / "log").read_text(errors="replace")[-2000:]
 
     def stop(self) -> None:
         """End the process."""
@@ -135,7 +138,8 @@ class Worker:
 
 def dead(error: Dead) -> Failure:
     """A worker's death as a failure."""
-    return Failure(str(error), f"the process {error}")
+    what, *log = error.args
+    return Failure(what, "\n".join([f"the process {what}", *log]))
 
 
 def seeds(first: int, step: int, until: float, most: int | None) -> Iterator[int]:
