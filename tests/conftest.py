@@ -1,8 +1,23 @@
-"""Refuses to start where a program that must be there is missing."""
+"""Refuses to start where a program that must be there is missing; chooses the search's seed."""
+
+import os
+import secrets
 
 import pytest
 
 from tests.tools import missing, required
+
+FUZZ_SEED = "FLOWLOOM_FUZZ_SEED"
+
+
+def pytest_configure() -> None:
+    """Choose a fresh seed for the search, which worker processes inherit."""
+    os.environ.setdefault(FUZZ_SEED, str(secrets.randbelow(10**9)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seed, so that what a run found can be found again."""
+    terminalreporter.write_line(f"the search's seed: {FUZZ_SEED}={os.environ[FUZZ_SEED]}")
 
 
 def pytest_sessionstart() -> None:

@@ -135,9 +135,10 @@ def _specialised(case: Case) -> bytes:
 
 def _close(case: Case, results: Mapping[str, Array]) -> Failure | None:
     try:
-        return compared(Expected(case.proto, case.feeds), results)
+        found = compared(Expected(case.proto, case.feeds), results)
     except (Refused, Incomparable) as error:
         raise Skipped("no oracle for single nodes") from error
+    return found and Failure(found.key, f"{case.note}: {found.message}")
 
 
 def extreme(case: Case) -> Failure | None:

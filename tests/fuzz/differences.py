@@ -158,6 +158,7 @@ DIFFERENCES = [
 LIMITS = {
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
+    "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

@@ -90,7 +90,6 @@ def specials(dtype: str) -> Array:
     if dtype in INTEGERS:
         limits = np.iinfo(dtype)
         return np.array([limits.min, limits.max, limits.min + 1, 0, 1], dtype)
-    limits = np.finfo(dtype)
-    tiny = limits.smallest_subnormal
-    values = [np.inf, -np.inf, np.nan, -0.0, 0.0, tiny, -tiny, limits.max, limits.min]
-    return np.array(values, dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    large = 100.0 if dtype == "float16" else 1e15  # its square is finite
+    return np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, tiny, -tiny, large, -large], dtype)

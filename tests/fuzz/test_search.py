@@ -1,0 +1,28 @@
+"""Two minutes of the search with a fresh seed, in two tests that can run at once.
+
+FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 60) is how long each test takes.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.__main__ import summarised
+from tests.fuzz.search import Plan, Search
+
+SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [{"graphs": 0.7, "folding": 0.3}, {"invalid": 0.4, "damage": 0.3, "data": 0.3}],
+    ids=lambda shares: "-".join(shares),
+)
+def test_nothing_is_found(shares: dict[str, float], tmp_path: Path):
+    seed = int(os.environ["FLOWLOOM_FUZZ_SEED"])
+    for kind, share in shares.items():
+        plan = Plan(kind, seed, SECONDS * share, jobs=1, keep=tmp_path, shrinking=10)
+        report = Search(plan).run()
+        assert not summarised(report), f"{kind}: FLOWLOOM_FUZZ_SEED={seed}; cases in {tmp_path}"
+        assert report.counts["passed"] or SECONDS < 30
