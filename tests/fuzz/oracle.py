@@ -137,12 +137,17 @@ class Oracle:
             if node.op_type in EXACT:
                 values.update(self.step(node, values))
                 continue
-            near = {**values, **{n: noise.on(values[n]) for n in free_names(node)}}
+            near = {**values, **{n: noise.on(values[n]) for n in _measured(node)}}
             outputs = self.step(node, near)
             scale = _largest(values[name] for name in free_names(node))
             grown = scale * ABSOLUTE.get(node.op_type, 0.0)
             values.update({name: noise.on(v, grown) for name, v in outputs.items()})
         return values
+
+
+def _measured(node: onnx.NodeProto) -> list[str]:
+    """What a node computes with: not the scales that decide a size."""
+    return list(node.input)[:1] if node.op_type in ("Resize", "Upsample") else free_names(node)
 
 
 def _largest(values: Iterable[Value]) -> float:
