@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tests.fuzz.oracle import Refused, run_model
 from tests.guard import GuardError, run_guarded
 
 Array = NDArray[Any]
+TensorType = tuple[str, tuple[int, ...]]
 
 
 class Skipped(Exception):
@@ -79,7 +80,7 @@ def invalid(case: Case) -> Failure | None:
     return unstable or _close(case, results)
 
 
-def output_types(imported: Imported) -> dict[str, tuple[str, tuple[int, ...]]]:
+def output_types(imported: Imported) -> dict[str, TensorType]:
     """The dtype and shape of each output of an imported model."""
     graph = graph_of(imported.module)
     names = [name.data for name in graph.output_names]
@@ -87,7 +88,9 @@ def output_types(imported: Imported) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {n: (dtype_of(t), shape_of(t)) for n, t in zip(names, types, strict=True)}
 
 
-def _types_differ(case: Case, types, expected) -> Failure | None:
+def _types_differ(
+    case: Case, types: Mapping[str, TensorType], expected: Mapping[str, Array]
+) -> Failure | None:
     for name, found in types.items():
         wanted = np.asarray(expected[name])
         if found != (wanted.dtype.name, wanted.shape):
@@ -162,7 +165,7 @@ def extreme(case: Case) -> Failure | None:
 
 
 @contextmanager
-def _folder(case: Case) -> Iterator[Path]:
+def _folder(case: Case) -> Generator[Path, None, None]:
     """The case's files, and its model, in a folder that goes away."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
         folder = Path(name)

@@ -68,10 +68,10 @@ class Expected:
         center = _wide(expected)
         limits = np.finfo(expected.dtype)
         floor = np.abs(center) * float(limits.eps) * _UNITS + float(limits.smallest_normal)
-        away = np.maximum.reduce([np.abs(_wide(other) - center) for other in others])
-        return 4 * np.nan_to_num(away, nan=0, posinf=0) + floor, ~np.isfinite(away) & ~(
-            _same_everywhere(others, expected)
-        )
+        away: Array = np.maximum.reduce([np.abs(_wide(other) - center) for other in others])
+        known: Array = np.where(np.isfinite(away), away, 0)
+        spread: Array = 4 * known + floor
+        return spread, ~np.isfinite(away) & ~_same_everywhere(others, expected)
 
 
 def _same_everywhere(others: list[Array], expected: Array) -> Array:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import onnx
 from google.protobuf.message import Message
@@ -137,7 +137,8 @@ def _external(seed: int) -> tuple[bytes, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         options: dict[str, Any] = {"location": "data.bin", "size_threshold": 0}
-        onnx.save(model, path, save_as_external_data=True, **options)
+        write = cast(Any, onnx).save
+        write(model, path, save_as_external_data=True, **options)
         data = path.with_name("data.bin")
         return path.read_bytes(), data.read_bytes() if data.exists() else b"\x00"
 
@@ -178,9 +179,10 @@ def _artifact(seed: int) -> tuple[Case, Files]:
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every container and key in JSON."""
     found: list[tuple[Any, Any]] = []
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in list(pairs):
-        found.append((value, key))
+    keys = cast(list[Any], list(value) if isinstance(value, dict) else list(range(len(value))))
+    for key in keys:
+        item: Any = cast(Any, value)[key]
+        found.append((cast(Any, value), key))
         if isinstance(item, dict | list):
             found += places(item)
     return found
@@ -228,15 +230,11 @@ def edit_json(draw: Draw, text: bytes) -> bytes:
 def rehash(files: Files) -> Files:
     """The manifest with the files' hashes as they are now."""
     manifest = json.loads(files["artifact/manifest.json"])
-    old = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
-    def renewed(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: old.get(f"artifact/{k}", renewed(v)) if isinstance(v, str) else renewed(v)
-                    for k, v in value.items()}  # fmt: skip
-        return [renewed(item) for item in value] if isinstance(value, list) else value
-
-    return {**files, "artifact/manifest.json": json.dumps(renewed(manifest)).encode()}
+    for name, entry in manifest["files"].items():
+        data = files.get(f"artifact/{name}", b"")
+        entry.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    return {**files, "artifact/manifest.json": json.dumps(manifest).encode()}
 
 
 def damaged_artifact(seed: int, _: str) -> Case | None:

@@ -32,7 +32,8 @@ class Call:
 
     def has_nan(self) -> bool:
         """Whether an operand holds NaN."""
-        floats = [x for x in self.inputs if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        arrays: list[Array] = [x for x in self.inputs if isinstance(x, np.ndarray)]
+        floats = [x for x in arrays if x.dtype.kind == "f"]
         return any(bool(np.isnan(x).any()) for x in floats)
 
 
@@ -54,7 +55,7 @@ def _same(call: Call) -> bool:
 
 
 def _relu(call: Call) -> list[Array]:
-    x = call.inputs[0]
+    x: Array = call.inputs[0]
     return [np.where(np.isnan(x), x, np.maximum(x, 0)).astype(x.dtype)]
 
 

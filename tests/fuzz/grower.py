@@ -1,7 +1,7 @@
 """A model while it grows: generators pick or make tensors and emit nodes, all of them evaluated."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -76,13 +76,11 @@ class Grower:
         With `within`, all its values lie between the bounds.
         """
         if self.draw.chance(self.reuse):
-            suits = shape or (lambda _: True)
             found = [
                 name
-                for name, value in self.values.items()
-                if isinstance(value, np.ndarray)
-                and value.dtype.name in dtypes
-                and suits(value.shape)
+                for name, value in self._arrays().items()
+                if value.dtype.name in dtypes
+                and (shape is None or shape(value.shape))
                 and (not within or inside(value, *values))
             ]
             if found:
@@ -90,6 +88,9 @@ class Grower:
         made = make() if make else self.draw.shape()
         self.require(shape is None or shape(made))
         return self.new(self.draw.array(made, self.draw.dtype(dtypes), *values))
+
+    def _arrays(self) -> dict[str, Array]:
+        return {name: value for name, value in self.values.items() if not isinstance(value, list)}
 
     def like(self, name: str, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> str:
         """A tensor of the same dtype and another shape."""
@@ -150,8 +151,7 @@ class Grower:
 
     def _tame(self, value: Value) -> bool:
         if isinstance(value, list):
-            items: list[Any] = value
-            return all(self._tame(item) for item in items)
+            return all(self._tame(item) for item in cast(list[Array], value))
         if value.dtype.kind not in "fiub" or value.size > MOST_ELEMENTS:
             return False
         if value.dtype.kind != "f" or self.draw.specials:

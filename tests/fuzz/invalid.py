@@ -127,7 +127,8 @@ def break_attribute(draw: Draw, model: onnx.ModelProto, feeds: dict[str, Any]) -
     if node.domain or not onnx.defs.has(node.op_type, version, ""):
         return None
     schema = onnx.defs.get_schema(node.op_type, version, "")
-    plain = [a for a in schema.attributes.values() if a.type.name not in ("GRAPH", "TENSOR")]
+    attributes: list[Any] = list(schema.attributes.values())
+    plain = [a for a in attributes if a.type.name not in ("GRAPH", "TENSOR")]
     if not plain:
         return None
     chosen = draw.choice(plain)

@@ -5,9 +5,9 @@ onnxruntime are put right where they occur, and the spread of the results under 
 of every node is the measured condition of the graph (as in stochastic arithmetic).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -46,8 +46,9 @@ class Refused(Exception):
 
 
 def _options() -> Any:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     return options
@@ -90,8 +91,8 @@ def _free_of_graph(graph: onnx.GraphProto) -> Iterable[str]:
 
 def _info(name: str, value: Value) -> onnx.ValueInfoProto:
     if isinstance(value, list):
-        items: Sequence[Any] = value
-        dtype = items[0].dtype if items else np.dtype("float32")
+        items = cast(list[Array], value)
+        dtype: np.dtype[Any] = items[0].dtype if items else np.dtype("float32")
         element = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None)
         return helper.make_value_info(name, helper.make_sequence_type_proto(element))
     element = helper.np_dtype_to_tensor_dtype(value.dtype)
@@ -169,17 +170,19 @@ class Noise:
     def on(self, value: Value, least: float = 0.0) -> Value:
         """The value with errors of some units in the last place, or of those of `least`."""
         if isinstance(value, list):
-            return [self.on(item) for item in value]
+            return [self.on(item) for item in cast(list[Array], value)]
         if value.dtype.kind != "f":
             return value
         limits = np.finfo(value.dtype)
         wide = value.astype(np.float64)
         size = np.maximum(np.abs(wide), least) * float(limits.eps) * self.units
-        noise = self.random.uniform(-1, 1, value.shape) * (size + float(limits.smallest_normal))
+        share = np.asarray(self.random.random(wide.shape), np.float64) * 2 - 1
+        noise = share * (size + float(limits.smallest_normal))
         with np.errstate(all="ignore"):
-            near = (wide + np.where(np.isfinite(wide), noise, 0)).astype(value.dtype)
-        kept = np.isfinite(wide) & np.isinf(near) | (wide == 0) & (least == 0)
-        return np.where(kept, value, near)
+            near: Array = (wide + np.where(np.isfinite(wide), noise, 0)).astype(value.dtype)
+        kept: Array = np.isfinite(wide) & np.isinf(near) | (wide == 0) & (least == 0)
+        chosen: Array = np.where(kept, value, near)
+        return chosen
 
 
 def constants_of(model: onnx.ModelProto) -> dict[str, Array]:

@@ -1,16 +1,20 @@
 """Makes a failing case small: fewer nodes, outputs and options, tensors in place of nodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.differences import Incomparable
 from tests.fuzz.oracle import Oracle, Refused, free_names
 
+Array = NDArray[Any]
+Nodes = Sequence[onnx.NodeProto]
 Judge = Callable[[Case], Failure | None]
 
 
@@ -50,7 +54,7 @@ def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
         values = Oracle(proto).run(proto, case.feeds)
     except (Refused, Incomparable):
         return
-    plain = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    plain: dict[str, Array] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
     outputs = [output.name for output in proto.graph.output]
     if len(outputs) > 1:
         for name in outputs:
@@ -67,7 +71,9 @@ def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
         yield from _rebuilt(case, proto, plain, nodes, outputs, fresh=True)
 
 
-def _windows(case: Case, proto: onnx.ModelProto, plain, nodes, count: int) -> Iterator[Case]:
+def _windows(
+    case: Case, proto: onnx.ModelProto, plain: Mapping[str, Array], nodes: Nodes, count: int
+) -> Iterator[Case]:
     """Runs of consecutive nodes, the last ones first."""
     for end in range(len(nodes), count - 1, -1):
         window = nodes[end - count : end]
@@ -77,7 +83,12 @@ def _windows(case: Case, proto: onnx.ModelProto, plain, nodes, count: int) -> It
 
 
 def _rebuilt(
-    case: Case, proto: onnx.ModelProto, plain, nodes, outputs, fresh=False
+    case: Case,
+    proto: onnx.ModelProto,
+    plain: Mapping[str, Array],
+    nodes: Nodes,
+    outputs: Sequence[str],
+    fresh: bool = False,
 ) -> Iterator[Case]:
     """A model of some nodes; what they read and do not make becomes an input with its value.
 
@@ -106,8 +117,8 @@ def _rebuilt(
     yield case.changed(model=model.SerializeToString(), feeds=feeds)
 
 
-def _live(nodes, outputs) -> list[onnx.NodeProto]:
-    wanted, kept = set(outputs), []
+def _live(nodes: Nodes, outputs: Sequence[str]) -> list[onnx.NodeProto]:
+    wanted, kept = set(outputs), list[onnx.NodeProto]()
     for node in reversed(list(nodes)):
         if wanted.intersection(node.output):
             kept.append(node)
@@ -115,6 +126,6 @@ def _live(nodes, outputs) -> list[onnx.NodeProto]:
     return kept[::-1]
 
 
-def _info(name: str, array) -> onnx.ValueInfoProto:
+def _info(name: str, array: Array) -> onnx.ValueInfoProto:
     element = helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_value_info(name, element, array.shape)

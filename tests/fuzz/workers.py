@@ -100,11 +100,16 @@ class Worker:
                 raise Dead(f"hangs: no answer in {SECONDS} s")
             return self._connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            self._process.join(5)
-            code = self._process.exitcode
-            self.stop()
+            code = self._exit_code()
             name = signal.Signals(-code).name if code and code < 0 else f"exit code {code}"
             raise Dead(f"crashes: {name}", self._last_words()) from None
+
+    def _exit_code(self) -> int | None:
+        process = self._process
+        process.join(5)
+        code = process.exitcode
+        self.stop()
+        return code
 
     def _last_words(self) -> str:
         return (Path(self._folder.name) / "log").read_text(errors="replace")[-2000:]

@@ -1,6 +1,9 @@
 """Control flow with constant conditions, and functions of the model's own."""
 
+from typing import Any
+
 import numpy as np
+import onnx
 from onnx import TensorProto, helper
 
 from tests.fuzz.catalogue.registry import generates
@@ -9,7 +12,7 @@ from tests.fuzz.grower import Grower
 _BODIES = ("Relu", "Tanh", "Abs", "Sigmoid", "Neg")
 
 
-def _infos(names: list[str]) -> list:
+def _infos(names: list[str]) -> list[onnx.ValueInfoProto]:
     return [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
 
 
@@ -25,7 +28,7 @@ def branches(g: Grower, op: str) -> None:
     x = _float(g)
     condition = g.constant(np.array(g.draw.chance(0.5)))
 
-    def branch(name: str):
+    def branch(name: str) -> onnx.GraphProto:
         inner = g.name()
         node = helper.make_node(g.draw.choice(_BODIES), [x], [inner])
         return helper.make_graph([node], name, [], _infos([inner]))
@@ -68,7 +71,9 @@ def scans(g: Grower, op: str) -> None:
         helper.make_node(g.draw.choice(_BODIES), [after], [row]),
     ]
     body = helper.make_graph(nodes, "body", _infos([state, item]), _infos([after, row]))
-    back = {name: [1] for name in g.draw.some(["scan_input_directions", "scan_output_directions"])}
+    back: dict[str, Any] = {
+        name: [1] for name in g.draw.some(["scan_input_directions", "scan_output_directions"])
+    }
     start = g.like(x, shape[1:])
     g.emit(op, [start, x], 2, body=body, num_scan_inputs=1, **back)
 

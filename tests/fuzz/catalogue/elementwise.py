@@ -44,8 +44,9 @@ _PARAMETERS = {
 def parametric(g: Grower, op: str) -> None:
     """Operators of one tensor with numbers as attributes."""
     x = g.tensor(NUMBERS if op == "Shrink" else FLOATS)
-    numbers = g.draw.some(_PARAMETERS[op], 0.6)
-    g.emit(op, [x], **{name: g.draw.choice([0.1, 0.5, 1.0, 1.5]) for name in numbers})
+    names = g.draw.some(_PARAMETERS[op], 0.6)
+    numbers: dict[str, Any] = {name: g.draw.choice([0.1, 0.5, 1.0, 1.5]) for name in names}
+    g.emit(op, [x], **numbers)
 
 
 @generates("Gelu")
@@ -78,7 +79,9 @@ def broadcasts(left: Shape, right: Shape) -> bool:
     return all(a == b or 1 in (a, b) for a, b in zip(left[::-1], right[::-1], strict=False))
 
 
-def partner(g: Grower, x: str, values: tuple[float, float] = (-2.0, 2.0), within: bool = False):
+def partner(
+    g: Grower, x: str, values: tuple[float, float] = (-2.0, 2.0), within: bool = False
+) -> str:
     """A second operand of the same dtype."""
     shape = g.values[x].shape
     return g.tensor(
@@ -96,7 +99,6 @@ _BINARY = {
     **dict.fromkeys(("And", "Or", "Xor"), ("bool",)),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), INTEGERS),
     "Equal": ANY,
-    "PRelu": NUMBERS,
 }
 
 

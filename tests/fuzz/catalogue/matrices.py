@@ -1,5 +1,7 @@
 """Matrix products."""
 
+from typing import Any
+
 from tests.fuzz.catalogue.registry import generates
 from tests.fuzz.draw import Shape
 from tests.fuzz.grower import Grower
@@ -29,7 +31,7 @@ def gemm(g: Grower, op: str) -> None:
     shapes: list[Shape] = [(rows, n), (1, n), (n,), (rows, 1), (1,), ()]
     c = [g.like(x, g.draw.choice(shapes))] if g.draw.chance(0.6) or g.opset < 11 else []
     names = g.draw.some(["alpha", "beta"], 0.3) if g.values[x].dtype.kind == "f" else []
-    factors = {name: g.draw.choice([0.5, 2.0, 0.0]) for name in names}
+    factors: dict[str, Any] = {name: g.draw.choice([0.5, 2.0, 0.0]) for name in names}
     g.emit(op, [x, y, *c], transA=left or None, transB=right or None, **factors)
 
 

@@ -1,6 +1,7 @@
 """Operators that move elements: views, cuts, joins, gathers, scatters."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -260,8 +261,7 @@ def scatter_elements(g: Grower, op: str) -> None:
         g.require(shape[axis] > 0)
         found = found % max(1, shape[axis] - 1)
     updates = g.new(g.draw.array(smaller, g.values[x].dtype.name))
-    extra = {} if reduction is None else {"reduction": reduction}
-    g.emit(op, [x, g.new(found.astype(np.int64)), updates], axis=axis, **extra)
+    g.emit(op, [x, g.new(found.astype(np.int64)), updates], axis=axis, reduction=reduction)
 
 
 @generates("ScatterND")
@@ -296,7 +296,7 @@ def reverse(g: Grower, op: str) -> None:
     shape = g.values[x].shape
     time = g.draw.randint(0, 1)
     g.require(shape[time] > 0)
-    lengths = g.draw.numpy.integers(1, shape[time] + 1, shape[1 - time])
+    lengths = np.array([g.draw.randint(1, shape[time]) for _ in range(shape[1 - time])])
     g.emit(op, [x, g.new(lengths)], time_axis=time, batch_axis=1 - time)
 
 
@@ -305,7 +305,7 @@ def scan(g: Grower, op: str) -> None:
     """All four variants."""
     x = ranked(g, 1, 4, ("float32", "float64", "int32", "int64"))
     axis = g.constant(np.array(some_axis(g, g.values[x].ndim), np.int64))
-    flags = {name: 1 for name in g.draw.some(["exclusive", "reverse"])}
+    flags: dict[str, Any] = {name: 1 for name in g.draw.some(["exclusive", "reverse"])}
     g.emit(op, [x, axis], **flags)
 
 
@@ -313,8 +313,10 @@ def scan(g: Grower, op: str) -> None:
 def known_shape(g: Grower, op: str) -> None:
     """What depends on a shape only."""
     x = ranked(g, 2, 2, NUMBERS) if op == "EyeLike" else ranked(g, 0)
-    cut = {"start": 1} if op == "Shape" and g.opset >= 15 and g.draw.chance(0.5) else {}
-    moved = {"k": g.draw.randint(-2, 2)} if op == "EyeLike" else {}
+    cut: dict[str, Any] = (
+        {"start": 1} if op == "Shape" and g.opset >= 15 and g.draw.chance(0.5) else {}
+    )
+    moved: dict[str, Any] = {"k": g.draw.randint(-2, 2)} if op == "EyeLike" else {}
     g.emit(op, [x], **cut, **moved)
 
 

@@ -105,5 +105,5 @@ def local_response(g: Grower, op: str) -> None:
     """Windows along the channels."""
     size = g.draw.choice([1, 2, 3, 5])
     names = g.draw.some(["alpha", "beta", "bias"])
-    numbers = {name: float(np.float32(g.draw.uniform(0.1, 1))) for name in names}
+    numbers: dict[str, Any] = {name: float(np.float32(g.draw.uniform(0.1, 1))) for name in names}
     g.emit(op, [image(g)], size=size, **numbers)
