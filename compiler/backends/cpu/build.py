@@ -3,6 +3,7 @@
 import ctypes
 import platform
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,9 @@ class Program:
         objects = tuple(kernels)
         machine = _target_machine()
         _check(objects)
-        self._engine = llvm.create_mcjit_compiler(_executor(machine), machine)
-        for kernel in objects:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        for code in (_executor(), *(kernel.code for kernel in objects)):
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.code_bytes = sum(len(kernel.code) for kernel in objects)
         self.addresses: dict[str, int] = {
@@ -66,15 +67,17 @@ def _target_machine() -> Any:
     )
 
 
-def _executor(machine: Any) -> Any:
-    """The executor, optimised for this host."""
+@cache
+def _executor() -> bytes:
+    """The object code of the executor, optimised for this host: all programs share it."""
+    machine = _target_machine()
     module = llvm.parse_assembly(EXECUTOR.read_text(encoding="utf-8"))
     module.link_in(llvm.parse_assembly(_pause()))
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
     passes.getModulePassManager().run(module, passes)
-    return module
+    return machine.emit_object(module)
 
 
 def _pause() -> str:
