@@ -67,6 +67,15 @@ def _extremes(call: Call) -> list[Array]:
     return [result]
 
 
+def _mean_variance(call: Call) -> list[Array]:
+    x: Array = call.inputs[0]
+    axes = tuple(call.attributes.get("axes", (0, 2, 3)))
+    wide = x.astype(np.float64)
+    away = wide - wide.mean(axes, keepdims=True)
+    deviation = np.sqrt((away**2).mean(axes, keepdims=True))
+    return [(away / (deviation + 1e-9)).astype(x.dtype)]
+
+
 def _out_of_range(call: Call) -> bool:
     x = call.inputs[0]
     if call.op == "CastLike":
@@ -137,6 +146,23 @@ DIFFERENCES = [
         "the ONNX text: undefined",
     ),
     Difference(
+        "MeanVarianceNormalization",
+        "all elements of a row are equal",
+        lambda call: True,
+        "divides zero by zero: NaN",
+        "gives 0",
+        "the ONNX text adds 1e-9 to the standard deviation",
+        _mean_variance,
+    ),
+    Difference(
+        "Resize Upsample",
+        "integers are interpolated without antialias",
+        lambda call: call.inputs[0].dtype.kind in "iu" and call.attributes.get("mode") == b"linear",
+        "cuts off what follows the point",
+        "rounds to the nearest integer",
+        "ONNX's reference rounds, and onnxruntime does too with antialias",
+    ),
+    Difference(
         "DynamicQuantizeLinear",
         "all elements are zero",
         lambda call: not call.inputs[0].any(),
@@ -160,6 +186,7 @@ LIMITS = {
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
+    "saturate is only used|hidden_size|clip": "attributes that change nothing, or have a default",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

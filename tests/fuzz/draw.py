@@ -32,6 +32,7 @@ class Draw(random.Random):
         self.numpy = np.random.default_rng(seed)
         self.specials = 0.0
         """The share of arrays that hold infinities, NaN, the ends of integers and the like."""
+        self._shapes: list[Shape] = []
 
     def chance(self, probability: float) -> bool:
         """True as often as said."""
@@ -51,7 +52,17 @@ class Draw(random.Random):
         return self.choice([9, 16, 17, 33, 40]) if self.chance(0.05) else self.choice(small)
 
     def shape(self, low: int = 0, high: int = 4, most: int = 1500) -> Shape:
-        """A shape whose rank and number of elements are bounded."""
+        """A shape whose rank and number of elements are bounded; often one that was drawn before.
+
+        Tensors of few shapes suit each other, and their kernels are built once.
+        """
+        old = [s for s in self._shapes if low <= len(s) <= high and int(np.prod(s)) <= most]
+        if old and self.chance(0.6):
+            return self.choice(old)
+        self._shapes.append(self._new_shape(low, high, most))
+        return self._shapes[-1]
+
+    def _new_shape(self, low: int, high: int, most: int) -> Shape:
         while True:
             rank = self.randint(low, high)
             shape = tuple(self.size() for _ in range(rank))

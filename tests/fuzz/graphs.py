@@ -74,10 +74,25 @@ def random_node(
     return _case(kind, seed, draw, grower, target, None)
 
 
+def random_constants(seed: int, target: str) -> Case | None:
+    """Up to eight nodes whose inputs are all constants: what they compute is folded."""
+    draw = Draw(seed)
+    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    grower = Grower(draw, draw.choice(OPSETS), 1.0, reuse=0.5)
+    grow(draw, grower, 8)
+    return _case("folding", seed, draw, grower, target, None, most=8)
+
+
 def _case(
-    kind: str, seed: int, draw: Draw, grower: Grower, target: str, spec: str | None
+    kind: str,
+    seed: int,
+    draw: Draw,
+    grower: Grower,
+    target: str,
+    spec: str | None,
+    most: int = 4,
 ) -> Case | None:
-    model = finish(draw, grower)
+    model = finish(draw, grower, most)
     if not model.graph.output:
         return None
     threads = draw.choice([1, 2, 3])

@@ -6,16 +6,12 @@ from tests.fuzz.case import Case
 from tests.fuzz.damage import damaged_artifact, damaged_model, damaged_schedule
 from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
-from tests.fuzz.graphs import random_graph, random_node
+from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
 
 
 def _node(seed: int, target: str) -> Case | None:
     return random_node(seed, target, 0.3, "nodes")
-
-
-def _folded(seed: int, target: str) -> Case | None:
-    return random_node(seed, target, 1.0, "folding")
 
 
 def _damaged(seed: int, target: str) -> Case | None:
@@ -27,7 +23,7 @@ def _damaged(seed: int, target: str) -> Case | None:
 KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "graphs": random_graph,
     "nodes": _node,
-    "folding": _folded,
+    "folding": random_constants,
     "invalid": random_invalid,
     "damage": _damaged,
     "data": random_extremes,

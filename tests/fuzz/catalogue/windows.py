@@ -42,6 +42,11 @@ def windows(draw: Draw, sizes: Shape, kernel: list[int], dilated: bool) -> dict[
     return attributes
 
 
+def whole(g: Grower, outputs: list[str]) -> None:
+    """Not empty: a kernel that is larger than its image is refused."""
+    g.require(g.values[outputs[0]].size > 0)
+
+
 @generates("Conv")
 def convolution(g: Grower, op: str) -> None:
     """Groups, depthwise, every attribute."""
@@ -55,7 +60,8 @@ def convolution(g: Grower, op: str) -> None:
     attributes = windows(g.draw, tuple(sizes), kernel, True)
     if g.draw.chance(0.7):
         attributes["kernel_shape"] = kernel
-    g.emit(op, [x, w, *bias], group=groups if groups > 1 else None, **attributes)
+    attributes["group"] = groups
+    whole(g, g.emit(op, [x, w, *bias], **attributes))
 
 
 @generates("ConvTranspose")
@@ -71,7 +77,8 @@ def transposed(g: Grower, op: str) -> None:
     attributes = windows(g.draw, tuple(sizes), kernel, True)
     if "strides" in attributes and "auto_pad" not in attributes and g.draw.chance(0.4):
         attributes["output_padding"] = [g.draw.randrange(s) for s in attributes["strides"]]
-    g.emit(op, [x, w, *bias], group=groups if groups > 1 else None, **attributes)
+    attributes["group"] = groups
+    whole(g, g.emit(op, [x, w, *bias], **attributes))
 
 
 @generates("MaxPool AveragePool LpPool")
@@ -90,7 +97,7 @@ def pool(g: Grower, op: str) -> None:
         attributes["count_include_pad"] = 1
     if op == "LpPool" and g.draw.chance(0.5):
         attributes["p"] = g.draw.choice([1, 3])
-    g.emit(op, [x], kernel_shape=kernel, **attributes)
+    whole(g, g.emit(op, [x], kernel_shape=kernel, **attributes))
 
 
 @generates("GlobalAveragePool GlobalMaxPool GlobalLpPool")
