@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz.case import Failure
 from tests.fuzz.differences import Incomparable
-from tests.fuzz.oracle import EXACT, Noise, Oracle, Refused, Value
+from tests.fuzz.oracle import Noise, Oracle, Refused, Value, free_names, is_exact
 
 Array = NDArray[Any]
 QUICK, THOROUGH = 2, 24
@@ -88,18 +88,12 @@ def inexact(model: onnx.ModelProto, values: Mapping[str, Value]) -> set[str]:
     """The tensors that rounding errors of some node reach."""
     found: set[str] = set()
     for node in model.graph.node:
-        rounds = node.op_type not in EXACT and any(
+        rounds = not is_exact(node) and any(
             _is_float(values[name]) for name in (*node.input, *node.output) if name
         )
-        if rounds or found.intersection(_read(node)):
+        if rounds or found.intersection(free_names(node)):
             found.update(node.output)
     return found
-
-
-def _read(node: onnx.NodeProto) -> list[str]:
-    from tests.fuzz.oracle import free_names
-
-    return free_names(node)
 
 
 def _is_float(value: Value) -> bool:
