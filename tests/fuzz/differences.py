@@ -32,9 +32,15 @@ class Call:
 
     def has_nan(self) -> bool:
         """Whether an operand holds NaN."""
+        return any(bool(np.isnan(x).any()) for x in self._floats())
+
+    def has_infinity(self) -> bool:
+        """Whether an operand holds an infinity."""
+        return any(bool(np.isinf(x).any()) for x in self._floats())
+
+    def _floats(self) -> list[Array]:
         arrays: list[Array] = [x for x in self.inputs if isinstance(x, np.ndarray)]
-        floats = [x for x in arrays if x.dtype.kind == "f"]
-        return any(bool(np.isnan(x).any()) for x in floats)
+        return [x for x in arrays if x.dtype.kind == "f"]
 
 
 @dataclass(frozen=True)
@@ -161,6 +167,14 @@ DIFFERENCES = [
         "cuts off what follows the point",
         "rounds to the nearest integer",
         "ONNX's reference rounds, and onnxruntime does too with antialias",
+    ),
+    Difference(
+        "RNN GRU LSTM Resize Upsample",
+        "an operand holds NaN or infinities",
+        lambda call: call.has_nan() or call.has_infinity(),
+        "clamps what goes into Sigmoid and Tanh, and leaves out neighbours of weight zero",
+        "computes with them: NaN stays NaN, and zero times infinity is NaN",
+        "the ONNX text's formulas, as floating point numbers are defined",
     ),
     Difference(
         "DynamicQuantizeLinear",
