@@ -161,7 +161,10 @@ def extreme(case: Case) -> Failure | None:
         return raised(error)
     finally:
         module.close()
-    return unlike(results, again) or _close(case, results)
+    try:
+        return unlike(results, again) or _close(case, results)
+    except Skipped:  # what indices out of range give is not defined; they stayed inside
+        return None
 
 
 @contextmanager

@@ -80,12 +80,14 @@ class Worker:
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="fuzz-worker-")
+        self._log = Path(self._folder.name) / "log"
         self._process: Any = None
 
     def _start(self) -> None:
         self._connection, theirs = self._context.Pipe()
-        log = str(Path(self._folder.name) / "log")
-        self._process = self._context.Process(target=_serve, args=(theirs, log), daemon=False)
+        self._log.touch()
+        arguments = theirs, str(self._log)
+        self._process = self._context.Process(target=_serve, args=arguments, daemon=False)
         self._process.start()
         theirs.close()
 
@@ -112,7 +114,7 @@ class Worker:
         return code
 
     def _last_words(self) -> str:
-        return (Path(self._folder.name) / "log").read_text(errors="replace")[-2000:]
+        return self._log.read_text(errors="replace")[-2000:]
 
     def stop(self) -> None:
         """End the process."""
