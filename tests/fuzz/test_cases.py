@@ -36,6 +36,7 @@ def test_the_differences_page_is_fresh():
 
 def test_every_operator_has_a_generator():
     from compiler.analysis.operators import KINDS
+
     from compiler.frontend.lowering import RULES
 
     made_with_others = {"Upsample", "SequenceEmpty", "SequenceInsert", "SequenceLength"}
