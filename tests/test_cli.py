@@ -138,6 +138,13 @@ def npz(*dtypes_and_shapes: tuple[str, str, tuple[int, ...]]) -> bytes:
 GOOD = npz(("x", "float32", (4, 8)))
 
 
+def with_central_byte(offset: int, value: int) -> bytes:
+    """The archive with a byte changed in its directory's first entry."""
+    content = bytearray(GOOD)
+    content[content.index(b"PK\x01\x02") + offset] = value
+    return bytes(content)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -145,6 +152,8 @@ GOOD = npz(("x", "float32", (4, 8)))
         (GOOD[:80], "savez"),
         (GOOD[:140] + bytes([GOOD[140] ^ 1]) + GOOD[141:], "savez"),
         (b"\x93NUMPY", "savez"),
+        (with_central_byte(8, 1), "encrypted"),
+        (with_central_byte(10, 77), "compression method"),
         (npz(("x", "float32", (4, 9))), r"float32[4, 9]"),
         (npz(("x", "float64", (4, 8))), "float64"),
         (npz(("q", "float32", (4, 8))), "'q'"),

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 import compiler
+from compiler.errors import ArtifactError
+from compiler.module import Module
 from compiler.passes import PASSES
 from compiler.tools import cli, commands
 from compiler.tools.cli import main
 from compiler.tools.commands import first_sentence
+from compiler.tools.report import report
+from tests.backends.objects import chain, kernels, values
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]):
@@ -94,6 +98,13 @@ def test_files_that_are_something_else_are_one_line(
     assert error.startswith("flowloom: ")
     assert "internal error" not in error
     assert error.count("\n") == 1
+
+
+def test_a_damaged_record_of_the_choice_is_named():
+    choice = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
+    module = Module("cpu", chain(), kernels(), {"w": values(1)}, choice=choice)
+    with pytest.raises(ArtifactError, match=r"the choice is damaged \(KeyError: 'kernels"):
+        report(module)
 
 
 def _relu() -> bytes:

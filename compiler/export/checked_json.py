@@ -50,9 +50,11 @@ def text(value: object, place: str) -> str:
 
 
 def integer(value: object, place: str) -> int:
-    """A value that must be a whole number."""
+    """A value that must be a whole number of 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ArtifactError(f"{place} is not an integer")
+    if not -(2**63) <= value < 2**63:
+        raise ArtifactError(f"{place} is not an integer of 64 bits")
     return value
 
 

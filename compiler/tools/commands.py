@@ -19,7 +19,10 @@ from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
 
 Array = NDArray[Any]
 
-UNREADABLE = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 """What numpy raises for a file that is no archive of arrays."""
 
 NOT_CHECKED = 2

@@ -8,6 +8,7 @@ from typing import Any
 
 from compiler.analysis.bounds import needs
 from compiler.analysis.critical_path import path_steps, table
+from compiler.errors import ArtifactError
 from compiler.module import Module
 from compiler.tools.inspection import Prediction, gap, prediction
 
@@ -97,9 +98,19 @@ def _memory(module: Module) -> list[str]:
 
 
 def _choice(module: Module) -> list[str]:
-    choice = module.choice
-    if choice is None:
+    if module.choice is None:
         return ["choice   none: only CUDA schedules are chosen; the pipeline was as given"]
+    try:
+        return _recorded(module.choice)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ArtifactError(
+            f"the manifest's record of the choice is damaged ({what}): compile the model again"
+        ) from error
+
+
+def _recorded(choice: Mapping[str, Any]) -> list[str]:
+    """What the manifest records of a choice."""
     kernels = choice["kernels"]
     mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
     lines = [
