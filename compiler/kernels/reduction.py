@@ -133,6 +133,8 @@ def _log(x: Scalar) -> Scalar:
 def _working(context: Context) -> str:
     """The dtype in which a reduction is computed."""
     dtype = context.output.dtype
+    if dtype == "bool":
+        return "uint8"  # TVM's own reducers know no least bool
     inexact = context.operator.type in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
     return wide(dtype) if is_float(dtype) or not inexact else "float64"
 
@@ -146,8 +148,8 @@ def reduce_operator(context: Context) -> te.Tensor:
     if context.operator.type == "ReduceMean":
         count = max(1, prod(shape[axis] for axis in axes))  # of no elements 0, as onnxruntime
         after = lambda x: x / tirx.const(count, dtype)  # noqa: E731
-    if context.info(0).dtype == "bool":
-        reducer = _boolean(context, reducer)
+    if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
+        raise context.fail("only ReduceMax and ReduceMin take bool")
     if not axes and context.attribute("noop_with_empty_axes", 0):
         before, after = _identity_of(context.operator.type, before, after)
     total = reduce_axes(
@@ -161,17 +163,6 @@ def _identity_of(
 ) -> tuple[Callable[[Scalar], Scalar], Callable[[Scalar], Scalar]]:
     """With no axes at all a mean divides by one; the other functions still apply."""
     return (before, _same) if type == "ReduceMean" else (before, after)
-
-
-def _boolean(context: Context, reducer: Reducer) -> Reducer:
-    pairs = {
-        "ReduceMax": (lambda a, b: tirx.any(a, b), lowest),
-        "ReduceMin": (lambda a, b: tirx.all(a, b), highest),
-    }
-    if context.operator.type not in pairs:
-        raise context.fail("only ReduceMax and ReduceMin take bool")
-    combine, identity = pairs[context.operator.type]
-    return te.comm_reducer(combine, identity, name="boolean")
 
 
 @lowering("ReduceLogSumExp")
@@ -200,8 +191,9 @@ def log_sum_exp(context: Context) -> te.Tensor:
 def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
     """Which of two pairs (position, value) a search for the largest or smallest keeps.
 
-    A position of -1 is none. Of equals the first or last is kept, and NaN, of which `found` leaves
-    only one at the start, is kept before all: so the order of the reduction changes nothing.
+    A negative position is none. Of equals the first or last is kept, and NaN, of which `found`
+    leaves only one at the start, is kept before all: so the order of the reduction changes nothing.
+    It may be evaluated for the value after the position has changed, as TVM's threads do.
     """
 
     def combine(a: Any, b: Any) -> list[Scalar]:
@@ -216,10 +208,13 @@ def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
     return combine
 
 
-def position_identity(largest: bool) -> Callable[[str], list[Scalar]]:
-    """No position, and a value that every other one beats, for a dtype of the values."""
+def position_identity(largest: bool, last: bool) -> Callable[[str], list[Scalar]]:
+    """No position, and a value that every other one beats, for a dtype of the values.
+
+    It is another one for each search: TVM tells combiners of pairs apart by these alone.
+    """
     worst = lowest if largest else highest
-    return lambda dtype: [tirx.const(-1, "int32"), worst(dtype)]
+    return lambda dtype: [tirx.const(-2 if last else -1, "int32"), worst(dtype)]
 
 
 def found(variable: Any, value: Scalar, identity: Sequence[Scalar]) -> list[Scalar]:
@@ -242,8 +237,9 @@ def extreme_position(context: Context) -> te.Tensor:
     if prod(shape) == 1:  # TVM's simplifier loses a pair of results without loops
         return te.compute(context.output.shape, lambda *_: tirx.const(0, "int64"), name="position")
     largest = context.operator.type == "ArgMax"
-    combine = position_combiner(largest, bool(context.attribute("select_last_index", 0)))
-    dtype, identity = wide(context.info(0).dtype), position_identity(largest)
+    last = bool(context.attribute("select_last_index", 0))
+    combine, identity = position_combiner(largest, last), position_identity(largest, last)
+    dtype = wide(context.info(0).dtype)
     reducer = te.comm_reducer(
         lambda a, b: tuple(combine(a, b)), lambda *_: tuple(identity(dtype)), name="position"
     )

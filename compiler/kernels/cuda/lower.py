@@ -118,6 +118,7 @@ def _check_reductions(function: PrimFunc) -> None:
     """Raise KernelError if threads would add to one element at once: TVM passes over what it
     cannot lower."""
     threads: list[Any] = []
+    races: list[str] = []
 
     def loop(statement: tirx.For) -> None:
         axis = statement.thread_binding
@@ -131,10 +132,12 @@ def _check_reductions(function: PrimFunc) -> None:
             used = tirx.analysis.undefined_vars(value)
             over_threads = any(v.same_as(thread) for v in used for thread in threads)
             if int(axis.iter_type) == SUMMED_AXIS and over_threads:
-                raise KernelError(f"the block {statement.block.name_hint} is a race of threads")
+                races.append(statement.block.name_hint)
 
     visitors = [(tirx.For, loop), (s_tir.SBlockRealize, block)]
     tvm_ffi.structural_walk(function.body, visitors, order="pre")
+    if races:
+        raise KernelError(f"threads would race in the reduction {races[0]}")
 
 
 def _convention(function: PrimFunc) -> int:

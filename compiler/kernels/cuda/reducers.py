@@ -20,7 +20,7 @@ def register_reducers() -> None:
     for combine, identity in ((maximum, lowest), (minimum, highest)):
         register(1, _immortal(_combiner(combine)), _immortal(_identity(identity)))
     for largest, last in product((True, False), repeat=2):
-        combine, identity = position_combiner(largest, last), position_identity(largest)
+        combine, identity = position_combiner(largest, last), position_identity(largest, last)
         register(2, _immortal(combine), _immortal(_pair_identity(identity)))
 
 
