@@ -86,11 +86,10 @@ def extreme_position(node: Node) -> Array:
     largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
     if not x.ndim:
         return np.zeros((), np.int64)
-    nan = is_nan(x)
-    if nan.any():
-        x = np.where(nan, -np.inf if largest else np.inf, x)
-    x = np.flip(x, axis) if last else x
-    position = (np.argmax if largest else np.argmin)(x, axis, keepdims=True)
+    nan, none = is_nan(x), lowest(x.dtype) if largest else _highest(x.dtype)
+    numbers = np.where(nan, none, x) if nan.any() else x
+    fits = x == (np.max if largest else np.min)(numbers, axis, keepdims=True)
+    position = np.argmax(np.flip(fits, axis) if last else fits, axis, keepdims=True)
     position = x.shape[axis] - 1 - position if last else position
     position = np.where(np.take(nan, [0], axis), 0, position).astype(np.int64)
     return position if node.attribute("keepdims", 1) else np.squeeze(position, axis)
