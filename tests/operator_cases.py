@@ -278,8 +278,9 @@ def _windows(d: Draw, rank: int, kernel: list[int]) -> dict[str, Any]:
 
 
 def pooling(d: Draw) -> Case:
-    """MaxPool, AveragePool and LpPool in one to three dimensions."""
-    op_type, rank = d.one("MaxPool", "AveragePool", "LpPool"), d.integer(1, 3)
+    """MaxPool, AveragePool (mostly) and LpPool in one to three dimensions."""
+    op_type = d.one("MaxPool", "AveragePool", "AveragePool", "LpPool")
+    rank = d.integer(1, 3)
     kernel = d.integers(rank, 1, 3)
     shape = (d.integer(1, 2), d.integer(1, 3), *[2 * k + d.integer(0, 3) for k in kernel])
     attributes = {"kernel_shape": kernel, **_windows(d, rank, kernel)}

@@ -180,7 +180,10 @@ def power(node: Node) -> Array:
     """Powers in the base's type; integers are exact."""
     x, exponent = node[0], node[1]
     if is_float(x.dtype) or is_float(exponent.dtype):
-        result = np.power(x.astype(np.float64), exponent.astype(np.float64))
+        shape = np.broadcast_shapes(x.shape, exponent.shape)
+        # numpy takes the square root for a scalar 0.5, which is NaN of -inf
+        pair = (np.atleast_1d(array).astype(np.float64) for array in (x, exponent))
+        result = np.power(*pair).reshape(shape)
     else:
         result = _integer_power(x, exponent)
     return converted(np.asarray(result), x.dtype)
