@@ -175,15 +175,18 @@ def _integer_power(x: Array, exponent: Array) -> Array:
     return np.where(exponent < 0, inverse, powers)
 
 
+def _float_power(x: Array, exponent: Array) -> Array:
+    """Powers as C has them: numpy takes a square root for the exponent 0.5, -0 and NaN at ends."""
+    even = ((x == 0) | np.isinf(x)) & (np.abs(exponent) % 2 != 1)
+    return np.power(np.where(even, np.abs(x), x), exponent)
+
+
 @operator("Pow")
 def power(node: Node) -> Array:
     """Powers in the base's type; integers are exact."""
     x, exponent = node[0], node[1]
     if is_float(x.dtype) or is_float(exponent.dtype):
-        shape = np.broadcast_shapes(x.shape, exponent.shape)
-        # numpy takes the square root for a scalar 0.5, which is NaN of -inf
-        pair = (np.atleast_1d(array).astype(np.float64) for array in (x, exponent))
-        result = np.power(*pair).reshape(shape)
+        result = _float_power(x.astype(np.float64), exponent.astype(np.float64))
     else:
         result = _integer_power(x, exponent)
     return converted(np.asarray(result), x.dtype)
