@@ -96,7 +96,7 @@ def blocks(d: Draw) -> Case:
         case _:
             time = d.integer(0, 1)
             x = d.array(d.shape(2, empty=False), dtype)
-            lengths = d.random.integers(1, x.shape[time] + 1, x.shape[1 - time])
+            lengths = d.integral(d.integers(x.shape[1 - time], 1, x.shape[time]))
             axes = {"time_axis": time, "batch_axis": 1 - time}
             return Case(op_type, [x, lengths], axes)
 

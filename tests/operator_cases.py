@@ -84,7 +84,7 @@ class Draw:
             odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 300.0, -1e-3]
         else:
             values = self.random.integers(0 if dtype[0] == "u" else -9, 10, shape)
-            odd = [np.iinfo(kind).min, np.iinfo(kind).max, 0, 1, 2]
+            odd = [np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1, 2]
         array = np.asarray(values).astype(kind)
         if extreme:
             chosen = self.random.choice(np.array(odd, kind if "int" in dtype else float), shape)
