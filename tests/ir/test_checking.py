@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import NoneType, StringAttr
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
@@ -41,7 +42,7 @@ def test_a_result_of_another_dtype():
         ("Gelu", {"approximate": StringAttr("sine")}, "'approximate' is 'sine'"),
     ],
 )
-def test_operators_and_attributes(op_type: str, attributes: dict, match: str):
+def test_operators_and_attributes(op_type: str, attributes: dict[str, Attribute], match: str):
     op = OperatorOp(op_type, [weight(4)], [tensor_type("float32", (4,))], attributes)
     with pytest.raises(VerifyException, match=match):
         op.verify()
@@ -72,6 +73,6 @@ def test_what_is_left_out_and_layouts_are_no_mismatch():
     OperatorOp("Clip", [weight(4), NoneOp(), NoneOp()], [tensor_type("float32", (4,))]).verify()
 
 
-def array_attribute(*values: int):
+def array_attribute(*values: int) -> Attribute:
     """A list of integers."""
     return value_to_attribute(list(values))

@@ -8,6 +8,8 @@ import pytest
 from compiler.ir.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch, Tensor, infer
 from compiler.ir.operators.sources import Source, check_source
 
+Inputs = list[Tensor | None]
+
 
 def x(*shape: int, dtype: str = "float32") -> Tensor:
     """A tensor computed at run time."""
@@ -19,7 +21,7 @@ def known(*values: int) -> Tensor:
     return Tensor("int64", (len(values),), np.array(values, np.int64))
 
 
-SHAPES: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
+SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Conv", [x(1, 2, 8), x(4, 2, 3), x(3)], {}, r"bias.*\[3\].*\[4\].*\[4, 2, 3\]"),
     ("Conv", [x(1, 2, 8), x(3, 1, 3)], {"group": 2}, r"3 output channels.*2 groups"),
     ("Conv", [x(1, 2, 8, 8), x(4, 2, 3)], {}, r"\[4, 2, 3\], 3 dimensions instead of 4"),
@@ -41,7 +43,7 @@ SHAPES: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
     ("Expand", [x(1), known(1 << 20, 1 << 20)], {}, r"\[1048576, 1048576\]"),
     ("Tile", [x(1 << 16), known(1 << 16)], {}, r"\[4294967296\]"),
 ]
-OTHERS: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
+OTHERS: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Nonsense", [x()], {}, "no operator 'Nonsense'"),
     ("Relu", [x(), x()], {}, "2 inputs instead of 1"),
     ("Relu", [None], {}, "input 0 is left out"),
@@ -62,13 +64,17 @@ OTHERS: list[tuple[str, list[Tensor | None], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("op_type", "inputs", "attributes", "match"), SHAPES)
-def test_shapes_that_do_not_fit(op_type: str, inputs: list, attributes: dict, match: str):
+def test_shapes_that_do_not_fit(
+    op_type: str, inputs: Inputs, attributes: dict[str, Any], match: str
+):
     with pytest.raises(ShapeMismatch, match=match):
         infer(op_type, inputs, attributes)
 
 
 @pytest.mark.parametrize(("op_type", "inputs", "attributes", "match"), OTHERS)
-def test_other_things_that_do_not_fit(op_type: str, inputs: list, attributes: dict, match: str):
+def test_other_things_that_do_not_fit(
+    op_type: str, inputs: Inputs, attributes: dict[str, Any], match: str
+):
     with pytest.raises(Mismatch, match=match) as caught:
         infer(op_type, inputs, attributes)
     assert not isinstance(caught.value, ShapeMismatch)
@@ -89,7 +95,7 @@ def test_resize_multiplies_as_onnxruntime_does():
     assert infer("Resize", [x(10), None, scales], {})[0].shape == (23,)
 
 
-OLD = [
+OLD: list[tuple[str, int, Inputs, dict[str, Any], str]] = [
     ("Squeeze", 1, [x(2, 3)], {"axes": [0]}, r"dimension 0.*\[2, 3\]"),
     ("Slice", 1, [x(4)], {"starts": [0, 1], "ends": [2, 3], "axes": [0, 0]}, "repeat one"),
     ("Split", 2, [x(5)], {}, r"\[5\] into 2 parts of \[3, 3\]"),
@@ -111,7 +117,7 @@ OLD = [
 
 @pytest.mark.parametrize(("op_type", "version", "inputs", "attributes", "match"), OLD)
 def test_nodes_of_other_forms(
-    op_type: str, version: int, inputs: list, attributes: dict, match: str
+    op_type: str, version: int, inputs: Inputs, attributes: dict[str, Any], match: str
 ):
     outputs = 2 if op_type in ("Split", "TopK") else 1
     with pytest.raises(Mismatch, match=match):
