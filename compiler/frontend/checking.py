@@ -123,6 +123,7 @@ class NodeCheck:
         schema = self._schema
         if schema is None:
             return
+        self._check_present(schema)
         source = Source(
             self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
         )
@@ -130,6 +131,13 @@ class NodeCheck:
             self.expected = check_source(source)
         except Mismatch as error:
             raise self.error(error) from error
+
+    def _check_present(self, schema: onnx.defs.OpSchema) -> None:
+        """Raise ModelError for a required input that is left out; old Resize does without some."""
+        for i, formal in enumerate(schema.inputs if self.op_type != "Resize" else ()):
+            given = i < len(self.inputs) and self.inputs[i] is not None
+            if formal.option == onnx.defs.OpSchema.FormalParameterOption.Single and not given:
+                raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
 
     def after(self, results: Sequence[Value], declared: Mapping[str, Declared]) -> None:
         """Compare results with what the table, onnx and the model say they are."""

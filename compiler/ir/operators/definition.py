@@ -12,8 +12,9 @@ from compiler.schedule import ELEMENT_BYTES
 
 Shape = tuple[int, ...]
 
-LARGEST_TENSOR = 2**31 - 1
-"""Elements of the largest tensor: kernels index elements with 32-bit integers."""
+LARGEST_TENSOR = 2**31 - 2**20
+"""Elements of the largest tensor: kernels index with 32-bit integers, and tiles reach past the end
+of a tensor before they are cut off."""
 
 
 class Mismatch(Exception):
@@ -319,8 +320,8 @@ def check_size(dtype: str, shape: Shape) -> None:
     """Raise ShapeMismatch for a tensor with more elements than kernels can index."""
     if (count := prod(shape)) > LARGEST_TENSOR:
         raise ShapeMismatch(
-            f"{type_text(dtype, shape)} has {count} elements; kernels index at most"
-            f" {LARGEST_TENSOR}"
+            f"{type_text(dtype, shape)} has {count} elements,"
+            f" kernels index at most {LARGEST_TENSOR}"
         )
 
 

@@ -26,7 +26,7 @@ def _reduce(use: Use) -> list[Shape]:
     shape, given = use.shape(), use.integers(1)
     if not given and use["noop_with_empty_axes"]:
         return [shape]
-    axes = axes_in(given or range(len(shape)), len(shape))
+    axes = [axis_in(axis, len(shape)) for axis in given or range(len(shape))]
     return [reduced(shape, axes, bool(use["keepdims"]))]
 
 

@@ -13,7 +13,7 @@ from compiler.ir.operators.definition import (
     operator,
 )
 from compiler.ir.operators.dtypes import ALL
-from compiler.ir.operators.shapes import axes_in, listed, same_count, same_shape
+from compiler.ir.operators.shapes import axes_in, axis_in, listed, same_count, same_shape
 
 
 def _flatten(use: Use) -> list[Shape]:
@@ -64,7 +64,7 @@ def _squeeze(use: Use) -> list[Shape]:
     shape, given = use.shape(), use.integers(1)
     if given is None:
         return [tuple(size for size in shape if size != 1)]
-    axes = axes_in(given, len(shape))
+    axes = [axis_in(axis, len(shape)) for axis in given]
     for axis in axes:
         if shape and shape[axis] != 1:
             raise ShapeMismatch(

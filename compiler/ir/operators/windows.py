@@ -70,6 +70,8 @@ def _places(use: Use, window: Window, axis: int, ceil: bool) -> int:
         return -(-size // stride)
     padding = 0 if mode == "VALID" else window.before[axis] + window.after[axis]
     room = size + padding - reach
+    if not size and room < 0:
+        return 0
     if room < 0:
         raise ShapeMismatch(
             f"its kernel reaches over {reach} elements of axis {axis + 2}, the input of shape"
