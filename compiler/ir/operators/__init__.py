@@ -24,6 +24,7 @@ from compiler.ir.operators.definition import (
     type_text,
 )
 from compiler.ir.operators.elementwise import ELEMENTWISE
+from compiler.ir.operators.indices import check_constant_indices
 from compiler.ir.operators.injective import INJECTIVE
 from compiler.ir.operators.normalization import NORMALIZATIONS
 from compiler.ir.operators.opaque import OPAQUE
@@ -82,4 +83,6 @@ def infer(
     if found is None:
         raise Mismatch(f"there is no operator {op_type!r}")
     check_attributes(found, attributes)
-    return infer_use(Use(op_type, found, inputs, attributes, outputs), found)
+    results = infer_use(Use(op_type, found, inputs, attributes, outputs), found)
+    check_constant_indices(op_type, inputs, attributes)
+    return results

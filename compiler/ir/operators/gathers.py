@@ -2,11 +2,9 @@
 
 from compiler.ir.operators.definition import Shape, ShapeMismatch, Use
 from compiler.ir.operators.shapes import (
-    array_in,
     axis_in,
     has_rank,
     has_shape,
-    indices_in,
     listed,
     without,
 )
@@ -17,7 +15,6 @@ def gather(use: Use) -> list[Shape]:
     x = use.shape()
     has_rank("its input", x, 1)
     axis = axis_in(use["axis"], len(x))
-    indices_in(use, 1, x[axis], f"axis {axis} of the input of shape {listed(x)}")
     return [(*x[:axis], *use.shape(1), *x[axis + 1 :])]
 
 
@@ -32,7 +29,6 @@ def _elements_fit(use: Use, x: Shape) -> None:
             f"its indices have the shape {listed(indices)}, which exceeds the input of shape"
             f" {listed(x)} in more than axis {axis}"
         )
-    indices_in(use, 1, x[axis], f"axis {axis} of the input of shape {listed(x)}")
 
 
 def gather_elements(use: Use) -> list[Shape]:
@@ -48,15 +44,6 @@ def scatter_elements(use: Use) -> list[Shape]:
     return [use.shape()]
 
 
-def _tuples_in(use: Use, sizes: Shape, x: Shape) -> None:
-    """Check constant tuples of indices into the first dimensions of a block."""
-    value = use.input(1)
-    if value is not None and value.array is not None:
-        for i, size in enumerate(sizes):
-            where = f"dimension {len(x) - len(sizes) + i} of the input of shape {listed(x)}"
-            array_in(value.array[..., i], -size, size - 1, where)
-
-
 def gather_nd(use: Use) -> list[Shape]:
     """A block for each tuple of indices."""
     x, indices, batch = use.shape(), use.shape(1), use["batch_dims"]
@@ -68,7 +55,6 @@ def gather_nd(use: Use) -> list[Shape]:
             f" {batch} dimensions (batch_dims) must be equal, and not all"
         )
     _check_tuples("gathers", indices, x[batch:], x)
-    _tuples_in(use, x[batch : batch + indices[-1]], x)
     return [(*indices[:-1], *x[batch + indices[-1] :])]
 
 
@@ -89,7 +75,6 @@ def scatter_nd(use: Use) -> list[Shape]:
     wanted = (*indices[:-1], *x[indices[-1] :])
     why = f"the input has the shape {listed(x)}, the indices {listed(indices)}"
     has_shape("the tensor of updates", use.shape(2), wanted, why)
-    _tuples_in(use, x[: indices[-1]], x)
     return [x]
 
 

@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
-
-from numpy.typing import NDArray
 
 from compiler.ir.operators.definition import Mismatch, Shape, ShapeMismatch, Use
 
@@ -86,20 +83,6 @@ def same_count(before: Shape, after: Shape) -> None:
             f"the input of shape {listed(before)} has {prod(before)} elements,"
             f" the result of shape {listed(after)} has {prod(after)}"
         )
-
-
-def indices_in(use: Use, index: int, size: int, where: str) -> None:
-    """Check that constant indices lie in [-size, size)."""
-    value = use.input(index)
-    if value is not None and value.array is not None:
-        array_in(value.array, -size, size - 1, where)
-
-
-def array_in(array: NDArray[Any], low: int, high: int, where: str) -> None:
-    """Check that the numbers of an array lie between two bounds."""
-    if array.size and (int(array.min()) < low or int(array.max()) > high):
-        wrong = int(array.min()) if int(array.min()) < low else int(array.max())
-        raise ShapeMismatch(f"the index {wrong} is outside {where}: it must be in [{low}, {high}]")
 
 
 def same_shape(use: Use) -> list[Shape]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.ir.operators import OPERATORS, infer
 from compiler.ir.operators.definition import Attribute, Operand, Operator, Tensor
+from compiler.ir.operators.indices import check_constant_indices
 from compiler.ir.operators.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.ir.operators.sources.forms import newest_form
 from compiler.ir.operators.sources.others import OTHERS
@@ -31,6 +32,7 @@ def check_source(source: Source) -> list[Tensor] | None:
     check = SOURCES.get(source.op_type)
     if check is not None:
         check(source)
+        check_constant_indices(source.op_type, source.inputs, source.attributes)
     form = newest_form(source)
     if form is None:
         return None

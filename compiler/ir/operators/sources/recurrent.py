@@ -1,7 +1,7 @@
 """The shapes of recurrent nodes: gates times hidden units, for each direction."""
 
 from compiler.ir.operators.definition import Mismatch, Shape, ShapeMismatch
-from compiler.ir.operators.shapes import array_in, has_rank, has_shape, listed
+from compiler.ir.operators.shapes import has_rank, has_shape, listed
 from compiler.ir.operators.sources.source import Check, Source
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -49,14 +49,7 @@ def _recurrent(source: Source) -> None:
     for i, (name, shape) in wanted.items():
         if source.input(i) is not None:
             has_shape(f"its {name}", source.shape(i), shape, why)
-    _check_lengths(source, steps)
     _check_activations(source, directions)
-
-
-def _check_lengths(source: Source, steps: int) -> None:
-    lengths = source.input(4)
-    if lengths is not None and lengths.array is not None:
-        array_in(lengths.array, 0, steps, f"the sequences of {steps} steps")
 
 
 def _check_activations(source: Source, directions: int) -> None:

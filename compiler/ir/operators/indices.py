@@ -1,0 +1,96 @@
+"""Inputs that say where to read or write: the numbers that they may hold.
+
+Kernels clamp indices that are computed at run time. Constants are checked when a model is imported,
+and others by operators that `check_indices=True` adds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.ir.operators.definition import Operand, Shape, ShapeMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The smallest and largest numbers of an input, one for each element of its last axis.
+
+    Where there is one of each, it is for all elements.
+    """
+
+    input: int
+    low: Shape
+    high: Shape
+
+    def __str__(self) -> str:
+        ranges = zip(self.low, self.high, strict=True)
+        return ", ".join(f"[{low}, {high}]" for low, high in ranges)
+
+
+Shapes = Sequence[Shape]
+Attributes = Mapping[str, Any]
+
+
+def _around(sizes: Shape) -> Bounds:
+    """Indices of dimensions, which count from the end if they are negative."""
+    return Bounds(1, tuple(-size for size in sizes), tuple(size - 1 for size in sizes))
+
+
+def _along_axis(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x = shapes[0]
+    return _around((x[attributes.get("axis", 0)],))
+
+
+def _tuples(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x, indices = shapes[:2]
+    batch = attributes.get("batch_dims", 0)
+    return _around(x[batch : batch + indices[-1]])
+
+
+def _reversed(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x = shapes[0]
+    return Bounds(1, (0,), (x[attributes.get("time_axis", 0)],))
+
+
+def _recurrent(shapes: Shapes, attributes: Attributes) -> Bounds:
+    x = shapes[0]
+    return Bounds(4, (0,), (x[1 if attributes.get("layout", 0) else 0],))
+
+
+_INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
+    **dict.fromkeys(("Gather", "GatherElements", "Scatter", "ScatterElements"), _along_axis),
+    **dict.fromkeys(("GatherND", "ScatterND"), _tuples),
+    "ReverseSequence": _reversed,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+}
+"""Operators with such an input; OneHot is not among them, as it defines what others mean."""
+
+
+def index_bounds(
+    op_type: str, inputs: Sequence[Operand | None], attributes: Attributes
+) -> Bounds | None:
+    """The bounds of the indices of an operator whose shapes fit; None where it has none."""
+    bounds = _INDEXED.get(op_type)
+    if bounds is None:
+        return None
+    found = bounds([() if value is None else value.shape for value in inputs], attributes)
+    given = inputs[found.input] if found.input < len(inputs) else None
+    return None if given is None or 0 in given.shape else found
+
+
+def check_constant_indices(
+    op_type: str, inputs: Sequence[Operand | None], attributes: Attributes
+) -> None:
+    """Raise ShapeMismatch for a constant index that is out of range."""
+    bounds = index_bounds(op_type, inputs, attributes)
+    value = None if bounds is None else inputs[bounds.input]
+    if bounds is None or value is None or value.array is None:
+        return
+    wrong = (value.array < np.array(bounds.low)) | (value.array > np.array(bounds.high))
+    if wrong.any():
+        raise ShapeMismatch(
+            f"its input {bounds.input} has the index {value.array[wrong].flat[0]}, which is outside"
+            f" {bounds}"
+        )
