@@ -13,6 +13,7 @@ from compiler.errors import (
     ArtifactError,
     DeviceError,
     FlowloomError,
+    InputDataError,
     KernelError,
     ModelError,
     PipelineError,
@@ -36,6 +37,7 @@ __all__ = [
     "ArtifactError",
     "DeviceError",
     "FlowloomError",
+    "InputDataError",
     "KernelError",
     "ModelError",
     "Module",
@@ -63,6 +65,7 @@ def compile(
     schedule: str | os.PathLike[str] | None = None,
     passes: "Sequence[type[ModulePass] | str]" = (),
     cache: bool = True,
+    check_indices: bool = False,
 ) -> Module:
     """Compile an ONNX model into a module that runs on this machine.
 
@@ -86,6 +89,8 @@ def compile(
     `schedule.json` that is taken as it is (docs/schedules.md).
 
     Kernels are taken from the cache of `flowloom cache` and added to it, unless `cache` is False.
+    Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
+    such indices raises InputDataError, which names the node (docs/safety.md).
 
     For cpu and hip nothing is measured: a budget or profile is refused there.
 
@@ -118,6 +123,7 @@ def compile(
             budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
             profile=profile,
             searching=searching or Searching(),
+            check_indices=check_indices,
         )
         built = build(model, input_shapes, settings)
     options: dict[str, Any] = {} if threads is None else {"threads": threads}

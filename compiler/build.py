@@ -114,6 +114,8 @@ class Settings:
     """A database of kernel times, which measurements are added to."""
     searching: Searching = field(default_factory=Searching)
     """How a GPU's schedule is searched for."""
+    check_indices: bool = False
+    """Whether runs report indices out of range."""
 
     @property
     def passes(self) -> str:
@@ -129,7 +131,7 @@ def build(
     """Compile a model; bad settings are found before the model is read."""
     parse(settings.passes)
     start = perf_counter()
-    imported = import_model(model, input_shapes)
+    imported = import_model(model, input_shapes, settings.check_indices)
     built = build_module(imported.module, imported.weights, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})

@@ -21,6 +21,10 @@ class ShapeError(FlowloomError):
     """A tensor's name, shape or dtype does not fit the model."""
 
 
+class InputDataError(FlowloomError):
+    """A number in the input data is not what the model takes: an index outside its tensor."""
+
+
 class PipelineError(FlowloomError):
     """A pass or an option is unknown, or a pass failed; the message names the pass."""
 

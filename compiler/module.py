@@ -15,9 +15,25 @@ from compiler.backends.base import (
     chosen_options,
 )
 from compiler.backends.memory import place_weights
+from compiler.errors import InputDataError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.schedule import Allocation, AllocationKind, KernelSpec, Schedule
+from compiler.schedule import IN_RANGE, Allocation, AllocationKind, KernelSpec, Schedule
+
+
+def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a run without those that say whether indices were in range.
+
+    Raises InputDataError if one says that some were not.
+    """
+    checks = [name for name in outputs if name.startswith(IN_RANGE)]
+    for name in checks:
+        array = outputs[name]
+        if not int(array.numpy() if hasattr(array, "numpy") else array):
+            raise InputDataError(
+                f"an index is out of range: {name.removeprefix(IN_RANGE)}; correct the input data"
+            )
+    return {name: array for name, array in outputs.items() if name not in checks}
 
 
 class Module:
@@ -97,7 +113,8 @@ class Module:
     @property
     def outputs(self) -> Sequence[Allocation]:
         """Name, dtype and shape of every output, in the model's order."""
-        return self.schedule.of_kind("output")
+        found = self.schedule.of_kind("output")
+        return [each for each in found if not each.name.startswith(IN_RANGE)]
 
     @property
     def memory(self) -> MemoryReport:
@@ -114,13 +131,17 @@ class Module:
 
         Any number of threads may call this at once. Arrays that support DLPack are taken too; on
         the CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
-        for a missing or unknown name, a wrong dtype or a wrong shape.
+        for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
+        index out of range if the module was compiled with `check_indices`.
         """
         check_arguments({"inputs": inputs}, RUN)
-        return self.executable.run(inputs, **options)
+        return without_checks(self.executable.run(inputs, **options))
 
     def executor(self, **options: Any) -> Executor:
-        """An executor of one's own: it shares code and weights, and has its own arena."""
+        """An executor of one's own: it shares code and weights, and has its own arena.
+
+        Where the module checks indices, the results of its runs are for `without_checks`.
+        """
         return self.executable.executor(**options)
 
     def save(self, directory: str | os.PathLike[str]) -> None:

@@ -10,6 +10,9 @@ from typing import Literal
 
 AllocationKind = Literal["input", "output", "weight", "arena"]
 
+IN_RANGE = "flowloom.in-range/"
+"""How names of outputs begin that are 1 if indices were in range, else 0; the rest says which."""
+
 ELEMENT_BYTES = {
     "bool": 1,
     "int8": 1,

@@ -118,6 +118,11 @@ class NodeCheck:
     remedy: str
     expected: list[Tensor] | None = field(default=None, init=False)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is one of ONNX's own operators, on tensors."""
+        return self._schema is not None
+
     def before(self) -> None:
         """Judge the node itself; raises ShapeError or ModelError."""
         schema = self._schema

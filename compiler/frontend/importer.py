@@ -16,6 +16,7 @@ from compiler.frontend.emit import emit
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, Unsupported, Value
+from compiler.frontend.indices import check_output_names
 from compiler.frontend.liveness import drop_dead
 from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
@@ -35,9 +36,13 @@ class Imported:
 
 
 def import_model(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto, input_shapes: Shapes | None = None
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    input_shapes: Shapes | None = None,
+    check_indices: bool = False,
 ) -> Imported:
     """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
+
+    With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -46,7 +51,7 @@ def import_model(
     check_model(proto)
     by_path = isinstance(model, str | os.PathLike)
     folder = ModelFolder.of(model) if by_path else None
-    graph = specialise(proto, input_shapes or {}, folder)
+    graph = specialise(proto, input_shapes or {}, folder, check_indices)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
@@ -54,11 +59,14 @@ def import_model(
     return Imported(*emit(graph))
 
 
-def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | None) -> Graph:
+def specialise(
+    model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | None, check_indices: bool = False
+) -> Graph:
     """The model's graph for fixed input shapes, external data being in `folder`."""
     scope = Scope(opsets_of(model.opset_import))
     graph = Graph([])
     specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
+    specialiser.watching = check_indices
     specialiser.initialise(model.graph, scope)
     infos = [info for info in model.graph.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)
@@ -74,6 +82,9 @@ def specialise(model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | Non
     graph.outputs = [(name, scope[name]) for name in names]
     for name, value in graph.outputs:
         check_declared(name, value, scope.declared)
+    check_output_names(graph)
+    if check_indices:
+        specialiser.watch.add_to(graph)
     _check_outputs(graph, specialiser.problems)
     _raise_all(specialiser.problems)
     return graph

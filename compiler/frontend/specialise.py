@@ -26,6 +26,7 @@ from compiler.frontend.graph import (
     Value,
     constant,
 )
+from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import opsets_of
@@ -117,6 +118,8 @@ class Specialiser:
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
         self.builder = Builder(graph)
+        self.watch = IndexWatch(self.builder)
+        self.watching = False
         self.problems: list[Problem] = []
         self._names: set[str] = set()
         self._reported: set[tuple[str, ...]] = set()
@@ -195,6 +198,8 @@ class Specialiser:
             check.before()
             outputs = self._specialise(node)
             check.after(outputs, node.scope.declared)
+            if self.watching and check.is_own:
+                self.watch.watch(node.proto.op_type, node.name, node.inputs, node.attributes)
         except Unsupported as error:
             return self._problem(node, error)
         except Mismatch as error:

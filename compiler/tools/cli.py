@@ -112,6 +112,11 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache", action="store_true", help="build every kernel anew, and keep none"
     )
+    parser.add_argument(
+        "--check-indices",
+        action="store_true",
+        help="report indices in the input data that are out of range (on under run --check)",
+    )
 
 
 def _add_own_passes(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ NOT_CHECKED = 2
 
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
-    *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache"),
+    *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
 )
 """What decides a compilation, and so cannot be asked of an artifact."""
 
@@ -251,6 +251,7 @@ def _compile(options: Namespace) -> compiler.Module:
         schedule=options.schedule,
         passes=options.own_passes,
         cache=not options.no_cache,
+        check_indices=options.check_indices or bool(getattr(options, "check", False)),
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():

@@ -54,8 +54,8 @@ def _conv(use: Use) -> list[Shape]:
     kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
     if w[1] * groups != x[1]:
         raise ShapeMismatch(
-            f"its weight of shape {listed(w)} has {w[1]} input channels a group, {w[1] * groups} in"
-            f" {groups} groups; the input of shape {listed(x)} has {x[1]}"
+            f"its weight of shape {listed(w)} has {w[1]} input channels in each of {groups} groups,"
+            f" the input of shape {listed(x)} has {x[1]} in all"
         )
     if w[0] % groups:
         raise ShapeMismatch(

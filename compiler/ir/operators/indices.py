@@ -39,8 +39,8 @@ def _around(sizes: Shape) -> Bounds:
 
 
 def _along_axis(shapes: Shapes, attributes: Attributes) -> Bounds:
-    x = shapes[0]
-    return _around((x[attributes.get("axis", 0)],))
+    axis: int = attributes.get("axis", 0)
+    return _around((shapes[0][axis],))
 
 
 def _tuples(shapes: Shapes, attributes: Attributes) -> Bounds:
@@ -50,8 +50,8 @@ def _tuples(shapes: Shapes, attributes: Attributes) -> Bounds:
 
 
 def _reversed(shapes: Shapes, attributes: Attributes) -> Bounds:
-    x = shapes[0]
-    return Bounds(1, (0,), (x[attributes.get("time_axis", 0)],))
+    axis: int = attributes.get("time_axis", 0)
+    return Bounds(1, (0,), (shapes[0][axis],))
 
 
 def _recurrent(shapes: Shapes, attributes: Attributes) -> Bounds:

@@ -1,0 +1,54 @@
+"""Operators that say at run time whether indices are in range, as further outputs of a graph."""
+
+import numpy as np
+
+from compiler.errors import ModelError
+from compiler.frontend.builder import Builder
+from compiler.frontend.graph import Attributes, Graph, Inputs, Value
+from compiler.ir.operators.indices import Bounds, index_bounds
+from compiler.schedule import IN_RANGE
+
+
+class IndexWatch:
+    """Adds an output for each node that reads or writes where run-time indices say."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        self.outputs: dict[str, Value] = {}
+
+    def watch(self, op_type: str, name: str, inputs: Inputs, attributes: Attributes) -> None:
+        """Watch a node, unless it has no indices or they are constants, which are checked."""
+        bounds = index_bounds(op_type, inputs, attributes)
+        if bounds is None or inputs[bounds.input].array is not None:
+            return
+        text = f"{IN_RANGE}{op_type} {name}: input {bounds.input} must be in {bounds}"
+        while text in self.outputs:
+            text += "'"
+        self.builder.node = f"{name}/in-range"
+        self.outputs[text] = self._in_range(inputs[bounds.input], bounds)
+
+    def _in_range(self, indices: Value, bounds: Bounds) -> Value:
+        """An int32 scalar: one if all indices are within their bounds, else zero."""
+        one = self.builder.one
+        low, high = (self._limit(indices, each) for each in (bounds.low, bounds.high))
+        inside = one("And", one("GreaterOrEqual", indices, low), one("LessOrEqual", indices, high))
+        number = one("Cast", inside, to=6)
+        if not indices.rank:
+            return number
+        axes = self.builder.integers(range(indices.rank))
+        return one("ReduceMin", number, axes, keepdims=0)
+
+    def _limit(self, indices: Value, numbers: tuple[int, ...]) -> Value:
+        shape = (-1,) if len(numbers) > 1 else ()
+        return self.builder.constant(np.array(numbers).reshape(shape), indices.dtype)
+
+    def add_to(self, graph: Graph) -> None:
+        """Add the outputs to a graph."""
+        graph.outputs.extend(self.outputs.items())
+
+
+def check_output_names(graph: Graph) -> None:
+    """Raise ModelError for an output whose name is kept for those of checks."""
+    for name, _ in graph.outputs:
+        if name.startswith(IN_RANGE):
+            raise ModelError(f"the output {name!r} has a name that is reserved: rename it")
