@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import ArgumentTypeError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +103,7 @@ def test_files_that_are_something_else_are_one_line(
 
 
 def test_a_damaged_record_of_the_choice_is_named():
-    choice = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
+    choice: dict[str, Any] = {"mode": "graph", "costs": {}, "chosen": "graph", "source": "model"}
     module = Module("cpu", chain(), kernels(), {"w": values(1)}, choice=choice)
     with pytest.raises(ArtifactError, match=r"the choice is damaged \(KeyError: 'kernels"):
         report(module)
@@ -184,6 +186,17 @@ def test_steps_are_timed_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["run", str(tmp_path / "model.onnx"), "--timing"]) == 0
     steps = [line.split(" s  ")[1] for line in capsys.readouterr().err.splitlines()]
     assert steps[:3] == ["import", "graph passes", "kernels"]
+
+
+@pytest.mark.parametrize("text", ["x=1,,3", "x=1,3,", "x", "=1", "x=1,a", "x=1.5"])
+def test_a_shape_of_another_form_is_refused(text: str):
+    with pytest.raises(ArgumentTypeError, match="is not of the form NAME=1,3,224,224"):
+        cli.input_shape(text)
+
+
+def test_a_shape_may_be_empty_or_hold_nothing():
+    assert cli.input_shape("x=") == ("x", ())
+    assert cli.input_shape("a=b=0,3") == ("a=b", (0, 3))
 
 
 def test_the_exit_status_of_an_interrupt_is_a_shells():

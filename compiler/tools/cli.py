@@ -19,7 +19,7 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`x=1,3,224,224` as a name and a shape; a scalar is `x=`."""
     name, equals, dims = text.rpartition("=")
     try:
-        shape = tuple(int(dim) for dim in dims.split(",") if dim)
+        shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
     except ValueError:
         equals = ""
         shape = ()
