@@ -41,13 +41,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from compiler.analysis.devices import compiled_for
+from compiler.analysis.tolerance import TOLERANCES
 from compiler.backends.cuda.target import device
 from compiler.backends.gpu.choose import timed_run
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import TOLERANCES, Check, export_project, kernel_headers
+from compiler.export.generate import Check, export_project, kernel_headers
 from compiler.schedule import KernelSpec
 
 ROUNDS = 3

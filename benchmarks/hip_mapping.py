@@ -30,9 +30,10 @@ import compiler
 from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
 from compiler.analysis.devices import compiled_for, device_of
 from compiler.analysis.kernel_time import estimated_time
+from compiler.analysis.tolerance import TOLERANCES
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import TOLERANCES, Check, export_project
+from compiler.export.generate import Check, export_project
 from compiler.frontend.load import read_model
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo

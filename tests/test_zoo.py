@@ -8,7 +8,8 @@ import onnx
 import pytest
 
 import compiler
-from compiler.tools.reference import compare, run_onnxruntime
+from compiler.tools.comparison import compare
+from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
