@@ -13,8 +13,8 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.cuda.lower import split_device
 from compiler.kernels.cuda.scheduled import CudaKernel
 from compiler.kernels.cuda.target import parse_cuda_target
-from compiler.kernels.group import Group, TensorInfo
-from tests.kernels.cuda.emulator import COMPILER, Order, Program
+from compiler.kernels.group import Group, Operator, TensorInfo
+from tests.kernels.cuda.emulator import COMPILER, Order, Program, emulate_all
 from tests.kernels.harness import Array, single
 
 TARGET = parse_cuda_target("cuda")
@@ -61,6 +61,33 @@ def expected(type: str, array: Array) -> Array:
     }  # fmt: skip
     with np.errstate(all="ignore"):
         return np.asarray(functions[type](x)).astype(array.dtype)
+
+
+def loss(size: int) -> tuple[Group, list[Array], tuple[Array, ...]]:
+    """The mean of squared differences, its root, and the differences in units of that."""
+    x, z = numbers(size), numbers(size)[::-1].copy()
+    vector, scalar = TensorInfo("float32", (size,)), TensorInfo("float32", ())
+    values = (vector, vector, vector, vector, scalar, scalar, vector)
+    operators = (
+        Operator("Sub", {}, (0, 1), (2,), "difference"),
+        Operator("Mul", {}, (2, 2), (3,), "square"),
+        Operator("ReduceMean", {"keepdims": 0}, (3,), (4,), "mean"),
+        Operator("Sqrt", {}, (4,), (5,), "root"),
+        Operator("Div", {}, (2, 5), (6,), "units"),
+    )
+    group = Group(f"loss{size}", values, 2, (False, False), {}, operators, (4, 5, 6))
+    difference = x.astype(np.float64) - z
+    mean = np.square(difference).mean()
+    return group, [x, z], (mean, np.sqrt(mean), difference / np.sqrt(mean))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+def test_what_surrounds_a_reduction_and_several_results():
+    given = [loss(33), loss(LONG)]
+    made = [(generate(group, TARGET), group, arrays) for group, arrays, _ in given]
+    for results, (_, _, wanted) in zip(emulate_all(made), given, strict=True):
+        for result, each in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, each, 1e-5, 1e-6)
 
 
 def with_nan(*places: int) -> Array:
