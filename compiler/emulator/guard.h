@@ -16,7 +16,7 @@ const size_t ALIGNMENT = 16;  // kernels may use loads of this size where an add
 
 inline size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-const size_t GUARD = 64 << 10;  // bytes on each side that cannot be accessed
+const size_t GUARD = (size_t)4 << 30;  // bytes on each side that cannot be accessed: only addresses
 
 // Poisoned pages between others that cannot be accessed.
 struct Pages {
