@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
@@ -39,19 +39,10 @@ def interpret(
         for argument, name in zip(graph.body.block.args, names, strict=True)
     }
     for op in operators(graph):
-        match op:
-            case dataflow.OperatorOp():
-                values.update(_results(op, values, precise))
-            case dataflow.ConstantOp():
-                values[op.output] = _kept(attribute_to_array(op.value), precise)
-            case dataflow.WeightOp():
-                array = weight_array(weights, op.key.data)
-                array = array if precise else stored_as(array, op.output.type, op.key.data)
-                values[op.output] = _kept(array, precise)
-            case dataflow.NoneOp():
-                values[op.output] = None
-            case _:
-                pass
+        if isinstance(op, dataflow.OperatorOp):
+            values.update(_results(op, values, precise))
+        else:
+            values.update(_constants(op, weights, precise))
     results = [values[outer_value(value)] for value in graph.results_yielded]
     return {name.data: r for name, r in zip(graph.output_names, results, strict=True)}
 
@@ -59,6 +50,21 @@ def interpret(
 def _kept(array: Array, precise: bool) -> Array:
     """An array as float64 if it is one of floats and they are to be precise."""
     return array.astype(np.float64) if precise and is_float(array.dtype) else array
+
+
+def _constants(op: Operation, weights: Mapping[str, np.ndarray], precise: bool) -> Values:
+    """The value of a constant, a weight, or an operand that is left out."""
+    match op:
+        case dataflow.ConstantOp():
+            return {op.output: _kept(attribute_to_array(op.value), precise)}
+        case dataflow.WeightOp():
+            array = weight_array(weights, op.key.data)
+            array = array if precise else stored_as(array, op.output.type, op.key.data)
+            return {op.output: _kept(array, precise)}
+        case dataflow.NoneOp():
+            return {op.output: None}
+        case _:
+            return {}
 
 
 def _results(op: dataflow.OperatorOp, values: Values, precise: bool) -> Values:
