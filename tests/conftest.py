@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,13 @@ def pytest_configure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the seed, so that what a run found can be found again."""
-    terminalreporter.write_line(f"the search's seed: {FUZZ_SEED}={os.environ[FUZZ_SEED]}")
+    """Print what was searched, and the seed by which it can be found again."""
+    reports: list[Any] = [
+        r for name in ("passed", "failed") for r in terminalreporter.getreports(name)
+    ]
+    searched = [text for r in reports for name, text in r.user_properties if name == "search"]
+    for text in searched:
+        terminalreporter.write_line(f"{text} ({FUZZ_SEED}={os.environ[FUZZ_SEED]})")
 
 
 def pytest_sessionstart() -> None:

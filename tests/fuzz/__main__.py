@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.fuzz.kinds import KINDS
-from tests.fuzz.search import Plan, Report, Search
+from tests.fuzz.search import Plan, Report, Search, pool
 
 CASES = Path(__file__).parent / "cases"
 
@@ -30,12 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
     seed = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     kinds = list(KINDS) if asked.kind == "all" else [asked.kind]
     failed = 0
-    for kind in kinds:
-        print(f"{kind} on {asked.target}: seed {seed}", flush=True)
-        plan = Plan(
-            kind, seed, asked.seconds, asked.target, asked.jobs, asked.cases, keep=asked.keep
-        )
-        failed += summarised(Search(plan).run())
+    asked.keep.mkdir(parents=True, exist_ok=True)
+    with pool(asked.jobs) as workers:
+        for kind in kinds:
+            print(f"{kind} on {asked.target}: seed {seed}", flush=True)
+            plan = Plan(kind, seed, asked.seconds, asked.target, asked.cases, keep=asked.keep)
+            failed += summarised(Search(plan, workers).run())
     return 1 if failed else 0
 
 

@@ -64,7 +64,8 @@ class Expected:
         others = [other for other in others if other.shape == expected.shape]
         if expected.dtype.kind != "f":
             differ = [np.asarray(other != expected) for other in others]
-            return np.zeros(expected.shape), np.logical_or.reduce(differ)
+            undecided: Array = np.logical_or.reduce(differ)
+            return np.zeros(expected.shape), undecided
         center = _wide(expected)
         limits = np.finfo(expected.dtype)
         floor = np.abs(center) * float(limits.eps) * _UNITS + float(limits.smallest_normal)

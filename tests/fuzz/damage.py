@@ -179,7 +179,7 @@ def _artifact(seed: int) -> tuple[Case, Files]:
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every container and key in JSON."""
     found: list[tuple[Any, Any]] = []
-    keys = cast(list[Any], list(value) if isinstance(value, dict) else list(range(len(value))))
+    keys: list[Any] = list(cast(Any, value) if isinstance(value, dict) else range(len(value)))
     for key in keys:
         item: Any = cast(Any, value)[key]
         found.append((cast(Any, value), key))

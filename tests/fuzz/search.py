@@ -1,6 +1,8 @@
 """The search by the clock: workers draw and check seeds, failures shrink and are kept."""
 
 from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, Thread
@@ -19,7 +21,6 @@ class Plan:
     seed: int
     seconds: float
     target: str = "cpu"
-    jobs: int = 2
     cases: int | None = None
     """The most cases, or None."""
     keep: Path | None = None
@@ -52,16 +53,28 @@ class Report:
         )
 
 
-class Search:
-    """Runs a plan."""
+@contextmanager
+def pool(jobs: int) -> Generator[list[Worker], None, None]:
+    """Workers, which keep the compiler warm from one search to the next."""
+    workers = [Worker() for _ in range(jobs)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.stop()
 
-    def __init__(self, plan: Plan) -> None:
+
+class Search:
+    """Runs a plan on some workers."""
+
+    def __init__(self, plan: Plan, workers: Sequence[Worker]) -> None:
         self.plan, self.report, self._lock = plan, Report(plan), Lock()
+        self.workers = workers
         self._shown = monotonic()
 
     def run(self) -> Report:
         """Search until the time is over."""
-        threads = [Thread(target=self._work, args=(i,)) for i in range(self.plan.jobs)]
+        threads = [Thread(target=self._work, args=(i,)) for i in range(len(self.workers))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -69,14 +82,11 @@ class Search:
         return self.report
 
     def _work(self, index: int) -> None:
-        plan, worker = self.plan, Worker()
+        plan, worker, jobs = self.plan, self.workers[index], len(self.workers)
         until = self.report.started + plan.seconds
-        most = None if plan.cases is None else -(-(plan.cases - index) // plan.jobs)
-        try:
-            for seed in seeds(plan.seed + index, plan.jobs, until, most):
-                self._count(worker.draw(plan.kind, seed, plan.target), worker)
-        finally:
-            worker.stop()
+        most = None if plan.cases is None else -(-(plan.cases - index) // jobs)
+        for seed in seeds(plan.seed + index, jobs, until, most):
+            self._count(worker.draw(plan.kind, seed, plan.target), worker)
 
     def _count(self, outcome: Outcome, worker: Worker) -> None:
         with self._lock:

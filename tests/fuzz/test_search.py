@@ -4,12 +4,13 @@ FLOWLOOM_FUZZ_SEED repeats a run, FLOWLOOM_FUZZ_SECONDS (default 60) is how long
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.__main__ import summarised
-from tests.fuzz.search import Plan, Search
+from tests.fuzz.search import Plan, Search, pool
 
 SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
 
@@ -19,10 +20,14 @@ SECONDS = float(os.environ.get("FLOWLOOM_FUZZ_SECONDS", "60"))
     [{"graphs": 0.7, "folding": 0.3}, {"invalid": 0.4, "damage": 0.3, "data": 0.3}],
     ids=lambda shares: "-".join(shares),
 )
-def test_nothing_is_found(shares: dict[str, float], tmp_path: Path):
+def test_nothing_is_found(
+    shares: dict[str, float], tmp_path: Path, record_property: Callable[[str, object], None]
+):
     seed = int(os.environ["FLOWLOOM_FUZZ_SEED"])
-    for kind, share in shares.items():
-        plan = Plan(kind, seed, SECONDS * share, jobs=1, keep=tmp_path, shrinking=10)
-        report = Search(plan).run()
-        assert not summarised(report), f"{kind}: FLOWLOOM_FUZZ_SEED={seed}; cases in {tmp_path}"
-        assert report.counts["passed"] or SECONDS < 30
+    with pool(1) as workers:
+        for kind, share in shares.items():
+            plan = Plan(kind, seed, SECONDS * share, keep=tmp_path, shrinking=10)
+            report = Search(plan, workers).run()
+            record_property("search", report.line())
+            assert not summarised(report), f"{kind}: FLOWLOOM_FUZZ_SEED={seed}; see {tmp_path}"
+            assert report.counts["passed"]
