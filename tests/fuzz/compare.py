@@ -65,7 +65,8 @@ class Expected:
         if expected.dtype.kind != "f":
             differ = [np.asarray(other != expected) for other in others]
             undecided: Array = np.logical_or.reduce(differ)
-            return np.zeros(expected.shape), undecided
+            nothing: Array = np.zeros(expected.shape)
+            return nothing, undecided
         center = _wide(expected)
         limits = np.finfo(expected.dtype)
         floor = np.abs(center) * float(limits.eps) * _UNITS + float(limits.smallest_normal)
