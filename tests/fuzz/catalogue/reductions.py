@@ -23,7 +23,8 @@ def reduce(g: Grower, op: str) -> None:
     values = (0.1, 2.0) if op in _POSITIVE else (-2.0, 2.0)
     x = g.tensor(dtypes, values=values, within=op in _POSITIVE)
     rank = g.values[x].ndim
-    axes = [a - rank if g.draw.chance(0.3) else a for a in g.draw.some(range(rank))]
+    chosen = [] if g.draw.chance(0.3) else g.draw.some(range(rank))
+    axes = [a - rank if g.draw.chance(0.3) else a for a in chosen]
     keep = g.draw.choice([None, 0, 1])
     if g.opset < _SINCE.get(op, 18):
         g.emit(op, [x], axes=axes or None, keepdims=keep)
