@@ -65,7 +65,7 @@ class Expected:
         if expected.dtype.kind != "f":
             differ = [np.asarray(other != expected) for other in others]
             undecided: Array = np.logical_or.reduce(differ)
-            nothing: Array = np.zeros(expected.shape)
+            nothing = np.zeros_like(undecided, np.float64)
             return nothing, undecided
         center = _wide(expected)
         limits = np.finfo(expected.dtype)
