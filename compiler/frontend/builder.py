@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.evaluate import check_types, evaluate
+from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import (
     Attributes,
     Graph,
@@ -53,10 +54,11 @@ def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
 
 
 class Builder:
-    """Appends to `graph` on behalf of the ONNX node called `node`."""
+    """Appends to `graph` on behalf of the ONNX node called `node`, as far as `expansion` allows."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
+        self.expansion = expansion
         self.node = ""
 
     def constant(self, array: object, dtype: str | None = None) -> Value:
@@ -83,6 +85,7 @@ class Builder:
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> list[Value]:
         """As `emit`, for outputs of which some are left out; those come back as unknown values."""
+        self.expansion.count(f"{op_type} {self.node!r}")
         if is_known(inputs) and not grows(op_type, inputs, attributes):
             return self._folded(op_type, inputs, attributes, used)
         self._check(op_type, inputs)

@@ -1,5 +1,6 @@
 """Inlines control flow: `If` with a constant condition, `Loop` and `Scan` of constant length."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
 
 import numpy as np
 
-_LONGEST_LOOP = 1_000
+from compiler.ir.values import numpy_dtype
+
 _REMEDY = "export the model with a constant condition, or cut the model there"
 
 
@@ -25,17 +27,22 @@ def if_(walker: "Specialiser", node: "Node") -> Sequence[Value]:
 
 def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
     """Values joined along a new axis."""
-    if not values:
-        raise Unsupported("it runs zero times and stacks its results", "remove it from the model")
     builder = walker.builder
     axes = builder.integers([axis_of(axis, values[0].rank + 1)])
     parts = [builder.one("Unsqueeze", value, axes) for value in values]
     return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.array[0]))
 
 
+def _none_of(value: Value, axis: int) -> Value:
+    """No values at all, stacked along a new axis: `value` has the type of one."""
+    axis = axis_of(axis, value.rank + 1)
+    shape = (*value.shape[:axis], 0, *value.shape[axis:])
+    return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
+
+
 def _trip_count(limit: Value | None) -> int:
     if limit is None:
-        return _LONGEST_LOOP + 1
+        return sys.maxsize
     if limit.array is None:
         raise Unsupported("its trip count is computed at run time", _REMEDY)
     return int(limit.array.reshape(()))
@@ -55,20 +62,35 @@ def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
     limit, condition, *carried = node.inputs
     trips, stacked, step = _trip_count(limit), [], 0
     while step < trips and _holds(condition):
-        if step >= _LONGEST_LOOP:
-            raise Unsupported(f"it runs more than {_LONGEST_LOOP} times", _REMEDY)
-        scope = node.scope.inner(f"{node.name}/{step}/")
+        walker.expansion.count(f"iteration {step}")
         number, test = constant("", np.array(step, np.int64)), condition or _true()
+        scope = node.scope.inner(f"{node.name}/{step}/")
         condition, *results = walker.body(body, scope, [number, test, *carried])
         carried, rows = results[: len(carried)], results[len(carried) :]
         stacked.append(rows)
         walker.builder.node = node.name
         step += 1
-    count = len(body.output) - 1 - len(carried)
-    columns = [[rows[i] for rows in stacked] for i in range(count)]
     wanted = [bool(name) for name in node.proto.output[len(carried) :]]
-    pairs = zip(columns, wanted, strict=False)
-    return [*carried, *(_stack(walker, c) if w else Value("") for c, w in pairs)]
+    columns = [[rows[i] for rows in stacked] for i in range(len(wanted))]
+    first = [constant("", np.array(0, np.int64)), condition or _true(), *carried]
+    return [*carried, *_stacked(walker, node, columns, [0] * len(wanted), first)]
+
+
+def _stacked(
+    walker: "Specialiser",
+    node: "Node",
+    columns: Sequence[Sequence[Value]],
+    axes: Sequence[int],
+    first: Sequence[Value],
+) -> list[Value]:
+    """The last outputs of a node, stacked of all iterations; `first` is given to the first."""
+    wanted = [bool(name) for name in node.proto.output[len(node.proto.output) - len(columns) :]]
+    if any(wanted) and not all(columns):
+        types = walker.types_of(node.attributes["body"], node, first)[-len(columns) :]
+        stacks = [_none_of(value, axis) for value, axis in zip(types, axes, strict=False)]
+        return [stack if want else Value("") for stack, want in zip(stacks, wanted, strict=True)]
+    triples = zip(columns, axes, wanted, strict=False)
+    return [_stack(walker, c, axis) if want else Value("") for c, axis, want in triples]
 
 
 def _true() -> Value:
@@ -87,6 +109,7 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
     length = sequences[0].shape[axes[0]]
     rows = []
     for step in range(length):
+        walker.expansion.count(f"iteration {step}")
         scope = node.scope.inner(f"{node.name}/{step}/")
         slices = []
         for value, axis, back in zip(sequences, axes, backwards, strict=True):
@@ -96,14 +119,19 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name
-    count = len(body.output) - len(states)
-    outputs = [[row[i] for row in rows] for i in range(count)]
-    axes = attributes.get("scan_output_axes", [0] * len(outputs))
-    backwards = attributes.get("scan_output_directions", [0] * len(outputs))
-    columns = [c[::-1] if back else c for c, back in zip(outputs, backwards, strict=True)]
-    wanted = [bool(name) for name in node.proto.output[len(states) :]]
-    triples = zip(columns, axes, wanted, strict=False)
-    return [*states, *(_stack(walker, c, a) if w else Value("") for c, a, w in triples)]
+    count = len(node.proto.output) - len(states)
+    columns = [[row[i] for row in rows] for i in range(count)]
+    backwards = attributes.get("scan_output_directions", [0] * count)
+    columns = [c[::-1] if back else c for c, back in zip(columns, backwards, strict=False)]
+    slices = [_slice_type(value, axis) for value, axis in zip(sequences, axes, strict=True)]
+    axes = attributes.get("scan_output_axes", [0] * count)
+    return [*states, *_stacked(walker, node, columns, axes, [*states, *slices])]
+
+
+def _slice_type(value: Value, axis: int) -> Value:
+    """A value with the type of a tensor's slices along an axis."""
+    axis = axis_of(axis, value.rank)
+    return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
 CONTROL: dict[str, Callable[["Specialiser", "Node"], Sequence[Value]]] = {

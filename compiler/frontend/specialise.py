@@ -16,6 +16,7 @@ from compiler.frontend.call import Call
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import check_types, evaluate, make_node, schema_of, type_proto
+from compiler.frontend.expansion import Expansion
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
     Attributes,
@@ -96,6 +97,11 @@ class Node:
         return "" if self.proto.domain == "ai.onnx" else self.proto.domain
 
     @property
+    def label(self) -> str:
+        """Its operator and name, for messages."""
+        return f"{self.proto.op_type} {self.name!r}"
+
+    @property
     def opset(self) -> int:
         """The version of the domain's opset."""
         return self.scope.opsets.get(self.domain, 0)
@@ -117,7 +123,8 @@ class Specialiser:
         self.remedy = remedy
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.folder = folder
-        self.builder = Builder(graph)
+        self.expansion = Expansion()
+        self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
         self.problems: list[Problem] = []
@@ -141,10 +148,21 @@ class Specialiser:
         self.walk(graph.node, scope, names)
         return [scope[name] for name in names]
 
+    def types_of(self, graph: onnx.GraphProto, node: Node, inputs: Sequence[Value]) -> list[Value]:
+        """What a body would give that never runs: its operators are dropped again."""
+        operators, problems = len(self.builder.graph.operators), len(self.problems)
+        results = self.body(graph, node.scope.inner(f"{node.name}/never/"), inputs)
+        del self.builder.graph.operators[operators:], self.problems[problems:]
+        if any(value.unknown for value in results):
+            reason = "it runs zero times, and the shapes that it would stack are not known"
+            raise Unsupported(reason, "remove it from the model")
+        return results
+
     def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Iterable[str]) -> None:
         """Specialise the nodes that outputs depend on, in order."""
         for proto, used in live_nodes(nodes, outputs):
             node = self._node(proto, used, scope)
+            self.expansion.count(node.label)
             for name, value in zip(proto.output, self._outputs(node), strict=False):
                 if name:
                     value.name = value.name or scope.prefix + name
@@ -243,7 +261,7 @@ class Specialiser:
         if node.domain or schema_of(op_type, node.opset) is None or op_type in _RANDOM:
             return None
         if op_type in CONTROL:
-            return lambda node: CONTROL[op_type](self, node)
+            return self._controlled
         if self._can_evaluate(node):
             return self._evaluated
         if op_type in RULES:
@@ -288,6 +306,10 @@ class Specialiser:
     def _emitted(self, node: Node) -> Sequence[Value]:
         return self._call(node).emit()
 
+    def _controlled(self, node: Node) -> Sequence[Value]:
+        with self.expansion.inside(node.label):
+            return CONTROL[node.proto.op_type](self, node)
+
     def _model_function(self, node: Node) -> Sequence[Value]:
         function = self._function_of(node)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
@@ -317,7 +339,8 @@ class Specialiser:
         scope.values.update(zip(function.input, node.inputs, strict=False))
         names = zip(function.output, node.proto.output, strict=False)
         pairs = [(inner, outer in node.used) for inner, outer in names]
-        self.walk(function.node, scope, (name for name, used in pairs if used))
+        with self.expansion.inside(node.label):
+            self.walk(function.node, scope, (name for name, used in pairs if used))
         return [_required(scope[name]) if used else Value("") for name, used in pairs]
 
 

@@ -1,0 +1,57 @@
+"""One bound on what a model expands to: loops, recurrences and functions are all written out."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from compiler.errors import ModelError
+
+VARIABLE = "FLOWLOOM_MAX_OPERATORS"
+MOST_OPERATORS = 200_000
+"""Nodes, iterations and operators that a model may come to, unless the environment differs."""
+
+DEEPEST = 64
+"""Functions and bodies that may nest: each level takes several of Python's own."""
+
+
+def most_operators() -> int:
+    """The bound for this process; raises ModelError if the environment's is no number."""
+    given = os.environ.get(VARIABLE, str(MOST_OPERATORS))
+    if not given.isdecimal():
+        raise ModelError(f"{VARIABLE} is {given!r}: set it to a number of operators, or unset it")
+    return int(given)
+
+
+@dataclass
+class Expansion:
+    """How much of a model has been written out, and within which functions and loops."""
+
+    most: int = field(default_factory=most_operators)
+    visited: int = 0
+    within: list[str] = field(default_factory=list)
+
+    def count(self, what: str) -> None:
+        """Count a node, an iteration or an operator; raises ModelError above the bound."""
+        self.visited += 1
+        if self.visited > self.most:
+            cause = f"{self.within[0]} expands" if self.within else "the model comes"
+            raise ModelError(
+                f"{cause} to more than {self.most:,} nodes, iterations and operators"
+                f" ({self.visited:,} so far, at {what}): shorten its loops, sequences or calls"
+                f" before exporting, or set {VARIABLE} to a larger number"
+            )
+
+    @contextmanager
+    def inside(self, label: str) -> Iterator[None]:
+        """Count as part of a function or of a node with a body; raises ModelError if too deep."""
+        if len(self.within) >= DEEPEST:
+            raise ModelError(
+                f"{self.within[0]} nests functions or bodies more than {DEEPEST} deep, at {label}:"
+                " inline them before exporting"
+            )
+        self.within.append(label)
+        try:
+            yield
+        finally:
+            self.within.pop()
