@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.operators.shapes import axis_in
+
 Attributes = dict[str, Any]
 
 
@@ -83,7 +85,5 @@ def constant(name: str, array: np.ndarray) -> Value:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis; raises Unsupported if it is out of range."""
-    if not -rank <= axis < max(rank, 1):
-        raise Unsupported(f"axis {axis} is outside a tensor of rank {rank}", "correct the model")
-    return axis % max(rank, 1)
+    """A non-negative axis; raises ShapeMismatch if it is out of range."""
+    return axis_in(axis, rank)

@@ -43,8 +43,9 @@ class IndexWatch:
         return self.builder.constant(np.array(numbers).reshape(shape), indices.dtype)
 
     def add_to(self, graph: Graph) -> None:
-        """Add the outputs to a graph."""
-        graph.outputs.extend(self.outputs.items())
+        """Add the outputs to a graph, but for those of nodes that were dropped from it."""
+        made = {value for operator in graph.operators for value in operator.outputs}
+        graph.outputs.extend(item for item in self.outputs.items() if item[1] in made)
 
 
 def check_output_names(graph: Graph) -> None:

@@ -1,8 +1,12 @@
 """Sequences of tensors of known length: they exist while importing and leave no operator."""
 
+import numpy as np
+
 from compiler.frontend.call import Call
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules import rule
+from compiler.ir.operators import ShapeMismatch
+from compiler.ir.operators.shapes import listed
 
 
 def _items(call: Call) -> list[Value]:
@@ -11,11 +15,14 @@ def _items(call: Call) -> list[Value]:
     return call.data.items
 
 
-def _position(call: Call, index: int, default: int, size: int) -> int:
+def _position(call: Call, index: int, default: int, size: int, last: int) -> int:
+    """A position in a sequence of `size` tensors, from -size to `last`."""
     array = call.known(index)
+    if array is not None and array.size != 1:
+        raise ShapeMismatch(f"its position has the shape {listed(array.shape)}, it is one number")
     position = default if array is None else int(array.reshape(()))
-    if not -size <= position <= size:
-        raise Unsupported(f"position {position} is outside a sequence of {size}", "correct it")
+    if not -size <= position <= last:
+        raise ShapeMismatch(f"position {position} is outside a sequence of {size} tensors")
     return position + size if position < 0 else position
 
 
@@ -29,7 +36,7 @@ def construct(call: Call) -> list[Value]:
 def at(call: Call) -> list[Value]:
     """One tensor."""
     items = _items(call)
-    return [items[_position(call, 1, 0, len(items))]]
+    return [items[_position(call, 1, 0, len(items), len(items) - 1)]]
 
 
 @rule("SequenceLength")
@@ -42,7 +49,8 @@ def length(call: Call) -> list[Value]:
 def insert(call: Call) -> list[Value]:
     """A sequence with one more tensor."""
     items = list(_items(call))
-    items.insert(_position(call, 2, len(items), len(items)), call.inputs[1])
+    count = len(items)
+    items.insert(_position(call, 2, count, count, count), call.inputs[1])
     return [Value("", items=items)]
 
 
@@ -50,7 +58,8 @@ def insert(call: Call) -> list[Value]:
 def erase(call: Call) -> list[Value]:
     """A sequence without one tensor."""
     items = list(_items(call))
-    del items[_position(call, 1, len(items) - 1, len(items))]
+    last = len(items) - 1
+    del items[_position(call, 1, last, len(items), last)]
     return [Value("", items=items)]
 
 
@@ -58,10 +67,29 @@ def erase(call: Call) -> list[Value]:
 def concat(call: Call) -> list[Value]:
     """The tensors joined along an axis, or a new one."""
     items, new = _items(call), call.attributes.get("new_axis", 0)
+    if not items:
+        raise ShapeMismatch("its sequence has no tensors")
     axis = axis_of(call.attributes["axis"], items[0].rank + new)
     if new:
         items = [call.one("Unsqueeze", item, call.vector([axis])) for item in items]
     return [items[0] if len(items) == 1 else call.one("Concat", *items, axis=axis)]
+
+
+def _parts(x: Value, axis: int, sizes: np.ndarray | None) -> list[int]:
+    """The sizes of the parts that an axis is split into: given, equal but the last, or one."""
+    size = x.shape[axis]
+    if sizes is not None and sizes.ndim:
+        parts = [int(n) for n in sizes.reshape(-1)]
+    elif sizes is not None and int(sizes) < 1:
+        raise ShapeMismatch(f"it splits {listed(x.shape)} into parts of {int(sizes)} elements")
+    else:
+        each = 1 if sizes is None else int(sizes)
+        parts = [each] * (size // each) + ([size % each] if size % each else [])
+    if sum(parts) != size or min(parts, default=0) < 0:
+        raise ShapeMismatch(
+            f"it splits axis {axis} of the input of shape {listed(x.shape)} into {listed(parts)}"
+        )
+    return parts
 
 
 @rule("SplitToSequence")
@@ -69,14 +97,9 @@ def split(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
-    size, single = x.shape[axis], sizes is None
-    each = 1 if sizes is None else int(sizes.reshape(-1)[0])
-    parts = [each] * (size // each) + ([size % each] if size % each else [])
-    if sizes is not None and sizes.ndim:
-        parts = [int(n) for n in sizes]
-    items = [x]
+    parts, items = _parts(x, axis, sizes), [x]
     if len(parts) > 1:
         items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
-    if single and not call.attributes.get("keepdims", 1):
+    if sizes is None and not call.attributes.get("keepdims", 1):
         items = [call.one("Squeeze", item, call.vector([axis])) for item in items]
     return [Value("", items=items)]

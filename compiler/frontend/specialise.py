@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
+from compiler.frontend.bodies import check_bodies
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.call import Call
 from compiler.frontend.checking import Declared, NodeCheck
@@ -214,6 +215,9 @@ class Specialiser:
         check = self._check_of(node)
         try:
             check.before()
+            if node.proto.op_type in CONTROL and not node.domain and node.opset >= 9:
+                args = node.inputs, node.attributes, len(node.proto.output)
+                check_bodies(node.proto.op_type, *args)
             outputs = self._specialise(node)
             check.after(outputs, node.scope.declared)
             if self.watching and check.is_own:

@@ -193,3 +193,56 @@ def test_resize_has_the_sizes_of_onnxruntime(size: int):
         (result,) = run(made, {"x": np.ones(size, np.float32)})
         (graph,) = import_model(made).module.ops
         assert graph.results_yielded[0].type.get_shape() == result.shape
+
+
+SEQUENCES = [
+    ("s = SequenceConstruct(x, x) y = SequenceAt(s, p)", ints(2), "position 2 is outside"),
+    ("s = SequenceEmpty() y = ConcatFromSequence<axis=0>(s)", ints(0), "no tensors"),
+    ("s = SplitToSequence<axis=0>(x, p) y = SequenceAt(s, z)", np.array(0), "parts of 0"),
+    ("s = SplitToSequence<axis=0>(x, p) y = SequenceAt(s, z)", ints(1, 1), r"into \[1, 1\]"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "position", "match"), SEQUENCES)
+def test_sequences(nodes: str, position: np.ndarray, match: str):
+    made = parse(f"g (float[4] x) => (float[?] y) {{ {nodes} }}", p=position, z=np.array(0))
+    with pytest.raises(ShapeError, match=match):
+        import_model(made)
+
+
+def loop(trips: np.ndarray, carried: str) -> onnx.ModelProto:
+    """A Loop that doubles what it carries."""
+    return parse(
+        f"""g (float[2] x) => (float[?] y) {{ [culprit] y = Loop(n, c, {carried}) <body = b
+        (int64 i, bool t, float[2] v) => (bool k, float[2] w)
+        {{ k = Identity(t) w = Add(v, v) }}> }}""",
+        n=trips,
+        c=np.array(True),
+    )
+
+
+def test_loops():
+    import_model(loop(np.array(2), "x"))
+    with pytest.raises(ShapeError, match=r"Loop 'culprit'.*trip count has the shape \[2\]"):
+        import_model(loop(ints(1, 2), "x"))
+    with pytest.raises(ModelError, match=r"Loop 'culprit'.*3 inputs instead of 4"):
+        import_model(loop(np.array(2), "x, x"))
+
+
+SCAN = """g (float[3,2] x, float[4,2] z) => (float[?,?] y) {{
+    [culprit] y = Scan<num_scan_inputs={count}, {axes} body = b
+    (float[2] u, float[2] v) => (float[2] w) {{ w = Add(u, v) }}>(x, z) }}"""
+
+
+@pytest.mark.parametrize(
+    ("count", "axes", "match"),
+    [
+        (2, "", r"\[3, 2\] and \[4, 2\], which differ in length"),
+        (3, "", "num_scan_inputs is 3, it has 2"),
+        (2, "scan_input_axes=[0],", r"scan_input_axes \[0\] are 1 numbers instead of 2"),
+        (2, "scan_input_axes=[0,5],", "axis 5 is outside"),
+    ],
+)
+def test_scans(count: int, axes: str, match: str):
+    with pytest.raises(FlowloomError, match=f"Scan 'culprit'.*{match}"):
+        import_model(parse(SCAN.format(count=count, axes=axes)))
