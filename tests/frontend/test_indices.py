@@ -11,6 +11,7 @@ from compiler.errors import InputDataError, ModelError, ShapeError
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.schedule import IN_RANGE
+from compiler.tools.cli import main
 from tests.frontend.checks import parse, run
 
 CASES = {
@@ -79,7 +80,7 @@ def test_the_names_of_checks_are_reserved():
         import_model(made)
 
 
-def test_modules_report_and_hide_their_checks(tmp_path: Path):
+def test_modules_report_and_hide_their_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     made = parse("g (float[5,2] x, int64[3] i) => (float[3,2] y) { [embed] y = Gather(x, i) }")
     module = compiler.compile(made, check_indices=True)
     module.save(tmp_path / "saved")
@@ -91,6 +92,13 @@ def test_modules_report_and_hide_their_checks(tmp_path: Path):
         np.testing.assert_array_equal(outputs["y"], x[[-5, 4, 0]])
         with pytest.raises(InputDataError, match=r"Gather embed: input 1 must be in \[-5, 4\]"):
             each.run({"x": x, "i": np.array([0, 5, 0])})
+    onnx.save(made, tmp_path / "model.onnx")
+    np.savez(tmp_path / "wrong.npz", x=x, i=np.array([0, 5, 0]))
+    given = ["run", str(tmp_path / "model.onnx"), "--inputs", str(tmp_path / "wrong.npz")]
+    assert main(given) == 0
+    assert main([*given, "--check-indices"]) == 1
+    assert main([*given, "--check"]) == 1
+    assert capsys.readouterr().err.count("InputDataError: an index is out of range") == 2
 
 
 def test_a_constant_is_refused_by_name():
