@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.builder import is_known
+from compiler.frontend.builder import is_known, supported
 from compiler.frontend.call import Call
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
@@ -206,6 +206,7 @@ def hardmax(call: Call) -> list[Value]:
 def eye_like(call: Call) -> list[Value]:
     """Known from the input's shape."""
     dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
+    supported(Value("", dtype))
     rows, columns = call.data.shape
     return [call.builder.constant(np.eye(rows, columns, call.attributes.get("k", 0)), dtype)]
 

@@ -127,6 +127,7 @@ ATTRIBUTES: list[tuple[str, list[int | str], list[np.ndarray | None], dict[str, 
     ("Conv", [1, 4, 8], [ones(4, 4, 1)], {"group": 0}, "'group' is 0"),
     ("Resize", [2, 2], [None, ones(2)], {"mode": "magic"}, "'mode' is 'magic'"),
     ("LRN", [1, 4, 2, 2], [], {"size": 0}, "'size' is 0"),
+    ("Split", [6], [], {"num_outputs": 2, "outputs": 3}, "num_outputs is 2, it has 3 outputs"),
     ("RNN", [3, 2, 4], [ones(1, 3, 4), ones(1, 3, 3)], {"direction": "up"}, "'direction' is 'up'"),
 ]
 

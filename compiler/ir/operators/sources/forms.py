@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.operators import OPERATORS
-from compiler.ir.operators.definition import Operand, Tensor
+from compiler.ir.operators.definition import Mismatch, Operand, Tensor
 from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.operators.injective import split_sizes
 from compiler.ir.operators.shapes import axis_in
@@ -44,7 +44,10 @@ def _with_inputs(source: Source) -> Form | None:
 
 
 def _split(source: Source) -> Form | None:
-    """Equal parts are equal before opset 18; no attribute says how many."""
+    """Equal parts are equal before opset 18; then an attribute says how many they are."""
+    if source.attributes.get("num_outputs", source.outputs) != source.outputs:
+        wanted = source.attributes["num_outputs"]
+        raise Mismatch(f"its num_outputs is {wanted}, it has {source.outputs} outputs")
     form = _with_inputs(source)
     if form is None or len(form[1]) > 1 or not source.shape():
         return form
