@@ -290,6 +290,11 @@ def _variable(tensor: te.Tensor) -> Var:
 
 
 def _is_trivial(value: Expression) -> bool:
-    """Whether a value is a constant, a variable or one element of memory."""
+    """Whether a value is a constant, a variable, one element of memory, or cannot be bound.
+
+    TVM's legalisation of bfloat16 takes no bound values of that type.
+    """
+    if str(value.ty.dtype) == "bfloat16":
+        return True
     read = isinstance(value, TensorLoad) or (isinstance(value, Call) and _name(value) == _LOAD)
     return read or isinstance(value, Var | tirx.IntImm | tirx.FloatImm)

@@ -1,0 +1,111 @@
+"""Kernels grow with the number of operators, whatever is used twice."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm_ffi
+from onnx import TensorProto, helper
+from tvm import te, tirx
+from tvm.ir import Expr
+
+import compiler
+from compiler.kernels import kernel as kernel  # registers the lowerings
+from compiler.kernels.codegen import llvm_text
+from compiler.kernels.cuda.kernel import generate
+from compiler.kernels.generic import generic_function, schedule_generic
+from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.inlining.expand import expand
+from compiler.kernels.launches import launch_module, lower_function, split_launches
+from compiler.kernels.target import parse_target
+
+KINDS = "Relu LeakyRelu Elu Selu Celu Gelu HardSwish Mish Softplus Softsign ThresholdedRelu".split()
+
+
+def recurrence(kind: str, steps: int, dtype: str = "float32", last: str = "") -> Group:
+    """x = kind(x + first) some times, each step using the value before once and the input again."""
+    info = TensorInfo(dtype, (4, 32))
+    operators: list[Operator] = []
+    for step in range(steps):
+        operators.append(Operator("Add", {}, (2 * step, 0), (2 * step + 1,)))
+        operators.append(Operator(kind, {}, (2 * step + 1,), (2 * step + 2,)))
+    if last:
+        operators.append(Operator(last, {}, (2 * steps,), (2 * steps + 1,)))
+    values = (info,) * (len(operators) + 1)
+    return Group("chain", values, 1, (False,), {}, tuple(operators), (len(operators),))
+
+
+def nodes(group: Group) -> int:
+    """The expressions in what a group computes before it is scheduled."""
+    found: list[Expr] = []
+    tvm_ffi.structural_walk(generic_function(group).body, (Expr, found.append), order="pre")
+    return len(found)
+
+
+def cpu_text(group: Group) -> int:
+    """The size of a group's LLVM code as TVM writes it."""
+    target = parse_target("cpu")
+    lowered = lower_function(schedule_generic(group, target).function, group.name)
+    return len(llvm_text(launch_module(split_launches(lowered, group.name)[0]), target))
+
+
+def cuda_text(group: Group) -> int:
+    """The size of a group's CUDA code."""
+    return len(generate(group, parse_target("cuda:sm_90")).text)
+
+
+def grows_linearly(size: Callable[[int], int], steps: int) -> bool:
+    """Whether the second half of a chain costs no more than a bit above the first."""
+    first, second, third = (size(count) for count in (steps, 2 * steps, 3 * steps))
+    return third - second <= 1.1 * (second - first) + 64
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_computed_grows_linearly(kind: str):
+    assert grows_linearly(lambda steps: nodes(recurrence(kind, steps)), 8)
+
+
+def test_prologues_of_reductions_grow_linearly():
+    assert grows_linearly(lambda steps: nodes(recurrence("Relu", steps, last="Softmax")), 8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_code_grows_linearly(dtype: str):
+    assert grows_linearly(lambda steps: cpu_text(recurrence("Relu", steps, dtype)), 6)
+    assert grows_linearly(lambda steps: cuda_text(recurrence("Relu", steps, dtype)), 6)
+
+
+def test_large_webs_grow_linearly_on_cuda():
+    assert grows_linearly(lambda steps: cuda_text(recurrence("Relu", steps)), 17)
+
+
+def test_an_element_that_two_branches_need_is_computed_in_each():
+    x = te.placeholder((8,), name="x")
+    inner = te.compute((8,), lambda i: x[i] * x[i] + x[i], name="inner")
+    i = te.var("i")
+    both = [inner[i] * inner[i], inner[i] + inner[i]]
+    choice = tirx.if_then_else(i < 4, *both)
+    code = expand([choice], lambda t, at: t(*at) if t.same_as(x) else None)
+    assert not code.steps  # neither may run where the other does
+    assert str(code.results[0]).count("once") == 2
+    code = expand([choice * inner[i]], lambda t, at: t(*at) if t.same_as(x) else None)
+    assert len(code.steps) == 1  # it is needed in any case
+
+
+@pytest.mark.parametrize("steps", [64, 200])
+def test_a_residual_recurrence(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path))
+    names = ["x", *(f"t{i}" for i in range(2 * steps - 1)), "y"]
+    made = []
+    for i in range(steps):
+        made.append(helper.make_node("Add", [names[2 * i], "x"], [names[2 * i + 1]]))
+        made.append(helper.make_node("Relu", [names[2 * i + 1]], [names[2 * i + 2]]))
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [64]) for n in "xy")
+    model = helper.make_model(helper.make_graph(made, "g", [x], [y]), ir_version=10)
+    values = np.random.default_rng().standard_normal(64).astype(np.float32)
+    found = compiler.compile(model).run({"x": values})["y"]
+    expected = values
+    for _ in range(steps):
+        expected = np.maximum(expected + values, 0)
+    np.testing.assert_array_equal(found, expected)
