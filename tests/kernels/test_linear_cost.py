@@ -70,7 +70,7 @@ def test_prologues_of_reductions_grow_linearly():
     assert grows_linearly(lambda steps: nodes(recurrence("Relu", steps, last="Softmax")), 8)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "int64"])
 def test_code_grows_linearly(dtype: str):
     assert grows_linearly(lambda steps: cpu_text(recurrence("Relu", steps, dtype)), 6)
     assert grows_linearly(lambda steps: cuda_text(recurrence("Relu", steps, dtype)), 6)

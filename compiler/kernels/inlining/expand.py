@@ -251,8 +251,19 @@ class _Expansion:
             if (once_only and depth < DEPTH) or _is_trivial(value):
                 self.written[step.variable], self.depths[step.variable] = value, depth
             else:
-                steps.append((step.variable, once(value)))
+                steps.append(self._bind(step.variable, value))
         return steps
+
+    def _bind(self, variable: Var, value: Expression) -> tuple[Var, Expression]:
+        """A binding; an integer's bits are bound as a float's, as TVM analyses bound integers."""
+        dtype = str(variable.ty.dtype)
+        if "int" not in dtype:
+            return variable, once(value)
+        bits = "64" if "64" in dtype else "32"
+        held = Var("value", PrimType(f"float{bits}"))
+        integer = dtype if bits in dtype else "int32"
+        self.written[variable] = tirx.reinterpret(integer, held).astype(dtype)
+        return held, once(tirx.reinterpret(f"float{bits}", value.astype(integer)))
 
     def _value(self, step: _Value) -> tuple[Expression, int]:
         value, depth = self._substitute(step.value)
