@@ -87,6 +87,7 @@ COMPILE: Mapping[str, Kind] = {
     "schedule": optional(PATH),
     "passes": Kind("a list of passes", _is_listing),
     "cache": BOOLEAN,
+    "check_indices": BOOLEAN,
 }
 """The arguments of `compiler.compile`."""
 
