@@ -101,8 +101,8 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache
-    from compiler.passes.own import using
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
+    from compiler.user_passes import using
 
     chosen = full_target(target, arch, precision)
     name = chosen.partition(":")[0]

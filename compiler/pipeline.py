@@ -25,7 +25,7 @@ from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.passes.base import GraphPass, SchedulePass
-from compiler.passes.own import is_own, known_passes
+from compiler.user_passes import is_own, known_passes
 
 LOWERING = "lower-to-taskflow"
 """The pass that replaces groups by launches of their kernels."""

@@ -13,7 +13,6 @@ from onnx import helper
 from compiler.errors import ModelError
 from compiler.frontend.bodies import check_bodies
 from compiler.frontend.builder import Builder, is_known
-from compiler.frontend.call import Call
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
 from compiler.frontend.evaluate import check_types, evaluate, make_node, schema_of, type_proto
@@ -32,7 +31,7 @@ from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import opsets_of
-from compiler.frontend.lowering import RULES
+from compiler.frontend.rules import RULES, Call
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.ir.operators import KINDS, Mismatch
 

@@ -118,9 +118,9 @@ def bench_command(options: Namespace) -> int:
 
 def opt_command(options: Namespace) -> int:
     """`flowloom opt FILE.mlir -p PIPELINE`: the IR after the passes, on standard output."""
-    from compiler.passes.own import using
     from compiler.pipeline import check_used
     from compiler.tools.opt import read_text
+    from compiler.user_passes import using
 
     text = read_text(None if options.file == "-" else Path(options.file))
     parts = text.split("// -----") if options.split_input_file else [text]

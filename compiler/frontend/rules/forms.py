@@ -7,22 +7,10 @@ axes non-negative and sorted, slices with starts, ends, axes and steps, pads of 
 import numpy as np
 
 from compiler.frontend.builder import supported
-from compiler.frontend.call import Call, Rule
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped
-
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str):
-    """Register a rule for operators."""
-
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
+from compiler.frontend.rules.call import Call, rule
 
 
 @rule("Identity")

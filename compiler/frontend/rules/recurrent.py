@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.frontend.call import Call
 from compiler.frontend.graph import Unsupported, Value
-from compiler.frontend.rules import rule
+from compiler.frontend.rules.call import Call, rule
 
 State = list[Value]
 Activation = Callable[[Value], Value]

@@ -10,6 +10,19 @@ from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 
 Rule = Callable[["Call"], Sequence[Value]]
 
+RULES: dict[str, Rule] = {}
+"""The rule that rewrites each operator to the normalised opset."""
+
+
+def rule(*names: str):
+    """Register a rule for operators."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
 
 @dataclass(slots=True)
 class Call:

@@ -3,11 +3,10 @@
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.call import Call
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
-from compiler.frontend.lower import window
-from compiler.frontend.rules import rule
+from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.lower import window
 from compiler.schedule import ELEMENT_BYTES
 
 _LARGEST_EXACT_FLOAT = 1 << 24

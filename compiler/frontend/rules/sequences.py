@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from compiler.frontend.call import Call
 from compiler.frontend.graph import Unsupported, Value, axis_of
-from compiler.frontend.rules import rule
+from compiler.frontend.rules.call import Call, rule
 from compiler.ir.operators import ShapeMismatch
 from compiler.ir.operators.shapes import listed
 

@@ -5,10 +5,9 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import is_known, supported
-from compiler.frontend.call import Call
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
-from compiler.frontend.rules import rule
+from compiler.frontend.rules.call import Call, rule
 from compiler.ir.values import numpy_dtype
 
 

@@ -1,0 +1,6 @@
+"""Every rewriting rule, by operator: importing the modules below registers their rules."""
+
+from compiler.frontend.rules import forms, lower, quantised, recurrent, sequences
+from compiler.frontend.rules.call import RULES, Call
+
+__all__ = ["RULES", "Call", "forms", "lower", "quantised", "recurrent", "sequences"]
