@@ -1,10 +1,13 @@
 """Matrix products by template against float64 numpy."""
 
+import math
+
 import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.target import parse_target
 from compiler.kernels.templates import apply_template
 from tests.kernels.harness import Array
@@ -146,3 +149,25 @@ def test_other_dtypes_are_declined() -> None:
 def test_a_result_may_have_other_axes_of_one_element(name: str) -> None:
     group, reads, result = with_other_axes(name)
     check(group, reads, [result], "cpu")
+
+
+@pytest.mark.parametrize("columns", [3, 24])
+@pytest.mark.parametrize("names", [("Tanh", "Neg"), ("Neg", "Erf")])
+def test_a_value_used_twice_where_functions_have_no_vector_form(
+    names: tuple[str, str], columns: int
+) -> None:
+    a, b = random_array(1, (3, 5)), random_array(2, (5, columns))
+    result = TensorInfo("float32", (3, columns))
+    values = (
+        TensorInfo("float32", a.shape),
+        TensorInfo("float32", b.shape),
+        result,
+        result,
+        result,
+    )
+    chain = [Operator("MatMul", {}, (0, 1), (2,), "node")]
+    chain += [Operator(name, {}, (2 + i,), (3 + i,), "node") for i, name in enumerate(names)]
+    group = Group("MatMul_shared", values, 2, (False, False), {}, tuple(chain), (4, 3))
+    functions = {"Tanh": numpy.tanh, "Neg": numpy.negative, "Erf": numpy.vectorize(math.erf)}
+    first = functions[names[0]](a.astype("float64") @ b.astype("float64"))
+    check(group, [a, b], [functions[names[1]](first), first], "cpu")

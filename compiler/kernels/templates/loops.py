@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
-from tvm.ir import PrimType, Var
+from tvm.ir import Call, Op, PrimType, Var
 from tvm.tirx import ForKind, Stmt
 
 Body = Callable[[Any], Stmt]
@@ -78,17 +79,42 @@ def vector_loop(extent: int, lanes: int, body: Body) -> Stmt:
     whole, rest = divmod(extent, lanes)
     parts: list[Stmt] = []
     if whole:
-        parts.append(
-            loop(
-                "step",
-                whole,
-                lambda s: loop("lane", lanes, lambda i: body(s * lanes + i), ForKind.VECTORIZED),
-            )
-        )
+        parts.append(loop("step", whole, lambda s: lane_loop(lanes, lambda i: body(s * lanes + i))))
     if rest:
-        kind = ForKind.VECTORIZED if rest > 1 else ForKind.SERIAL
-        parts.append(loop("lane", rest, lambda i: body(whole * lanes + i), kind))
+        parts.append(lane_loop(rest, lambda i: body(whole * lanes + i)))
     return sequence(parts)
+
+
+def lane_loop(lanes: int, body: Body) -> Stmt:
+    """One vector's elements: as a vector, or one after another where TVM cannot.
+
+    TVM cuts a statement with a call that has no vector form into one per lane, alone: a variable
+    bound there would keep the last lane's value, and one bound before it would be unknown to it.
+    """
+    if lanes == 1:
+        return body(0)
+    lane = variable("lane")
+    inner = body(lane)
+    kind = ForKind.SERIAL if _binds(inner) and _has_scalar_call(inner) else ForKind.VECTORIZED
+    return tirx.For(lane, 0, lanes, kind, inner)
+
+
+def _binds(statement: Stmt) -> bool:
+    found: list[tirx.stmt.Bind] = []
+    tvm_ffi.structural_walk(statement, (tirx.stmt.Bind, found.append), order="pre")
+    return bool(found)
+
+
+def _has_scalar_call(statement: Stmt) -> bool:
+    """Whether a statement calls what TVM has no vector form of."""
+    found: list[Call] = []
+
+    def visit(call: Call) -> None:
+        if not (isinstance(call.op, Op) and call.op.get_attr("TVectorizable")):
+            found.append(call)
+
+    tvm_ffi.structural_walk(statement, (Call, visit), order="pre")
+    return bool(found)
 
 
 def buffer(name: str, elements: int, dtype: str = "float32") -> Var:
