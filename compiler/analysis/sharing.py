@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler.ir.dataflow import OperatorOp
@@ -31,9 +32,10 @@ class Sharing:
 
 
 def shared_values(view: OperatorOp) -> list[SSAValue]:
-    """The data operands and results of a view, those without elements left out."""
+    """The data operands and results of a view, those without elements or left out apart."""
     data = list(view.inputs) if view.type_name == "Concat" else [view.inputs[0]]
-    return [value for value in (*data, *view.outputs) if nbytes_of(value.type)]
+    given = (v for v in (*data, *view.outputs) if not isinstance(v.type, NoneType))
+    return [value for value in given if nbytes_of(value.type)]
 
 
 _MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")

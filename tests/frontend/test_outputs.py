@@ -38,3 +38,14 @@ def test_inputs_of_one_name():
     model.graph.input.append(model.graph.input[0])
     with pytest.raises(ModelError, match="'x' has been used as graph input names multiple times"):
         compiler.compile(model)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_split_whose_middle_part_is_left_out(axis: int):
+    text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[3,3] x) => (float[a,b] y, float[a,b] z)
+    {{ p, , q = Split<axis={axis}, num_outputs=3>(x) y = Neg(p) z = Neg(q) }}"""
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    results = compiler.compile(onnx.parser.parse_model(text)).run({"x": x})
+    first, _, last = np.split(-x, 3, axis)
+    np.testing.assert_array_equal(results["y"], first)
+    np.testing.assert_array_equal(results["z"], last)

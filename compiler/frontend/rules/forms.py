@@ -136,7 +136,7 @@ def tile(call: Call) -> list[Value]:
 
 @rule("Split")
 def split(call: Call) -> list[Value]:
-    """Sizes were attributes before opset 13; equal parts become sizes."""
+    """Sizes were attributes before opset 13; equal parts become sizes; no part is left out."""
     x, parts = call.data, len(call.used)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
     sizes = call.integers("split", 1)
@@ -144,7 +144,9 @@ def split(call: Call) -> list[Value]:
     if not sizes:
         size = -(-x.shape[axis] // parts)
         sizes = [size] * (parts - 1) + [x.shape[axis] - size * (parts - 1)]
-    return [x] if parts == 1 else call.emit([x, call.vector(sizes)], axis=axis)
+    if parts == 1:
+        return [x]
+    return call.builder.emit("Split", [x, call.vector(sizes)], {"axis": axis}, parts)
 
 
 @rule("Slice")
