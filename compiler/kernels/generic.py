@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
 
-from tvm import s_tir, te
+from tvm import IRModule, s_tir, te
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
@@ -65,7 +65,14 @@ def generic_function(group: Group, keep: bool = True) -> PrimFunc:
     tensors = distinct(results, emitter)
     if not is_opaque(group):
         tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
-    return te.create_prim_func([*emitter.placeholders, *tensors])
+    return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
+
+
+def _with_single_definitions(function: PrimFunc) -> PrimFunc:
+    """A function whose variables are defined once: reducers such as ArgMax's repeat their operand,
+    and with it the values that it binds."""
+    transformed = s_tir.transform.ConvertSSA()(IRModule({"main": function}))
+    return transformed["main"]
 
 
 def is_opaque(group: Group) -> bool:
