@@ -8,6 +8,7 @@ from compiler.ir.operators.definition import (
     ShapeMismatch,
     Use,
     check_size,
+    flag,
     integer,
     integers,
     number,
@@ -135,7 +136,7 @@ def _matmul(use: Use) -> list[Shape]:
 
 
 _CONV: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "group": integer(1, least=1)}
-_GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": integer(0), "transB": integer(0)}
+_GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB": flag(0)}
 
 CONTRACTIONS: dict[str, Operator] = {
     "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),

@@ -125,6 +125,11 @@ def integer(
     return Attribute("int", default, required, least=least)
 
 
+def flag(default: int) -> Attribute:
+    """An integer attribute that is 0 or 1."""
+    return Attribute("int", default, allowed=(0, 1))
+
+
 def integers(default: Sequence[int] | None = None, *, least: int | None = None) -> Attribute:
     """An attribute that is a list of integers."""
     return Attribute("ints", default, least=least)
@@ -183,28 +188,32 @@ class Use:
             raise Mismatch(f"its input {index} must be a constant")
         return value.array
 
-    def integers(self, index: int) -> list[int] | None:
+    def integers(self, index: int, *, or_scalar: bool = False) -> list[int] | None:
         """The integers of a constant vector, None if it is left out."""
         array = self.known(index)
         if array is None:
             return None
-        if array.ndim > 1:
-            raise ShapeMismatch(f"its input {index} has {array.ndim} dimensions, it is a vector")
+        if array.ndim != 1 and not (or_scalar and array.ndim == 0):
+            shape = list(array.shape)
+            raise ShapeMismatch(f"its input {index} has the shape {shape}, it must be a vector")
         return [int(value) for value in array.reshape(-1)]
 
-    def vector(self, index: int) -> list[int]:
+    def vector(self, index: int, *, or_scalar: bool = False) -> list[int]:
         """The integers of a constant vector that must be there."""
-        values = self.integers(index)
+        values = self.integers(index, or_scalar=or_scalar)
         if values is None:
             raise Mismatch(f"its input {index} is left out")
         return values
 
     def scalar(self, index: int) -> int:
-        """The number in a constant of one element."""
-        values = self.vector(index)
-        if len(values) != 1:
-            raise ShapeMismatch(f"its input {index} has {len(values)} elements, it needs one")
-        return values[0]
+        """The number in a constant scalar, or vector of one element."""
+        array = self.known(index)
+        if array is None:
+            raise Mismatch(f"its input {index} is left out")
+        if array.shape not in ((), (1,)):
+            shape = list(array.shape)
+            raise ShapeMismatch(f"its input {index} has the shape {shape}, it is one number")
+        return int(array.reshape(()))
 
 
 Rule = Callable[[Use], Sequence[Shape]]

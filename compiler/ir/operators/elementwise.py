@@ -6,6 +6,7 @@ from compiler.ir.operators.definition import (
     Operator,
     Shape,
     Use,
+    flag,
     integer,
     number,
     one_of,
@@ -28,6 +29,7 @@ from compiler.ir.operators.shapes import (
     has_rank,
     has_shape,
     listed,
+    one_number,
     same_shape,
 )
 
@@ -64,7 +66,7 @@ def _clip(use: Use) -> list[Shape]:
     for i, name in ((1, "min"), (2, "max")):
         bound = use.input(i)
         if bound is not None:
-            has_shape(f"its bound {name!r}", bound.shape, (1,) * len(bound.shape), "it is a scalar")
+            one_number(f"its bound {name!r}", bound.shape)
     return [use.shape()]
 
 
@@ -74,7 +76,7 @@ def _prelu(use: Use) -> list[Shape]:
 
 
 def _expand(use: Use) -> list[Shape]:
-    target = use.vector(1)
+    target = use.vector(1, or_scalar=True)
     if any(size < 0 for size in target):
         raise Mismatch(f"it expands to the shape {listed(target)}, which has a negative size")
     return [broadcast(use.shape(), tuple(target))]
@@ -103,8 +105,8 @@ def _binary(names: str, signature: str, dtypes: frozenset[str]) -> dict[str, Ope
     return dict.fromkeys(names.split(), entry)
 
 
-_IS_INF = {"detect_negative": integer(1), "detect_positive": integer(1)}
-_BATCH = {"epsilon": number(1e-5), "momentum": number(0.9), "training_mode": integer(0)}
+_IS_INF = {"detect_negative": flag(1), "detect_positive": flag(1)}
+_BATCH = {"epsilon": number(1e-5), "momentum": number(0.9), "training_mode": flag(0)}
 
 ELEMENTWISE: dict[str, Operator] = {
     **_unary(
@@ -148,7 +150,7 @@ ELEMENTWISE: dict[str, Operator] = {
         Kind.ELEMENTWISE,
         "T -> U",
         same_shape,
-        {"to": integer(required=True), "saturate": integer(1)},
+        {"to": integer(required=True), "saturate": flag(1)},
         result=lambda use: dtype_of_element(use["to"]),
         T=ALL,
     ),
@@ -159,7 +161,7 @@ ELEMENTWISE: dict[str, Operator] = {
     ),
     "IsInf": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, _IS_INF, T=FLOATS),
     "IsNaN": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, T=FLOATS),
-    "Mod": operator(Kind.ELEMENTWISE, "T T -> T", _together, {"fmod": integer(0)}, T=NUMBERS),
+    "Mod": operator(Kind.ELEMENTWISE, "T T -> T", _together, {"fmod": flag(0)}, T=NUMBERS),
     "PRelu": operator(Kind.ELEMENTWISE, "T T -> T", _prelu, T=WIDE),
     "Pow": operator(
         Kind.ELEMENTWISE,

@@ -81,7 +81,7 @@ def scatter_nd(use: Use) -> list[Shape]:
 def one_hot(use: Use) -> list[Shape]:
     """A new axis in which one element is on."""
     indices, depth, values = use.shape(), use.known(1), use.shape(2)
-    if depth is None or depth.size != 1 or int(depth.reshape(())) < 0:
+    if depth is None or depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:
         raise ShapeMismatch(f"its depth {depth} is no number, or is negative")
     has_shape("its values", values, (2,), "they are the values of off and on")
     axis = axis_in(use["axis"], len(indices) + 1)

@@ -7,6 +7,7 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
+    flag,
     integer,
     integers,
     one_of,
@@ -249,8 +250,6 @@ INJECTIVE: dict[str, Operator] = {
     ),
     "Tile": operator(_KIND, "T int64 -> T", _tile, structural=(1,), T=ALL),
     "Transpose": operator(_KIND, "T -> T", _transpose, {"perm": integers()}, T=ALL),
-    "Trilu": operator(
-        _KIND, "T int64? -> T", _trilu, {"upper": integer(1)}, structural=(1,), T=ALL
-    ),
+    "Trilu": operator(_KIND, "T int64? -> T", _trilu, {"upper": flag(1)}, structural=(1,), T=ALL),
 }
 """The entries of this family, by operator."""

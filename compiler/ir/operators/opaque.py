@@ -6,13 +6,14 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
+    flag,
     integer,
     one_of,
     operator,
 )
 from compiler.ir.operators.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
 from compiler.ir.operators.gathers import scatter_elements, scatter_nd
-from compiler.ir.operators.shapes import axis_in, has_rank, listed
+from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
 
 
 def _cumulative_sum(use: Use) -> list[Shape]:
@@ -21,8 +22,10 @@ def _cumulative_sum(use: Use) -> list[Shape]:
 
 
 def _top_k(use: Use) -> list[Shape]:
-    shape, count = use.shape(), use.scalar(1)
+    shape, counts = use.shape(), use.vector(1)
     has_rank("its input", shape, 1)
+    has_shape("its K", (len(counts),), (1,), "it is one number")
+    (count,) = counts
     axis = axis_in(use["axis"], len(shape))
     if not 0 <= count <= shape[axis]:
         raise ShapeMismatch(
@@ -34,14 +37,14 @@ def _top_k(use: Use) -> list[Shape]:
 
 
 _REDUCTION = one_of("none", "add", "mul", "max", "min")
-_TOP_K = {"axis": integer(-1), "largest": integer(1), "sorted": integer(1)}
+_TOP_K = {"axis": integer(-1), "largest": flag(1), "sorted": flag(1)}
 
 OPAQUE: dict[str, Operator] = {
     "CumSum": operator(
         Kind.OPAQUE,
         "T I -> T",
         _cumulative_sum,
-        {"exclusive": integer(0), "reverse": integer(0)},
+        {"exclusive": flag(0), "reverse": flag(0)},
         structural=(1,),
         T=WIDE,
         I=INDICES,

@@ -7,6 +7,7 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
+    flag,
     integer,
     operator,
 )
@@ -35,21 +36,21 @@ def _global_pool(use: Use) -> list[Shape]:
 
 _WINDOW: dict[str, Attribute] = {
     **WINDOW_ATTRIBUTES,
-    "ceil_mode": integer(0),
+    "ceil_mode": flag(0),
     "kernel_shape": Attribute("ints", required=True, least=1),
 }
 _P = {"p": integer(2, least=1)}
 
 POOLING: dict[str, Operator] = {
     "AveragePool": operator(
-        Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, "count_include_pad": integer(0)}, T=FLOATS
+        Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, "count_include_pad": flag(0)}, T=FLOATS
     ),
     "LpPool": operator(Kind.REDUCTION, "T -> T", _pool, {**_WINDOW, **_P}, T=FLOATS),
     "MaxPool": operator(
         Kind.REDUCTION,
         "T -> T int64?",
         _pool,
-        {**_WINDOW, "storage_order": integer(0)},
+        {**_WINDOW, "storage_order": flag(0)},
         T=FLOATS | {"int8", "uint8"},
     ),
     "GlobalAveragePool": operator(Kind.REDUCTION, "T -> T", _global_pool, T=FLOATS),

@@ -7,6 +7,7 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
+    flag,
     integer,
     integers,
     operator,
@@ -50,14 +51,14 @@ def _mean_variance(use: Use) -> list[Shape]:
 
 
 def _reductions(names: str, dtypes: frozenset[str]) -> dict[str, Operator]:
-    attributes = {"keepdims": integer(1), "noop_with_empty_axes": integer(0)}
+    attributes = {"keepdims": flag(1), "noop_with_empty_axes": flag(0)}
     entry = operator(
         Kind.REDUCTION, "T int64? -> T", _reduce, attributes, structural=(1,), T=dtypes
     )
     return dict.fromkeys(names.split(), entry)
 
 
-_ARG = {"axis": integer(0), "keepdims": integer(1), "select_last_index": integer(0)}
+_ARG = {"axis": integer(0), "keepdims": flag(1), "select_last_index": flag(0)}
 _AXIS = {"axis": integer(-1)}
 
 REDUCTIONS: dict[str, Operator] = {

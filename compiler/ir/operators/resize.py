@@ -10,7 +10,7 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
-    integer,
+    flag,
     integers,
     number,
     one_of,
@@ -94,7 +94,7 @@ RESIZE = operator(
     "T R? float32? int64? -> T",
     _resize,
     {
-        "antialias": integer(0),
+        "antialias": flag(0),
         "axes": integers(),
         "coordinate_transformation_mode": one_of(
             "half_pixel",
@@ -105,7 +105,7 @@ RESIZE = operator(
             "tf_crop_and_resize",
         ),
         "cubic_coeff_a": number(-0.75),
-        "exclude_outside": integer(0),
+        "exclude_outside": flag(0),
         "extrapolation_value": number(0.0),
         "keep_aspect_ratio_policy": one_of("stretch", "not_larger", "not_smaller"),
         "mode": one_of("nearest", "linear", "cubic"),

@@ -45,6 +45,12 @@ def has_shape(what: str, shape: Shape, wanted: Shape, because: str) -> None:
         )
 
 
+def one_number(what: str, shape: Shape) -> None:
+    """Check that a tensor is a scalar, or a vector of one element."""
+    if shape not in ((), (1,)):
+        raise ShapeMismatch(f"{what} has the shape {listed(shape)} instead of []: it is one number")
+
+
 def has_rank(what: str, shape: Shape, least: int, most: int | None = None) -> None:
     """Check how many dimensions a tensor has: `least`, or from there to `most`."""
     wanted = f"{least} or more" if most is None else f"{least}" if least == most else None

@@ -9,6 +9,7 @@ from compiler.ir.operators.definition import (
     Shape,
     ShapeMismatch,
     Use,
+    flag,
     integer,
     operator,
 )
@@ -75,7 +76,7 @@ def _squeeze(use: Use) -> list[Shape]:
 
 
 def _unsqueeze(use: Use) -> list[Shape]:
-    shape, given = use.shape(), use.vector(1)
+    shape, given = use.shape(), use.vector(1, or_scalar=True)
     rank = len(shape) + len(given)
     axes, rest = set(axes_in(given, rank)), iter(shape)
     return [tuple(1 if i in axes else next(rest) for i in range(rank))]
@@ -85,7 +86,7 @@ VIEWS: dict[str, Operator] = {
     "Flatten": operator(Kind.VIEW, "T -> T", _flatten, {"axis": integer(1)}, T=ALL),
     "Identity": operator(Kind.VIEW, "T -> T", same_shape, T=ALL),
     "Reshape": operator(
-        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": integer(0)}, structural=(1,), T=ALL
+        Kind.VIEW, "T int64 -> T", _reshape, {"allowzero": flag(0)}, structural=(1,), T=ALL
     ),
     "Squeeze": operator(Kind.VIEW, "T int64? -> T", _squeeze, structural=(1,), T=ALL),
     "Unsqueeze": operator(Kind.VIEW, "T int64 -> T", _unsqueeze, structural=(1,), T=ALL),

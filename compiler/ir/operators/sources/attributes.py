@@ -1,6 +1,7 @@
 """Attributes of nodes that are rewritten, or that rewriting removes from an operator."""
 
-from compiler.ir.operators.definition import Attribute, integer, integers, one_of
+from compiler.ir.operators.definition import Attribute, flag, integer, integers, one_of
+from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES
 
 _AUTO_PAD = one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
@@ -9,16 +10,44 @@ _CONVOLUTION = {**_WINDOW, "group": integer(1, least=1)}
 _RECURRENT = {
     "direction": one_of("forward", "reverse", "bidirectional"),
     "hidden_size": integer(least=1),
-    "layout": Attribute("int", 0, allowed=(0, 1)),
+    "input_forget": flag(0),
+    "layout": flag(0),
+    "linear_before_reset": flag(0),
+    "output_sequence": flag(0),
 }
+_ROUND_MODE = {"round_mode": one_of("up", "down", "nearest"), "saturate": flag(1)}
+_CUMULATIVE = {"exclusive": flag(0), "reverse": flag(0)}
+_ELEMENT_TYPE = Attribute("int", allowed=tuple(ONNX_DTYPES))
+_WINDOW_FUNCTION = {"output_datatype": _ELEMENT_TYPE, "periodic": flag(1)}
+_LOSS = {"reduction": one_of("mean", "none", "sum")}
+_PRECISION = Attribute("int", 0, allowed=(0, 1, 10, 16))
 
 SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
+    "AffineGrid": {"align_corners": flag(0)},
+    "Attention": {"is_causal": flag(0)},
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _WINDOW),
+    "BatchNormalization": {"is_test": flag(0), "spatial": flag(1)},
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _WINDOW_FUNCTION),
+    **dict.fromkeys(("Cast", "CastLike"), _ROUND_MODE),
+    "ConcatFromSequence": {"new_axis": flag(0)},
     **dict.fromkeys(("ConvInteger", "QLinearConv"), _CONVOLUTION),
     "ConvTranspose": {**_CONVOLUTION, "output_shape": integers(least=0)},
-    "DequantizeLinear": {"block_size": integer(0, least=0)},
+    "CumProd": _CUMULATIVE,
+    "DequantizeLinear": {"block_size": integer(0, least=0), "output_dtype": _PRECISION},
+    "EyeLike": {"dtype": _ELEMENT_TYPE},
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _RECURRENT),
-    "QuantizeLinear": {"block_size": integer(0, least=0)},
+    "GridSample": {
+        "align_corners": flag(0),
+        "mode": one_of("linear", "bilinear", "cubic", "bicubic", "nearest"),
+        "padding_mode": one_of("zeros", "border", "reflection"),
+    },
+    "MelWeightMatrix": {"output_datatype": _ELEMENT_TYPE},
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _LOSS),
+    "QuantizeLinear": {
+        "block_size": integer(0, least=0),
+        "precision": _PRECISION,
+        "saturate": flag(1),
+    },
     "Resize": {
         "coordinate_transformation_mode": one_of(
             "half_pixel",
@@ -30,7 +59,10 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
             "tf_crop_and_resize",
         )
     },
+    "RotaryEmbedding": {"interleaved": flag(0)},
     "SpaceToDepth": {"mode": one_of("DCR", "CRD")},
+    "SplitToSequence": {"keepdims": flag(1)},
+    "Unique": {"sorted": flag(1)},
     "Upsample": {"mode": one_of("nearest", "linear", "bilinear")},
 }
 """By operator: attributes that the table has not, or with values that rewriting resolves."""

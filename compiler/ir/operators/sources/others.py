@@ -1,9 +1,18 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
-from compiler.ir.operators.definition import ShapeMismatch
+from compiler.ir.operators.definition import Mismatch, ShapeMismatch
 from compiler.ir.operators.normalization import check_groups
 from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
 from compiler.ir.operators.sources.source import Check, Source
+
+
+def _mod(source: Source) -> None:
+    """Floats have no floored remainder before opset 28."""
+    value = source.inputs[0]
+    if value is None or source.version >= 28 or source.attributes.get("fmod", 0):
+        return
+    if "float" in value.dtype:
+        raise Mismatch(f"its inputs are {value.dtype}, which needs fmod=1 before opset 28")
 
 
 def _hardmax(source: Source) -> None:
@@ -51,5 +60,6 @@ OTHERS: dict[str, Check] = {
     "EyeLike": _eye_like,
     "GroupNormalization": _group_normalization,
     "Hardmax": _hardmax,
+    "Mod": _mod,
 }
 """The checks of this family, by operator."""
