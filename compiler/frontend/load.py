@@ -64,11 +64,14 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
 
 
 def _check_names(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Raise TypeError for a name that is not text: protobuf then gives its bytes."""
+    """Raise TypeError for a name that is not text."""
     for node in nodes:
-        names = (node.name, node.op_type, node.domain, *node.input, *node.output)
-        if any(isinstance(name, bytes) for name in names):
-            raise TypeError("a name is not text")
+        _check_texts((node.name, node.op_type, node.domain, *node.input, *node.output))
+
+
+def _check_texts(names: Iterable[str | bytes]) -> None:
+    if any(isinstance(name, bytes) for name in names):  # protobuf gives what is not UTF-8 so
+        raise TypeError("a name is not text")
 
 
 def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
@@ -129,6 +132,8 @@ def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.Mod
     light.opset_import.append(helper.make_opsetid(hidden, 1))
     _hide_unknown(light.graph.node, opsets, hidden)
     for function in light.functions:
+        _check_texts((*function.input, *function.output, *function.attribute))
+        _check_names(function.node)
         _hide_unknown(function.node, opsets_of(function.opset_import), hidden)
         function.opset_import.append(helper.make_opsetid(hidden, 1))
     return light

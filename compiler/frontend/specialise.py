@@ -218,7 +218,7 @@ class Specialiser:
                 args = node.inputs, node.attributes, len(node.proto.output)
                 check_bodies(node.proto.op_type, *args)
             outputs = self._specialise(node)
-            check.after(outputs, node.scope.declared)
+            node.scope.declared = check.after(outputs, node.scope.declared)
             if self.watching and check.is_own:
                 self.watch.watch(node.proto.op_type, node.name, node.inputs, node.attributes)
         except Unsupported as error:

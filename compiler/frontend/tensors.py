@@ -100,6 +100,11 @@ def _external_array(
             "save the model with them inside"
         )
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    if any(isinstance(text, bytes) for entry in entries.items() for text in entry):
+        raise ModelError(
+            f"where the data of tensor {tensor.name!r} are is not UTF-8 text: the model is "
+            "damaged, export or download it again"
+        )
     data = read_external(tensor.name, entries, folder, nbytes)
     if dtype.name not in _PACKED_BITS:
         return data.view(dtype).reshape(tensor.dims)

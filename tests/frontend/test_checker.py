@@ -196,6 +196,25 @@ def test_resize_has_the_sizes_of_onnxruntime(size: int):
         assert graph.results_yielded[0].type.get_shape() == result.shape
 
 
+POOLS = ["AveragePool", "MaxPool", "LpPool"]
+
+
+@pytest.mark.parametrize("op_type", POOLS)
+@pytest.mark.parametrize("opset", [18, 22])
+def test_what_onnx_writes_after_a_shape_that_it_gets_wrong_does_not_bind(op_type: str, opset: int):
+    pool = f"{op_type}<kernel_shape=[2], strides=[3], ceil_mode=1>(x)"
+    text = f"g (float[1,2,3] x) => (float[1,2,n] y) {{ p = {pool} y = Relu(p) }}"
+    made = onnx.shape_inference.infer_shapes(parse(text, opset))
+    written = [d.dim_value for d in made.graph.value_info[0].type.tensor_type.shape.dim]
+    assert written == [1, 2, 2 if opset < 22 else 1]
+    (result,) = run(made, {"x": np.ones((1, 2, 3), np.float32)})
+    (graph,) = import_model(made).module.ops
+    assert graph.results_yielded[0].type.get_shape() == result.shape == (1, 2, 1)
+    made.graph.value_info[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    with pytest.raises(ModelError, match="declares 'p' as float64"):
+        import_model(made)
+
+
 SEQUENCES = [
     ("s = SequenceConstruct(x, x) y = SequenceAt(s, p)", ints(2), "position 2 is outside"),
     ("s = SequenceEmpty() y = ConcatFromSequence<axis=0>(s)", ints(0), "no tensors"),

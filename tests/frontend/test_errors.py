@@ -64,6 +64,20 @@ def test_opset_out_of_range(opset: int, remedy: str):
         import_model(model)
 
 
+def test_a_name_in_a_function_that_is_not_text():
+    body = [helper.make_node("Relu", ["inner"], ["result"])]
+    local = helper.make_function(
+        "own", "f", ["inner"], ["result"], body, [helper.make_opsetid("", 17)]
+    )
+    made = parse("g (float[2] x) => (float[2] y) { y = own.f(x) }")
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    made.functions.append(local)
+    import_model(made)
+    damaged = made.SerializeToString().replace(b"inner", b"\xffnner")
+    with pytest.raises(ModelError, match="damaged"):
+        import_model(damaged)
+
+
 def test_no_opset():
     model = parse(RELU)
     model.opset_import[0].domain = "com.example"

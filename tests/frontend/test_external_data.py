@@ -104,6 +104,13 @@ def test_entries_that_make_no_sense(folder: Path, entries: dict[str, object], re
     assert "tensor 'w'" in str(caught.value)
 
 
+@pytest.mark.parametrize("text", [b"w.bin", b"location"])
+def test_entries_that_are_not_text(folder: Path, text: bytes):
+    data = external().SerializeToString().replace(text, b"\xff" + text[1:])
+    with pytest.raises(ModelError, match="is not UTF-8"):
+        read(folder, TensorProto.FromString(data))
+
+
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
