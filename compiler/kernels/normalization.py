@@ -62,14 +62,14 @@ def softmax(context: Context) -> te.Tensor:
 
     if context.operator.type == "LogSoftmax":
         total = reduce_axes(power, shape, axis, sum_reducer, "total")
-        logarithm = te.compute(
-            total.shape, lambda *i: call("log", total(*i)) + top(*i), name="logarithm"
-        )
-        return te.compute(
-            context.output.shape,
-            lambda *i: cast(source(*i) - logarithm(*pinned(i, axis)), context.output.dtype),
-            name="LogSoftmax",
-        )
+        logarithm = te.compute(total.shape, lambda *i: call("log", total(*i)), name="logarithm")
+
+        def difference(*i: Any) -> Scalar:
+            at = pinned(i, axis)
+            below = source(*i) - top(*at)  # first: the largest may be far larger than the logarithm
+            return cast(below - logarithm(*at), context.output.dtype)
+
+        return te.compute(context.output.shape, difference, name="LogSoftmax")
     powers = te.compute(shape, power, name="powers", attrs={"keep": 1})
     total = reduce_axes(lambda *i: powers(*i), shape, axis, sum_reducer, "total")
     one = tirx.const(1, dtype)
