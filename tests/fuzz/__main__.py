@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--target", default="cpu", help="cpu or emu, with an architecture")
     made.add_argument("--seed", type=int, help="the first seed (default: a fresh one)")
     made.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")
+    made.add_argument("--guarded", action="store_true", help="guard the memory of every case")
     made.add_argument("--keep", type=Path, default=CASES, help="where failing cases are written")
     return made
 
@@ -34,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     with pool(asked.jobs) as workers:
         for kind in kinds:
             print(f"{kind} on {asked.target}: seed {seed}", flush=True)
-            plan = Plan(kind, seed, asked.seconds, asked.target, asked.cases, keep=asked.keep)
+            plan = Plan(
+                kind, seed, asked.seconds, asked.target, asked.cases, asked.guarded, asked.keep
+            )
             failed += summarised(Search(plan, workers).run())
     return 1 if failed else 0
 

@@ -31,6 +31,8 @@ class Case:
     target: str = "cpu"
     pipeline: str | None = None
     threads: int = 1
+    guard: str = ""
+    """The side of every operand that the first run guards (`tests.guard`): before or after."""
     input_shapes: dict[str, list[int]] | None = None
     note: str = ""
     """What was broken or drawn, in words."""

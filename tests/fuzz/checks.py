@@ -33,6 +33,8 @@ class Skipped(Exception):
 
 def raised(error: BaseException) -> Failure:
     """An exception as a failure, its names and numbers out of the key."""
+    if isinstance(error, GuardError):
+        return Failure("outside", str(error))
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|[\d.]+", "", str(error).split("\n")[-1])
     words = " ".join(text.split()[:8])
     return Failure(f"raised {type(error).__name__}: {words}", f"{type(error).__name__}: {error}")
@@ -155,8 +157,6 @@ def extreme(case: Case) -> Failure | None:
     try:
         results = run_guarded(module, case.feeds, "before" if case.seed % 2 else "after")
         again = module.run(case.feeds)
-    except GuardError as error:
-        return Failure("outside", str(error))
     except Exception as error:
         return raised(error)
     finally:

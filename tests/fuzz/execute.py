@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import compiler
 from tests.fuzz.case import Case, Failure
+from tests.guard import run_guarded
 
 Array = NDArray[Any]
 _M_PERTURB = -6
@@ -27,7 +28,7 @@ def compiled(case: Case) -> compiler.Module:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
     try:
-        options: dict[str, Any] = {"threads": case.threads} if case.target == "cpu" else {}
+        options = _emulated(case) if case.target.startswith("emu") else {"threads": case.threads}
         return compiler.compile(
             case.model,
             target=case.target,
@@ -39,19 +40,30 @@ def compiled(case: Case) -> compiler.Module:
         os.sched_setaffinity(0, cores)
 
 
+def _emulated(case: Case) -> dict[str, Any]:
+    """How the emulator is set for a case, whatever it ran before: wavefronts have 64 lanes."""
+    return {"warp": 64 if ":gfx" in case.target else 32, "seed": case.seed}
+
+
 def executed(case: Case) -> tuple[dict[str, Array], Failure | None]:
     """The outputs of two runs, and whether any bit of them differs."""
     module = compiled(case)
     try:
         poison(0x5A)
-        first = module.run(case.feeds)
-        first = {name: np.array(array) for name, array in first.items()}
+        first = _run(module, case)
         poison(0xA5)
         second = _delayed(module, case).run(case.feeds)
         return first, unlike(first, second)
     finally:
         poison(0)
         module.close()
+
+
+def _run(module: compiler.Module, case: Case) -> dict[str, Array]:
+    """The outputs of a run, which raises GuardError if a guarded operand is left."""
+    side: Any = case.guard
+    results = run_guarded(module, case.feeds, side) if side else module.run(case.feeds)
+    return {name: np.array(array) for name, array in results.items()}
 
 
 def _delayed(module: compiler.Module, case: Case) -> Any:

@@ -20,6 +20,19 @@ def _damaged(seed: int, target: str) -> Case | None:
     return Draw(seed).choices(kinds, [75, 20, 5])[0](seed, target)
 
 
+_GUARDED = 8
+"""One case in so many has its operands guarded, unless all are."""
+
+
+def drawn(kind: str, seed: int, target: str, guarded: bool = False) -> Case | None:
+    """The case of a seed, with guards or with a share of them."""
+    case = KINDS[kind](seed, target)
+    every = 1 if guarded else _GUARDED
+    if case is None or seed % every:
+        return case
+    return case.changed(guard=("after", "before")[seed // every % 2])
+
+
 KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "graphs": random_graph,
     "nodes": _node,

@@ -23,6 +23,8 @@ class Plan:
     target: str = "cpu"
     cases: int | None = None
     """The most cases, or None."""
+    guarded: bool = False
+    """Whether memory around every operand of every case is guarded, not of a share of them."""
     keep: Path | None = None
     """The folder of failing cases, or None."""
     shrinking: float = 30.0
@@ -86,7 +88,7 @@ class Search:
         until = self.report.started + plan.seconds
         most = None if plan.cases is None else -(-(plan.cases - index) // jobs)
         for seed in seeds(plan.seed + index, jobs, until, most):
-            self._count(worker.draw(plan.kind, seed, plan.target), worker)
+            self._count(worker.draw(plan.kind, seed, plan.target, plan.guarded), worker)
 
     def _count(self, outcome: Outcome, worker: Worker) -> None:
         with self._lock:

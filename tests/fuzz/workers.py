@@ -41,14 +41,14 @@ def judge(case: Case) -> Outcome:
     return Outcome(case.seed, "failed", case, failure)
 
 
-def _make(kind: str, seed: int, target: str) -> Case | None:
-    from tests.fuzz.kinds import KINDS
+def _make(kind: str, seed: int, target: str, guarded: bool) -> Case | None:
+    from tests.fuzz.kinds import drawn
 
-    return KINDS[kind](seed, target)
+    return drawn(kind, seed, target, guarded)
 
 
-def _drawn(kind: str, seed: int, target: str) -> Outcome:
-    case = _make(kind, seed, target)
+def _drawn(kind: str, seed: int, target: str, guarded: bool) -> Outcome:
+    case = _make(kind, seed, target, guarded)
     if case is None:
         return Outcome(seed, "skipped", reason="nothing grew")
     return judge(case)
@@ -131,13 +131,13 @@ class Worker:
         except Dead as error:
             return Outcome(case.seed, "failed", case, dead(error))
 
-    def draw(self, kind: str, seed: int, target: str) -> Outcome:
+    def draw(self, kind: str, seed: int, target: str, guarded: bool = False) -> Outcome:
         """The outcome of a seed, whatever its case does to the process."""
         try:
-            return self.ask("draw", kind, seed, target)
+            return self.ask("draw", kind, seed, target, guarded)
         except Dead as error:
             try:
-                case = self.ask("make", kind, seed, target)
+                case = self.ask("make", kind, seed, target, guarded)
             except Dead:
                 return Outcome(seed, "skipped", reason="onnxruntime dies of it")
             return Outcome(seed, "failed", case, dead(error))
