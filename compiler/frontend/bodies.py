@@ -5,7 +5,8 @@ from math import prod
 
 import onnx
 
-from compiler.frontend.graph import Attributes, Inputs
+from compiler.frontend.checking import Declared
+from compiler.frontend.graph import Attributes, Inputs, Value
 from compiler.ir.operators import Mismatch, ShapeMismatch
 from compiler.ir.operators.shapes import axis_in, has_rank, listed
 
@@ -15,10 +16,26 @@ def check_bodies(op_type: str, inputs: Inputs, attributes: Attributes, outputs: 
     _CHECKS[op_type](inputs, attributes, outputs)
 
 
-def _one_number(inputs: Inputs, index: int, what: str) -> None:
-    value = inputs[index] if index < len(inputs) else None
-    if value is not None and prod(value.shape) != 1:
+def check_number(value: Value | None, dtype: str, what: str) -> None:
+    """Raise Mismatch for a condition or trip count that is there and not one number of a dtype."""
+    if value is None or value.unknown:
+        return
+    if value.dtype != dtype:
+        raise Mismatch(f"its {what} is {value.dtype or 'a sequence'}, it must be {dtype}")
+    if prod(value.shape) != 1:
         raise ShapeMismatch(f"its {what} has the shape {listed(value.shape)}, it is one number")
+
+
+def check_passed(body: onnx.GraphProto, values: Sequence[Value], shaped: int) -> None:
+    """Raise Mismatch for values that a body's inputs are not declared as.
+
+    Shapes bind the first `shaped` of them; what a Loop carries may change its shape.
+    """
+    for i, (info, value) in enumerate(zip(body.input, values, strict=False)):
+        if info.type.HasField("tensor_type"):
+            declared = Declared.of(info.type)
+            declared = declared if i < shaped else declared.without_shape()
+            declared.check(f"its body declares {info.name!r} as", value)
 
 
 def _counts(what: str, found: int, wanted: int) -> None:
@@ -27,7 +44,7 @@ def _counts(what: str, found: int, wanted: int) -> None:
 
 
 def _if(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
-    _one_number(inputs, 0, "condition")
+    check_number(inputs[0], "bool", "condition")
     for name in ("then_branch", "else_branch"):
         branch: onnx.GraphProto = attributes[name]
         if len(branch.input) or len(branch.output) < outputs:
@@ -39,8 +56,9 @@ def _if(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
 
 def _loop(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     body: onnx.GraphProto = attributes["body"]
-    _one_number(inputs, 0, "trip count")
-    _one_number(inputs, 1, "condition")
+    limit, condition = [*inputs, None, None][:2]
+    check_number(limit, "int64", "trip count")
+    check_number(condition, "bool", "condition")
     _counts("inputs", len(body.input), max(len(inputs), 2))
     if len(body.output) < len(body.input) - 1 or len(body.output) <= outputs - 1:
         wanted = max(len(body.input) - 1, outputs + 1)
@@ -54,6 +72,12 @@ def _of_length(attributes: Attributes, name: str, count: int) -> Sequence[int]:
     return values
 
 
+def _directions(attributes: Attributes, name: str, count: int) -> None:
+    values = _of_length(attributes, name, count)
+    if any(value not in (0, 1) for value in values):
+        raise Mismatch(f"its {name} are {listed(values)}; they can be 0 and 1")
+
+
 def _scan(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     body, count = attributes["body"], attributes["num_scan_inputs"]
     if not 1 <= count <= len(inputs) or any(value is None for value in inputs):
@@ -62,9 +86,9 @@ def _scan(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     _counts("inputs", len(body.input), len(inputs))
     if len(body.output) < max(states, outputs):
         raise Mismatch(f"its body has {len(body.output)} outputs instead of {outputs}")
-    _of_length(attributes, "scan_input_directions", count)
-    for name in ("scan_output_axes", "scan_output_directions"):
-        _of_length(attributes, name, len(body.output) - states)
+    _directions(attributes, "scan_input_directions", count)
+    _of_length(attributes, "scan_output_axes", len(body.output) - states)
+    _directions(attributes, "scan_output_directions", len(body.output) - states)
     _same_length(inputs[states:], _of_length(attributes, "scan_input_axes", count))
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from compiler.frontend.bodies import check_number, check_passed
 from compiler.frontend.graph import Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def _trip_count(limit: Value | None) -> int:
 def _holds(condition: Value | None) -> bool:
     if condition is None:
         return True
+    check_number(condition, "bool", "condition")
     if condition.array is None:
         raise Unsupported("its condition is computed at run time", _REMEDY)
     return bool(condition.array.all())
@@ -65,7 +67,9 @@ def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         walker.expansion.count(f"iteration {step}")
         number, test = constant("", np.array(step, np.int64)), condition or _true()
         scope = node.scope.inner(f"{node.name}/{step}/")
-        condition, *results = walker.body(body, scope, [number, test, *carried])
+        passed = [number, test, *carried]
+        check_passed(body, passed, 2 if walker.shapes_bind and not step else 0)
+        condition, *results = walker.body(body, scope, passed)
         carried, rows = results[: len(carried)], results[len(carried) :]
         stacked.append(rows)
         walker.builder.node = node.name
@@ -115,7 +119,9 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         for value, axis, back in zip(sequences, axes, backwards, strict=True):
             index = builder.constant(length - 1 - step if back else step, "int64")
             slices.append(builder.one("Gather", value, index, axis=axis_of(axis, value.rank)))
-        results = walker.body(body, scope, [*states, *slices])
+        passed = [*states, *slices]
+        check_passed(body, passed, len(passed) if walker.shapes_bind and not step else 0)
+        results = walker.body(body, scope, passed)
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name

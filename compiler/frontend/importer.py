@@ -76,7 +76,8 @@ def specialise(
         graph.inputs.append(value)
         if error:
             specialiser.problems.append(Problem(info.name, "input", "of the model", error))
-    scope.declared = declared_types(model.graph, shapes_are_declared(infos))
+    specialiser.shapes_bind = shapes_are_declared(infos)
+    scope.declared = declared_types(model.graph, specialiser.shapes_bind)
     names = _output_names(model.graph)
     specialiser.walk(model.graph.node, scope, names)
     graph.outputs = [(name, scope[name]) for name in names]

@@ -127,6 +127,7 @@ class Specialiser:
         self.builder = Builder(graph, self.expansion)
         self.watch = IndexWatch(self.builder)
         self.watching = False
+        self.shapes_bind = False
         self.problems: list[Problem] = []
         self._names: set[str] = set()
         self._reported: set[tuple[str, ...]] = set()
@@ -214,7 +215,7 @@ class Specialiser:
         check = self._check_of(node)
         try:
             check.before()
-            if node.proto.op_type in CONTROL and not node.domain and node.opset >= 9:
+            if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)
                 check_bodies(node.proto.op_type, *args)
             outputs = self._specialise(node)
@@ -228,6 +229,11 @@ class Specialiser:
         except (Contradiction, ValueError, LookupError, ArithmeticError) as error:
             raise check.error(Mismatch(str(error))) from error
         return outputs
+
+    def _has_bodies(self, node: Node) -> bool:
+        """Whether it is control flow of a version that is known: Scan of opset 8 is not."""
+        old = node.proto.op_type == "Scan" and node.opset < 9
+        return node.proto.op_type in CONTROL and not node.domain and not old
 
     def _check_of(self, node: Node) -> NodeCheck:
         """The check of a node; only ONNX's own operators without bodies are judged themselves."""
@@ -315,6 +321,7 @@ class Specialiser:
 
     def _model_function(self, node: Node) -> Sequence[Value]:
         function = self._function_of(node)
+        _check_call(node, function)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: Node) -> Sequence[Value]:
@@ -345,6 +352,17 @@ class Specialiser:
         with self.expansion.inside(node.label):
             self.walk(function.node, scope, (name for name, used in pairs if used))
         return [_required(scope[name]) if used else Value("") for name, used in pairs]
+
+
+def _check_call(node: Node, function: onnx.FunctionProto) -> None:
+    """Raise Mismatch for more inputs or outputs than a function has."""
+    counts = (
+        ("inputs", node.proto.input, function.input),
+        ("outputs", node.proto.output, function.output),
+    )
+    for what, given, known in counts:
+        if len(given) > len(known):
+            raise Mismatch(f"it has {len(given)} {what}, the function has {len(known)}")
 
 
 def _required(value: Value | None) -> Value:

@@ -4,7 +4,7 @@ from math import sqrt
 
 from tvm import te, tirx
 
-from compiler.kernels.elementwise import Scalar, elementwise, maximum, minimum
+from compiler.kernels.elementwise import Scalar, cast, elementwise, is_float, maximum, minimum
 from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.mathematics import call, dtype_of
 
@@ -146,9 +146,12 @@ def softsign(context: Context) -> te.Tensor:
 def shrink(context: Context) -> te.Tensor:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     limit, bias = _parameter(context, "lambd", 0.5), _parameter(context, "bias", 0.0)
+    dtype = context.info(0).dtype
+    inner = dtype if is_float(dtype) else "float64"  # parameters are not integers
 
-    def function(x: Scalar) -> Scalar:
+    def function(source: Scalar) -> Scalar:
+        x = cast(source, inner)
         upper = tirx.Select(x > constant(x, limit), x - constant(x, bias), constant(x, 0))
-        return tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper)
+        return cast(tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper), dtype)
 
     return elementwise(context, function)

@@ -219,9 +219,9 @@ def local_response_normalization(context: Context) -> te.Tensor:
     """Divide by a power of the sum of squares over neighbouring channels."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     size = context.attribute("size")
-    before = (size - 1) // 2
+    before, after = (min(reach, shape[1]) for reach in ((size - 1) // 2, size // 2))
     source = widened(context.tensor(0), dtype)
-    window = te.reduce_axis((0, size), "window")
+    window = te.reduce_axis((0, before + after + 1), "window")
     zero = tirx.const(0, dtype)
 
     def squares(n: Any, c: Any, *rest: Any) -> Any:

@@ -110,10 +110,11 @@ def lp_normalization(node: Node) -> Array:
 def local_response_normalization(node: Node) -> Array:
     """Divided by a power of the sum of squares over neighbouring channels."""
     x, size = double(node[0]), node.attribute("size")
-    before = (size - 1) // 2
+    channels = x.shape[1]
+    before, after = (min(reach, channels) for reach in ((size - 1) // 2, size // 2))
     pads = [(0, 0)] * x.ndim
-    pads[1] = (before, size - 1 - before)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pads), size, 1)
+    pads[1] = (before, after)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pads), before + after + 1, 1)
     share = node.attribute("alpha", 1e-4) / size
     base = node.attribute("bias", 1.0) + share * windows.sum(-1)
     return converted(x / base ** node.attribute("beta", 0.75), node[0].dtype)

@@ -197,7 +197,7 @@ def topk(call: Call) -> list[Value]:
 
 @rule("Dropout")
 def dropout(call: Call) -> list[Value]:
-    """The identity, as in inference; its mask keeps everything."""
+    """The identity, as in inference."""
     training = call.known(2)
     ratio = call.input(1)
     if (
@@ -207,7 +207,8 @@ def dropout(call: Call) -> list[Value]:
     ):
         raise Unsupported("it drops values at random (training mode)", "export for inference")
     dtype = "bool" if call.version >= 10 else call.data.dtype
-    mask = np.broadcast_to(np.ones((), dtype), call.data.shape)
+    kept = call.version >= 12  # before that onnxruntime's mask is empty, and ONNX says nothing
+    mask = np.broadcast_to(np.array(kept, dtype), call.data.shape)
     return [call.data, call.builder.constant(mask, dtype)][: len(call.used)]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.ir.operators import ShapeMismatch
+from compiler.ir.operators import Mismatch, ShapeMismatch
+from compiler.ir.operators.dtypes import INDICES
 from compiler.ir.operators.shapes import listed
 
 
@@ -14,21 +15,36 @@ def _items(call: Call) -> list[Value]:
     return call.data.items
 
 
+def _alike(items: list[Value]) -> list[Value]:
+    """The tensors of a sequence, which have one dtype."""
+    dtypes = sorted({item.dtype for item in items})
+    if len(dtypes) > 1:
+        raise Mismatch(f"its tensors are {' and '.join(dtypes)}, a sequence has one dtype")
+    return items
+
+
 def _position(call: Call, index: int, default: int, size: int, last: int) -> int:
     """A position in a sequence of `size` tensors, from -size to `last`."""
     array = call.known(index)
-    if array is not None and array.size != 1:
-        raise ShapeMismatch(f"its position has the shape {listed(array.shape)}, it is one number")
+    if array is not None:
+        _check_position(array)
     position = default if array is None else int(array.reshape(()))
     if not -size <= position <= last:
         raise ShapeMismatch(f"position {position} is outside a sequence of {size} tensors")
     return position + size if position < 0 else position
 
 
+def _check_position(array: np.ndarray) -> None:
+    if array.dtype.name not in INDICES:
+        raise Mismatch(f"its position is {array.dtype.name}, it must be int32 or int64")
+    if array.size != 1:
+        raise ShapeMismatch(f"its position has the shape {listed(array.shape)}, it is one number")
+
+
 @rule("SequenceConstruct", "SequenceEmpty")
 def construct(call: Call) -> list[Value]:
     """A sequence of the inputs."""
-    return [Value("", items=[value for value in call.inputs if value is not None])]
+    return [Value("", items=_alike([value for value in call.inputs if value is not None]))]
 
 
 @rule("SequenceAt")
@@ -50,7 +66,7 @@ def insert(call: Call) -> list[Value]:
     items = list(_items(call))
     count = len(items)
     items.insert(_position(call, 2, count, count, count), call.inputs[1])
-    return [Value("", items=items)]
+    return [Value("", items=_alike(items))]
 
 
 @rule("SequenceErase")

@@ -5,7 +5,6 @@ rewriting rules turn into operators of the table, have checks here.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from compiler.ir.operators import OPERATORS, infer
 from compiler.ir.operators.definition import Attribute, Operand, Operator, Tensor
@@ -17,7 +16,7 @@ from compiler.ir.operators.sources.quantised import QUANTISED
 from compiler.ir.operators.sources.recurrent import RECURRENT
 from compiler.ir.operators.sources.source import Check, Source
 
-__all__ = ["SOURCES", "Source", "check_source"]
+__all__ = ["SOURCES", "Source", "check_attributes", "check_source"]
 
 SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
 """The checks of operators that are not in the table, or whose old forms it does not describe."""
@@ -28,7 +27,6 @@ def check_source(source: Source) -> list[Tensor] | None:
 
     Raises Mismatch, or ShapeMismatch where shapes are at fault, for a node that does not fit.
     """
-    _check_attributes(source.op_type, source.attributes)
     check = SOURCES.get(source.op_type)
     if check is not None:
         check(source)
@@ -44,11 +42,12 @@ def check_source(source: Source) -> list[Tensor] | None:
     return infer(op_type, inputs, known, source.outputs)
 
 
-def _check_attributes(op_type: str, attributes: Mapping[str, Any]) -> None:
-    entry = OPERATORS.get(op_type)
+def check_attributes(source: Source) -> None:
+    """Raise Mismatch for an attribute with a value that it cannot have."""
+    entry = OPERATORS.get(source.op_type)
     known: Mapping[str, Attribute] = entry.attributes if entry is not None else {}
-    special = SOURCE_ATTRIBUTES.get(op_type, {})
-    for name, value in attributes.items():
+    special = SOURCE_ATTRIBUTES.get(source.op_type, {})
+    for name, value in source.attributes.items():
         attribute = special.get(name) or known.get(name)
         if attribute is not None:
             attribute.check(name, value)
