@@ -24,7 +24,13 @@ def _pool(use: Use) -> list[Shape]:
             f"its kernel_shape {listed(kernel)} is for {len(kernel)} spatial axes, the input of"
             f" shape {listed(x)} has {len(x) - 2}"
         )
-    result = (*x[:2], *places(use, window_of(use, kernel), bool(use["ceil_mode"])))
+    window = window_of(use, kernel)
+    if any(pad >= size for pad, size in zip(window.before + window.after, kernel * 2, strict=True)):
+        raise ShapeMismatch(
+            f"its pads {listed(window.before + window.after)} are not smaller than its"
+            f" kernel_shape {listed(kernel)}: windows of padding alone have no result"
+        )
+    result = (*x[:2], *places(use, window, bool(use["ceil_mode"])))
     return [result, result]
 
 

@@ -72,13 +72,13 @@ def _places(use: Use, window: Window, axis: int, ceil: bool) -> int:
     room = size + padding - reach
     if not size and room < 0:
         return 0
-    if room < 0:
+    count = -(-room // stride) + 1
+    if room < 0 and not (ceil and count >= 0):
         raise ShapeMismatch(
             f"its kernel reaches over {reach} elements of axis {axis + 2}, the input of shape"
             f" {listed(shape)} has {size + padding} with its pads"
         )
     if not ceil:
         return room // stride + 1
-    count = -(-room // stride) + 1
     before = 0 if mode == "VALID" else window.before[axis]
-    return count - ((count - 1) * stride >= size + before)
+    return max(0, count - ((count - 1) * stride >= size + before))
