@@ -26,6 +26,17 @@ def check_number(value: Value | None, dtype: str, what: str) -> None:
         raise ShapeMismatch(f"its {what} has the shape {listed(value.shape)}, it is one number")
 
 
+def check_carried(before: Sequence[Value], after: Sequence[Value], with_shapes: bool) -> None:
+    """Raise Mismatch for what an iteration carries on that differs in type from what it got."""
+    for old, new in zip(before, after, strict=False):
+        known = old.dtype and new.dtype
+        if known and old.dtype != new.dtype:
+            raise Mismatch(f"its body carries {old.dtype} on as {new.dtype}")
+        if known and with_shapes and old.shape != new.shape:
+            shapes = f"{listed(old.shape)} on as {listed(new.shape)}"
+            raise ShapeMismatch(f"its body carries a state of shape {shapes}")
+
+
 def check_passed(body: onnx.GraphProto, values: Sequence[Value], shaped: int) -> None:
     """Raise Mismatch for values that a body's inputs are not declared as.
 
@@ -59,6 +70,8 @@ def _loop(inputs: Inputs, attributes: Attributes, outputs: int) -> None:
     limit, condition = [*inputs, None, None][:2]
     check_number(limit, "int64", "trip count")
     check_number(condition, "bool", "condition")
+    if any(value is None for value in inputs[2:]):
+        raise Mismatch("a value that it carries is left out")
     _counts("inputs", len(body.input), max(len(inputs), 2))
     if len(body.output) < len(body.input) - 1 or len(body.output) <= outputs - 1:
         wanted = max(len(body.input) - 1, outputs + 1)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from compiler.frontend.bodies import check_number, check_passed
+from compiler.frontend.bodies import check_carried, check_number, check_passed
 from compiler.frontend.graph import Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         passed = [number, test, *carried]
         check_passed(body, passed, 2 if walker.shapes_bind and not step else 0)
         condition, *results = walker.body(body, scope, passed)
+        check_carried(carried, results, with_shapes=False)
         carried, rows = results[: len(carried)], results[len(carried) :]
         stacked.append(rows)
         walker.builder.node = node.name
@@ -122,6 +123,7 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         passed = [*states, *slices]
         check_passed(body, passed, len(passed) if walker.shapes_bind and not step else 0)
         results = walker.body(body, scope, passed)
+        check_carried(states, results[: len(states)], with_shapes=True)
         states = results[: len(states)]
         rows.append(results[len(states) :])
         builder.node = node.name

@@ -186,6 +186,14 @@ DIFFERENCES = [
         "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
     ),
     Difference(
+        "Celu",
+        "`alpha` is larger than 1000",
+        lambda call: abs(call.attributes.get("alpha", 1.0)) > 1000,
+        "loses the digits of e**(x / alpha), which is near 1",
+        "keeps them",
+        "the ONNX text's formula, in which nothing is rounded",
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,
@@ -202,6 +210,9 @@ LIMITS = {
     "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
     "saturate is only used|hidden_size|clip": "attributes that change nothing, or have a default",
+    "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
+    "should be scalars .Tensor with only one": "Range takes constants that are scalars",
+    "non-negative for OneHot opset": "indices of the old OneHot that are constants",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

@@ -38,10 +38,10 @@ def _same_pads(mode: str, total: int) -> tuple[int, int]:
 def _places(size: int, before: int, after: int, step: int, window: int, ceil: bool) -> int:
     """How many windows fit; rounded up, none begins in the padding after the axis."""
     room = size + before + after - window
-    if room < 0:
-        raise ValueError(f"a window of {window} on {size} elements padded by {before} and {after}")
     count = (-(-room // step) if ceil else room // step) + 1
-    return count - 1 if ceil and (count - 1) * step >= size + before else count
+    if room < 0 and not (ceil and count >= 0):
+        raise ValueError(f"a window of {window} on {size} elements padded by {before} and {after}")
+    return max(0, count - 1 if ceil and (count - 1) * step >= size + before else count)
 
 
 def window_of(node: Node, kernel: Sequence[int]) -> Window:

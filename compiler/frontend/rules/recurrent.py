@@ -40,7 +40,7 @@ def _activation(call: Call, name: str, given: dict[str, Iterator[float]]) -> Act
     bound = call.attributes.get("clip")
 
     def apply(x: Value) -> Value:
-        if bound:
+        if bound is not None:
             x = call.one("Clip", x, call.scalar(-bound), call.scalar(bound))
         if known == "Affine":
             scaled = call.one("Mul", x, call.scalar(values["alpha"]))

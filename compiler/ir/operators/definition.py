@@ -115,7 +115,7 @@ def _has_kind(kind: AttributeKind, value: Any) -> bool:
 
 
 def _smallest(value: Any, default: int) -> Any:
-    return value if isinstance(value, int) else min(value, default=default)
+    return value if isinstance(value, int | float) else min(value, default=default)
 
 
 def integer(

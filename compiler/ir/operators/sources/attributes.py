@@ -8,6 +8,7 @@ _AUTO_PAD = one_of("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 _WINDOW: dict[str, Attribute] = {**WINDOW_ATTRIBUTES, "auto_pad": _AUTO_PAD}
 _CONVOLUTION = {**_WINDOW, "group": integer(1, least=1)}
 _RECURRENT = {
+    "clip": Attribute("float", least=0),
     "direction": one_of("forward", "reverse", "bidirectional"),
     "hidden_size": integer(least=1),
     "input_forget": flag(0),

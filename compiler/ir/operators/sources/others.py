@@ -2,7 +2,7 @@
 
 from compiler.ir.operators.definition import Mismatch, ShapeMismatch
 from compiler.ir.operators.normalization import check_groups
-from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
+from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed, one_number
 from compiler.ir.operators.sources.source import Check, Source
 
 
@@ -22,6 +22,16 @@ def _hardmax(source: Source) -> None:
 
 def _eye_like(source: Source) -> None:
     has_rank("its input", source.shape(), 2, 2)
+
+
+def _range(source: Source) -> None:
+    for i, name in enumerate(("start", "limit", "delta")):
+        one_number(f"its {name}", source.shape(i))
+
+
+def _mean_variance(source: Source) -> None:
+    if source.attributes.get("axes") == []:
+        raise Mismatch("its axes are none")
 
 
 def _group_normalization(source: Source) -> None:
@@ -60,6 +70,8 @@ OTHERS: dict[str, Check] = {
     "EyeLike": _eye_like,
     "GroupNormalization": _group_normalization,
     "Hardmax": _hardmax,
+    "MeanVarianceNormalization": _mean_variance,
     "Mod": _mod,
+    "Range": _range,
 }
 """The checks of this family, by operator."""

@@ -10,7 +10,7 @@ from compiler.ir.operators.definition import (
     ShapeMismatch,
     Tensor,
 )
-from compiler.ir.operators.shapes import axis_in, has_shape, listed, without
+from compiler.ir.operators.shapes import axis_in, has_shape, listed, one_number, without
 from compiler.ir.operators.sources.source import Check, Source
 
 
@@ -35,12 +35,16 @@ def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> N
 
 def _check_scale(source: Source, what: str, index: int) -> None:
     """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
-    scale, x = source.shape(index), source.shape()
+    scale, x, block = source.shape(index), source.shape(), source.attributes.get("block_size", 0)
+    if len(scale) < 2 and block:
+        raise Mismatch(
+            f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
+        )
     if _is_scalar(scale):
         return
     axis = axis_in(source.attributes.get("axis", 1), len(x))
     if len(scale) > 1:
-        _check_blocks(what, scale, x, axis, source.attributes.get("block_size", 0))
+        _check_blocks(what, scale, x, axis, block)
         return
     has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
 
@@ -70,6 +74,10 @@ def _along(source: Source, what: str, index: int, size: int, axis: str) -> None:
             f"its {what} has the shape {listed(shape)}, a scalar or {size} numbers are needed:"
             f" one for each {axis}"
         )
+
+
+def _per_tensor(source: Source, what: str, index: int) -> None:
+    one_number(f"its {what}", source.shape(index))
 
 
 def _as_float(value: Operand | None) -> Tensor | None:
@@ -102,6 +110,8 @@ def _qlinear_matmul(source: Source) -> None:
         _along(source, what, index, rows, "row")
     for index, what in ((4, "scale of B"), (5, "zero point of B")):
         _along(source, what, index, columns, "column")
+    for index, what in ((6, "scale of the result"), (7, "zero point of the result")):
+        _per_tensor(source, what, index)
 
 
 def _check_convolution(source: Source, x: int, w: int, bias: int) -> None:
@@ -112,18 +122,18 @@ def _check_convolution(source: Source, x: int, w: int, bias: int) -> None:
 
 def _conv_integer(source: Source) -> None:
     _check_convolution(source, 0, 1, len(source.inputs))
-    _along(source, "zero point of the input", 2, 1, "tensor")
+    _per_tensor(source, "zero point of the input", 2)
     _along(source, "zero point of the weight", 3, source.shape(1)[0], "output channel")
 
 
 def _qlinear_conv(source: Source) -> None:
     _check_convolution(source, 0, 3, 8)
     for index, what in ((1, "scale"), (2, "zero point")):
-        _along(source, f"{what} of the input", index, 1, "tensor")
+        _per_tensor(source, f"{what} of the input", index)
     for index, what in ((4, "scale"), (5, "zero point")):
         _along(source, f"{what} of the weight", index, source.shape(3)[0], "output channel")
     for index, what in ((6, "scale"), (7, "zero point")):
-        _along(source, f"{what} of the result", index, 1, "tensor")
+        _per_tensor(source, f"{what} of the result", index)
 
 
 QUANTISED: dict[str, Check] = {
