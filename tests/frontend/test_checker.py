@@ -266,3 +266,98 @@ SCAN = """g (float[3,2] x, float[4,2] z) => (float[?,?] y) {{
 def test_scans(count: int, axes: str, match: str):
     with pytest.raises(FlowloomError, match=f"Scan 'culprit'.*{match}"):
         import_model(parse(SCAN.format(count=count, axes=axes)))
+
+
+def test_what_a_loop_is_steered_by_and_carries():
+    wrong = np.array(2, np.int32), np.array([1.5], np.float32)
+    for trips in wrong:
+        with pytest.raises(ModelError, match=f"trip count is {trips.dtype}, it must be int64"):
+            import_model(loop(trips, "x"))
+    conditioned = loop(np.array(2), "x")
+    conditioned.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array([True]), "c"))
+    with pytest.raises(ShapeError, match=r"declares 't' as bool\[\].*bool\[1\]"):
+        import_model(conditioned)
+    with pytest.raises(ModelError, match="a value that it carries is left out"):
+        import_model(loop(np.array(2), '""'))
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "match"),
+    [
+        (np.array(1.0), ModelError, "condition is float64, it must be bool"),
+        (np.array([True, True]), ShapeError, r"condition has the shape \[2\]"),
+    ],
+)
+def test_conditions(condition: np.ndarray, error: type[FlowloomError], match: str):
+    branches = "then_branch = t () => (float[2] a) { a = Neg(x) }"
+    branches += ", else_branch = e () => (float[2] b) { b = Abs(x) }"
+    text = f"g (float[2] x) => (float[2] y) {{ [culprit] y = If(c) <{branches}> }}"
+    with pytest.raises(error, match=f"If 'culprit'.*{match}"):
+        import_model(parse(text, c=condition))
+
+
+def scan(state: str, element: str, direction: int) -> onnx.ModelProto:
+    """A Scan that adds up the rows of `x`."""
+    return parse(
+        f"""g (float[3,2] x, float[{state}] s) => (float[?] y) {{ [culprit] y = Scan
+        <num_scan_inputs = 1, scan_input_directions = [{direction}], body = b
+        (float[?] v, float[{element}] e) => (float[?] w) {{ w = Add(v, e) }}>(s, x) }}"""
+    )
+
+
+def test_what_a_scan_passes_and_carries():
+    import_model(scan("2", "2", 1))
+    with pytest.raises(ShapeError, match=r"declares 'e' as float32\[3\].*float32\[2\]"):
+        import_model(scan("2", "3", 0))
+    with pytest.raises(ModelError, match=r"scan_input_directions are \[2\]"):
+        import_model(scan("2", "2", 2))
+    with pytest.raises(ShapeError, match=r"a state of shape \[1\] on as \[2\]"):
+        import_model(scan("1", "2", 0))
+
+
+def test_sequences_have_one_dtype_and_positions_are_integers():
+    made = parse("g (float[2] x) => (float[2] y) { s = SequenceConstruct(x, p) y = Neg(x)"
+        " n = SequenceLength(s) z = Cast<to=1>(n) }", p=ints(1))  # fmt: skip
+    made.graph.output.add().CopyFrom(helper.make_tensor_value_info("z", FLOAT, []))
+    with pytest.raises(ModelError, match="float32 and int64, a sequence has one dtype"):
+        import_model(made)
+    text = "g (float[2] x) => (float[2] y) { s = SequenceConstruct(x, x) y = SequenceAt(s, p) }"
+    with pytest.raises(ModelError, match="position is int16, it must be int32 or int64"):
+        import_model(parse(text, p=np.array(0, np.int16)))
+
+
+def test_functions_get_no_more_inputs_than_they_have():
+    made = parse("g (float[2] x) => (float[2] y) { [culprit] y = local.f(x, x) }")
+    made.opset_import.append(helper.make_opsetid("local", 1))
+    node = helper.make_node("Neg", ["a"], ["b"])
+    imports = [helper.make_opsetid("", made.opset_import[0].version)]
+    made.functions.append(helper.make_function("local", "f", ["a"], ["b"], [node], imports))
+    with pytest.raises(ModelError, match=r"f 'culprit'.*has 2 inputs, the function has 1"):
+        import_model(made)
+    del made.graph.node[0].input[1]
+    import_model(made)
+
+
+@pytest.mark.parametrize("opset", [7, 8])
+@pytest.mark.parametrize("dtype", ["int64", "bool", "int32"])
+def test_constants_of_old_opsets_have_any_type(opset: int, dtype: str):
+    text = "g (float[2] x) => (float[2] y) { [culprit] y = Cast<to=1>(c) }"
+    made = parse(text, opset)
+    value = numpy_helper.from_array(np.array([1, 0], dtype))
+    made.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=value))
+    (result,) = run(made, {"x": np.ones(2, np.float32)})
+    (graph,) = import_model(made).module.ops
+    assert graph.results_yielded[0].type.get_shape() == result.shape
+
+
+def test_sizes_that_onnx_writes_after_a_resize_do_not_bind():
+    text = "g (float[10] x) => (float[?] y) { r = Resize(x, , s) y = Relu(r) }"
+    made = onnx.shape_inference.infer_shapes(parse(text, s=np.array([0.7], np.float32)))
+    sizes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in made.graph.value_info]
+    (result,) = run(made, {"x": np.ones(10, np.float32)})
+    assert sizes != [list(result.shape)]
+    (graph,) = import_model(made).module.ops
+    assert graph.results_yielded[0].type.get_shape() == result.shape
+    made.graph.value_info[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    with pytest.raises(ModelError, match="declares 'r' as float64"):
+        import_model(made)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch, Tensor, infer
-from compiler.ir.operators.sources import Source, check_source
+from compiler.ir.operators.sources import Source, check_attributes, check_source
 
 Inputs = list[Tensor | None]
 
@@ -19,6 +19,16 @@ def x(*shape: int, dtype: str = "float32") -> Tensor:
 def known(*values: int) -> Tensor:
     """A constant vector of int64."""
     return Tensor("int64", (len(values),), np.array(values, np.int64))
+
+
+def scalar(value: int) -> Tensor:
+    """A constant scalar of int64."""
+    return Tensor("int64", (), np.array(value, np.int64))
+
+
+def matrix(value: int) -> Tensor:
+    """A constant of int64 with two dimensions and one element."""
+    return Tensor("int64", (1, 1), np.array([[value]], np.int64))
 
 
 SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
@@ -40,6 +50,14 @@ SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Where", [x(2, dtype="bool"), x(3), x(1)], {}, r"\[2\] and \[3\] and \[1\]"),
     ("ArgMax", [x(0, 2)], {"axis": 0}, r"axis 0 of the input of shape \[0, 2\] has no elements"),
     ("Relu", [x(LARGEST_TENSOR + 1)], {}, f"{LARGEST_TENSOR + 1} elements"),
+    ("ReduceSum", [x(2, 3), scalar(0)], {}, r"shape \[\], it must be a vector"),
+    ("TopK", [x(2, 3), scalar(1)], {}, r"shape \[\], it must be a vector"),
+    ("TopK", [x(2, 3), known(1, 1)], {}, r"K has the shape \[2\] instead of \[1\]"),
+    ("Slice", [x(4), scalar(0), scalar(1)], {}, r"shape \[\], it must be a vector"),
+    ("CumSum", [x(4), matrix(0)], {}, r"shape \[1, 1\], it is one number"),
+    ("Clip", [x(2), x(1, 1)], {}, r"bound 'min' has the shape \[1, 1\] instead of \[\]"),
+    ("MaxPool", [x(1, 1, 4)], {"kernel_shape": [1], "pads": [1, 0]}, r"pads \[1, 0\]"),
+    ("MaxPool", [x(1, 1, 2)], {"kernel_shape": [7], "strides": [2], "ceil_mode": 1}, "7 elements"),
     ("Expand", [x(1), known(1 << 20, 1 << 20)], {}, r"\[1048576, 1048576\]"),
     ("Tile", [x(1 << 16), known(1 << 16)], {}, r"\[4294967296\]"),
 ]
@@ -95,6 +113,8 @@ def test_resize_multiplies_as_onnxruntime_does():
     assert infer("Resize", [x(10), None, scales], {})[0].shape == (23,)
 
 
+QUANTISED: Inputs = [x(2, 3), x(), x(), x(3, 4), x(), x(), x(4), x()]
+
 OLD: list[tuple[str, int, Inputs, dict[str, Any], str]] = [
     ("Squeeze", 1, [x(2, 3)], {"axes": [0]}, r"dimension 0.*\[2, 3\]"),
     ("Slice", 1, [x(4)], {"starts": [0, 1], "ends": [2, 3], "axes": [0, 0]}, "repeat one"),
@@ -118,6 +138,12 @@ OLD: list[tuple[str, int, Inputs, dict[str, Any], str]] = [
     ("ConvInteger", 10, [x(1, 2, 5), x(1, 3, 3)], {}, "3 input channels in each of 1 groups"),
     ("Hardmax", 13, [x(2)], {"axis": 2}, "axis 2 is outside"),
     ("EyeLike", 9, [x(2)], {}, "1 dimensions"),
+    ("Mod", 13, [x(2), x(2)], {"fmod": 0}, "float32, which needs fmod=1"),
+    ("Range", 11, [scalar(0), matrix(5), scalar(1)], {}, r"limit has the shape \[1, 1\]"),
+    ("MeanVarianceNormalization", 13, [x(2, 3, 4, 5)], {"axes": []}, "axes are none"),
+    ("DequantizeLinear", 21, [x(4), x()], {"block_size": 2}, r"block_size is 2.*\[\]"),
+    ("ConvInteger", 10, [x(1, 2, 5), x(1, 2, 3), x(1, 1)], {}, r"\[1, 1\] instead of \[\]"),
+    ("QLinearMatMul", 10, QUANTISED, {}, r"scale of the result.*\[4\] instead of \[\]"),
 ]
 
 
@@ -128,3 +154,60 @@ def test_nodes_of_other_forms(
     outputs = 2 if op_type in ("Split", "TopK") else 1
     with pytest.raises(Mismatch, match=match):
         check_source(Source(op_type, version, inputs, attributes, outputs))
+
+
+FLAGS = [
+    ("ReduceSum", "keepdims"),
+    ("ReduceSum", "noop_with_empty_axes"),
+    ("ArgMax", "select_last_index"),
+    ("CumSum", "exclusive"),
+    ("CumSum", "reverse"),
+    ("Mod", "fmod"),
+    ("TopK", "sorted"),
+    ("TopK", "largest"),
+    ("MaxPool", "ceil_mode"),
+    ("AveragePool", "count_include_pad"),
+    ("BatchNormalization", "training_mode"),
+    ("BatchNormalization", "spatial"),
+    ("Gemm", "transA"),
+    ("Reshape", "allowzero"),
+    ("Resize", "antialias"),
+    ("CastLike", "saturate"),
+    ("ConcatFromSequence", "new_axis"),
+    ("LSTM", "input_forget"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "name"), FLAGS)
+@pytest.mark.parametrize("value", [-1, 2, 5, 1 << 31])
+def test_flags_are_0_or_1(op_type: str, name: str, value: int):
+    for valid in (0, 1):
+        check_attributes(Source(op_type, 13, [], {name: valid}, 1))
+    with pytest.raises(Mismatch, match=f"'{name}' is {value}; it can be 0, 1"):
+        check_attributes(Source(op_type, 13, [], {name: value}, 1))
+
+
+VALUES: list[tuple[str, str, Any]] = [
+    ("Cast", "round_mode", "linear"),
+    ("CastLike", "round_mode", "magic"),
+    ("EyeLike", "dtype", -(1 << 62)),
+    ("QuantizeLinear", "precision", 100),
+    ("GRU", "clip", -1.0),
+]
+
+
+@pytest.mark.parametrize(("op_type", "name", "value"), VALUES)
+def test_other_values_that_no_attribute_has(op_type: str, name: str, value: Any):
+    with pytest.raises(Mismatch, match=f"'{name}' is {value!r}"):
+        check_attributes(Source(op_type, 13, [], {name: value}, 1))
+
+
+CEILED = [((5, 2, 7), 0), ((6, 2, 7), 1), ((6, 2, 8), 0), ((1, 4, 2), 1), ((4, 4, 9), 0)]
+
+
+@pytest.mark.parametrize(("sizes", "count"), CEILED)
+def test_a_window_of_ceil_mode_reaches_past_its_image(sizes: tuple[int, int, int], count: int):
+    size, stride, kernel = sizes
+    attributes = {"kernel_shape": [kernel], "strides": [stride], "ceil_mode": 1}
+    (result, _) = infer("MaxPool", [x(1, 1, size)], attributes, 2)
+    assert result.shape == (1, 1, count)
