@@ -12,7 +12,7 @@ import onnx
 from onnx import TypeProto
 
 from compiler.errors import ModelError, ShapeError
-from compiler.frontend.evaluate import dtype_name, infer_types, schema_of
+from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
 from compiler.ir.operators import Mismatch, ShapeMismatch, Tensor, type_text
 from compiler.ir.operators.sources import Source, check_attributes, check_source
@@ -143,6 +143,7 @@ class NodeCheck:
         if schema is None:
             return
         self._check_present(schema)
+        self._check_types()
         source = Source(
             self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
         )
@@ -159,6 +160,16 @@ class NodeCheck:
             given = i < len(self.inputs) and self.inputs[i] is not None
             if formal.option == onnx.defs.OpSchema.FormalParameterOption.Single and not given:
                 raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
+
+    def _check_types(self) -> None:
+        """Raise ModelError for an input of a type that no opset from the node's on takes."""
+        for i, value in enumerate(self.inputs):
+            if value is None or not value.dtype:
+                continue
+            allowed = input_types(self.op_type, self.opset, i)
+            if onnx_type(value.dtype) not in allowed:
+                known = ", ".join(sorted(allowed))
+                raise self.error(Mismatch(f"its input {i} is {value.dtype}; it can be {known}"))
 
     def after(
         self, results: Sequence[Value], declared: Mapping[str, Declared]

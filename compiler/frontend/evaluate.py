@@ -23,6 +23,14 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
 
 
 @cache
+def input_types(op_type: str, opset: int, index: int) -> frozenset[str]:
+    """The types of an input as schemas write them, in any opset from this one on."""
+    schemas = {schema_of(op_type, opset), schema_of(op_type, onnx.defs.onnx_opset_version())}
+    formals = [schema.inputs for schema in schemas if schema is not None and schema.inputs]
+    return frozenset(type for f in formals for type in f[min(index, len(f) - 1)].types)
+
+
+@cache
 def element_type(dtype: str) -> int:
     """The ONNX element type of a dtype name."""
     by_name = {_dtype_name(t): t for t in onnx.TensorProto.DataType.values() if t}

@@ -322,7 +322,7 @@ def test_sequences_have_one_dtype_and_positions_are_integers():
     with pytest.raises(ModelError, match="float32 and int64, a sequence has one dtype"):
         import_model(made)
     text = "g (float[2] x) => (float[2] y) { s = SequenceConstruct(x, x) y = SequenceAt(s, p) }"
-    with pytest.raises(ModelError, match="position is int16, it must be int32 or int64"):
+    with pytest.raises(ModelError, match="input 1 is int16; it can be .*int32.*int64"):
         import_model(parse(text, p=np.array(0, np.int16)))
 
 
@@ -360,4 +360,10 @@ def test_sizes_that_onnx_writes_after_a_resize_do_not_bind():
     assert graph.results_yielded[0].type.get_shape() == result.shape
     made.graph.value_info[0].type.tensor_type.elem_type = TensorProto.DOUBLE
     with pytest.raises(ModelError, match="declares 'r' as float64"):
+        import_model(made)
+
+
+def test_inputs_have_types_that_the_operator_takes():
+    made = parse("g (float[2] x) => (float[?] y) { [culprit] y = Tile(c, c) }", c=ones(1))
+    with pytest.raises(ModelError, match=r"Tile 'culprit'.*input 1 is float32; it can be .*int64"):
         import_model(made)

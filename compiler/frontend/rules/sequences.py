@@ -5,7 +5,6 @@ import numpy as np
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.ir.operators import Mismatch, ShapeMismatch
-from compiler.ir.operators.dtypes import INDICES
 from compiler.ir.operators.shapes import listed
 
 
@@ -26,19 +25,12 @@ def _alike(items: list[Value]) -> list[Value]:
 def _position(call: Call, index: int, default: int, size: int, last: int) -> int:
     """A position in a sequence of `size` tensors, from -size to `last`."""
     array = call.known(index)
-    if array is not None:
-        _check_position(array)
+    if array is not None and array.size != 1:
+        raise ShapeMismatch(f"its position has the shape {listed(array.shape)}, it is one number")
     position = default if array is None else int(array.reshape(()))
     if not -size <= position <= last:
         raise ShapeMismatch(f"position {position} is outside a sequence of {size} tensors")
     return position + size if position < 0 else position
-
-
-def _check_position(array: np.ndarray) -> None:
-    if array.dtype.name not in INDICES:
-        raise Mismatch(f"its position is {array.dtype.name}, it must be int32 or int64")
-    if array.size != 1:
-        raise ShapeMismatch(f"its position has the shape {listed(array.shape)}, it is one number")
 
 
 @rule("SequenceConstruct", "SequenceEmpty")
