@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from compiler.frontend.specialise import Node, Specialiser
 
 import numpy as np
+import onnx
 
 from compiler.ir.values import numpy_dtype
 
@@ -58,6 +59,15 @@ def _holds(condition: Value | None) -> bool:
     return bool(condition.array.all())
 
 
+def _keeps_going(body: onnx.GraphProto) -> bool:
+    """Whether a Loop's body hands its condition on as it got it."""
+    sources = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity"}
+    name = body.output[0].name
+    while name in sources:
+        name = sources.pop(name)
+    return name == body.input[1].name
+
+
 def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
     """A Loop whose trip count and conditions are known, unrolled."""
     body = node.attributes["body"]
@@ -75,6 +85,8 @@ def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         stacked.append(rows)
         walker.builder.node = node.name
         step += 1
+        if step == 1 and _keeps_going(body):
+            walker.expansion.expect(trips - 1, f"{trips} iterations")
     wanted = [bool(name) for name in node.proto.output[len(carried) :]]
     columns = [[rows[i] for rows in stacked] for i in range(len(wanted))]
     first = [constant("", np.array(0, np.int64)), condition or _true(), *carried]

@@ -34,7 +34,11 @@ class Expansion:
     def count(self, what: str) -> None:
         """Count a node, an iteration or an operator; raises ModelError above the bound."""
         self.visited += 1
-        if self.visited > self.most:
+        self.expect(0, what)
+
+    def expect(self, more: int, what: str) -> None:
+        """Raise ModelError if so many more to come are above the bound."""
+        if self.visited + more > self.most:
             cause = f"{self.within[0]} expands" if self.within else "the model comes"
             raise ModelError(
                 f"{cause} to more than {self.most:,} nodes, iterations and operators"

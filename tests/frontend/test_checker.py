@@ -322,7 +322,7 @@ def test_sequences_have_one_dtype_and_positions_are_integers():
     with pytest.raises(ModelError, match="float32 and int64, a sequence has one dtype"):
         import_model(made)
     text = "g (float[2] x) => (float[2] y) { s = SequenceConstruct(x, x) y = SequenceAt(s, p) }"
-    with pytest.raises(ModelError, match="input 1 is int16; it can be .*int32.*int64"):
+    with pytest.raises(ModelError, match=r"input 1 is int16; it can be .*int32.*int64"):
         import_model(parse(text, p=np.array(0, np.int16)))
 
 
@@ -367,3 +367,8 @@ def test_inputs_have_types_that_the_operator_takes():
     made = parse("g (float[2] x) => (float[?] y) { [culprit] y = Tile(c, c) }", c=ones(1))
     with pytest.raises(ModelError, match=r"Tile 'culprit'.*input 1 is float32; it can be .*int64"):
         import_model(made)
+
+
+def test_a_loop_that_is_too_long_is_refused_at_its_first_iteration():
+    with pytest.raises(ModelError, match=r"Loop 'culprit' expands to more than.*iterations"):
+        import_model(loop(np.array(2**63 - 1), "x"))
