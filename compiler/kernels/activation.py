@@ -82,6 +82,8 @@ def celu(context: Context) -> te.Tensor:
     alpha = _parameter(context, "alpha", 1.0)
 
     def function(x: Scalar) -> Scalar:
+        if alpha == 0:  # the limit, as TVM divides by no constant zero
+            return _positive(x, constant(x, 0))
         return _positive(x, constant(x, alpha) * call("expm1", x / constant(x, alpha)))
 
     return elementwise(context, function)

@@ -187,11 +187,11 @@ DIFFERENCES = [
     ),
     Difference(
         "Celu",
-        "`alpha` is larger than 1000",
-        lambda call: abs(call.attributes.get("alpha", 1.0)) > 1000,
-        "loses the digits of e**(x / alpha), which is near 1",
-        "keeps them",
-        "the ONNX text's formula, in which nothing is rounded",
+        "`alpha` is NaN or larger than 1000",
+        lambda call: not abs(call.attributes.get("alpha", 1.0)) <= 1000,
+        "loses the digits of e**(x / alpha), which is near 1, or gives NaN everywhere",
+        "keeps them, and gives NaN below zero only",
+        "the ONNX text's formula, in which nothing is rounded; above zero alpha has no part in it",
     ),
     Difference(
         "LSTM",
