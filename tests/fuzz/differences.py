@@ -186,9 +186,17 @@ DIFFERENCES = [
         "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
     ),
     Difference(
+        "Shrink",
+        "the input is float64, or integers",
+        lambda call: call.inputs[0].dtype.name not in ("float16", "float32"),
+        "computes in float32",
+        "computes in float64",
+        "the ONNX text names no narrower type",
+    ),
+    Difference(
         "Celu",
-        "`alpha` is NaN or larger than 1000",
-        lambda call: not abs(call.attributes.get("alpha", 1.0)) <= 1000,
+        "`alpha` is 0, NaN or larger than 1000",
+        lambda call: not 0 < abs(call.attributes.get("alpha", 1.0)) <= 1000,
         "loses the digits of e**(x / alpha), which is near 1, or gives NaN everywhere",
         "keeps them, and gives NaN below zero only",
         "the ONNX text's formula, in which nothing is rounded; above zero alpha has no part in it",
@@ -213,6 +221,7 @@ LIMITS = {
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
     "should be scalars .Tensor with only one": "Range takes constants that are scalars",
     "non-negative for OneHot opset": "indices of the old OneHot that are constants",
+    "Integer division by zero": "integers divided by zero, which ONNX does not define",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

@@ -202,6 +202,14 @@ def test_other_values_that_no_attribute_has(op_type: str, name: str, value: Any)
         check_attributes(Source(op_type, 13, [], {name: value}, 1))
 
 
+@pytest.mark.parametrize("op_type", ["Conv", "ConvInteger", "ConvTranspose", "QLinearConv"])
+def test_pads_are_given_in_one_way(op_type: str):
+    check_attributes(Source(op_type, 11, [], {"auto_pad": "NOTSET", "pads": [1, 1]}, 1))
+    check_attributes(Source(op_type, 11, [], {"auto_pad": "VALID"}, 1))
+    with pytest.raises(Mismatch, match="both auto_pad and pads"):
+        check_attributes(Source(op_type, 11, [], {"auto_pad": "VALID", "pads": [1, 1]}, 1))
+
+
 CEILED = [((5, 2, 7), 0), ((6, 2, 7), 1), ((6, 2, 8), 0), ((1, 4, 2), 1), ((4, 4, 9), 0)]
 
 

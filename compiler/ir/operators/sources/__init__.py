@@ -7,7 +7,7 @@ rewriting rules turn into operators of the table, have checks here.
 from collections.abc import Mapping, Sequence
 
 from compiler.ir.operators import OPERATORS, infer
-from compiler.ir.operators.definition import Attribute, Operand, Operator, Tensor
+from compiler.ir.operators.definition import Attribute, Mismatch, Operand, Operator, Tensor
 from compiler.ir.operators.indices import check_constant_indices
 from compiler.ir.operators.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.ir.operators.sources.forms import newest_form
@@ -51,6 +51,9 @@ def check_attributes(source: Source) -> None:
         attribute = special.get(name) or known.get(name)
         if attribute is not None:
             attribute.check(name, value)
+    padded = source.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "")
+    if "Conv" in source.op_type and padded and source.attributes.get("pads"):
+        raise Mismatch("it has both auto_pad and pads")
 
 
 def _fits_types(found: Operator, inputs: Sequence[Operand | None]) -> bool:
