@@ -1,10 +1,12 @@
 """Lowerings of activation functions."""
 
-from math import sqrt
+from math import copysign, floor, isfinite, sqrt
 
+import numpy as np
 from tvm import te, tirx
 
-from compiler.kernels.elementwise import Scalar, cast, elementwise, is_float, maximum, minimum
+from compiler.ir.operators.dtypes import INTEGERS
+from compiler.kernels.elementwise import Scalar, elementwise, maximum, minimum
 from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.mathematics import call, dtype_of
 
@@ -144,16 +146,47 @@ def softsign(context: Context) -> te.Tensor:
     return elementwise(context, lambda x: x / (constant(x, 1) + tirx.abs(x)))
 
 
+def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
+    """Shrink of an integer: real arithmetic, whose result is cut towards zero."""
+    whole, rest = _floor(bias), bias % 1 != 0
+    up, down = _moved(x, whole), _moved(x, -whole)
+    if rest:
+        up = tirx.Select(_compared(x, -whole, above=False), _moved(x, whole + 1), up)
+        down = tirx.Select(_compared(x, whole, above=True), _moved(x, -whole - 1), down)
+    edge = _floor(limit)
+    upper = tirx.Select(_compared(x, edge, above=True), down, constant(x, 0))
+    return tirx.Select(_compared(x, -edge, above=False), up, upper)
+
+
+def _floor(value: float) -> int:
+    """The integer below, which no tensor's integers reach where it is not finite."""
+    return floor(value) if isfinite(value) else int(copysign(1 << 70, value))
+
+
+def _moved(x: Scalar, by: int) -> Scalar:
+    """x plus an integer of any size, modulo 2 to the power of its type's bits."""
+    low = np.uint64(abs(by) & ((1 << 64) - 1))
+    step = constant(x, int(low.astype(dtype_of(x))))
+    return x + step if by >= 0 else x - step
+
+
+def _compared(x: Scalar, value: int, above: bool) -> Scalar:
+    """Whether x is above, or below, an integer that its type may not hold."""
+    limits = np.iinfo(dtype_of(x))
+    if not limits.min <= value <= limits.max:
+        return tirx.const((value < 0) == above, "bool")
+    return x > constant(x, value) if above else x < constant(x, value)
+
+
 @lowering("Shrink")
 def shrink(context: Context) -> te.Tensor:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     limit, bias = _parameter(context, "lambd", 0.5), _parameter(context, "bias", 0.0)
-    dtype = context.info(0).dtype
-    inner = dtype if is_float(dtype) else "float64"  # parameters are not integers
 
-    def function(source: Scalar) -> Scalar:
-        x = cast(source, inner)
+    def function(x: Scalar) -> Scalar:
+        if dtype_of(x) in INTEGERS:
+            return _shrunk_integer(x, limit, bias)
         upper = tirx.Select(x > constant(x, limit), x - constant(x, bias), constant(x, 0))
-        return cast(tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper), dtype)
+        return tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper)
 
     return elementwise(context, function)

@@ -1,7 +1,7 @@
 """Activation functions, computed in float64 and rounded once."""
 
 from collections.abc import Callable
-from math import pi, sqrt
+from math import floor, isfinite, pi, sqrt
 
 import numpy as np
 
@@ -114,7 +114,19 @@ def softsign(x: Array) -> Array:
     return x / (1 + np.abs(x))
 
 
+def _shrunk_integer(x: Array, lambd: float, bias: float) -> Array:
+    """Shrink of integers: real arithmetic, whose result is cut towards zero."""
+    whole, rest = floor(bias), bias % 1 != 0
+    step = np.uint64(whole & ((1 << 64) - 1)).astype(x.dtype)
+    up, down = x + step, x - step
+    if rest:
+        up, down = up + (x < -whole).astype(x.dtype), down - (x > whole).astype(x.dtype)
+    return np.where(x < -lambd, up, np.where(x > lambd, down, np.zeros_like(x)))
+
+
 @_activation("Shrink", lambd=0.5, bias=0.0)
 def shrink(x: Array, lambd: float, bias: float) -> Array:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
+    if x.dtype.kind in "iu" and isfinite(bias):
+        return _shrunk_integer(x, lambd, bias)
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, np.zeros_like(x)))
