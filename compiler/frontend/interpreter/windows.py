@@ -39,7 +39,7 @@ def _places(size: int, before: int, after: int, step: int, window: int, ceil: bo
     """How many windows fit; rounded up, none begins in the padding after the axis."""
     room = size + before + after - window
     count = (-(-room // step) if ceil else room // step) + 1
-    if room < 0 and not (ceil and count >= 0):
+    if room < 0 and not (ceil and count > 0):
         raise ValueError(f"a window of {window} on {size} elements padded by {before} and {after}")
     return max(0, count - 1 if ceil and (count - 1) * step >= size + before else count)
 

@@ -73,7 +73,7 @@ def _places(use: Use, window: Window, axis: int, ceil: bool) -> int:
     if not size and room < 0:
         return 0
     count = -(-room // stride) + 1
-    if room < 0 and not (ceil and count >= 0):
+    if room < 0 and not (ceil and count > 0):
         raise ShapeMismatch(
             f"its kernel reaches over {reach} elements of axis {axis + 2}, the input of shape"
             f" {listed(shape)} has {size + padding} with its pads"
