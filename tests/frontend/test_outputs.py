@@ -42,7 +42,8 @@ def test_inputs_of_one_name():
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_split_whose_middle_part_is_left_out(axis: int):
-    text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[3,3] x) => (float[a,b] y, float[a,b] z)
+    text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[3,3] x) 
+    => (float[a,b] y, float[a,b] z)
     {{ p, , q = Split<axis={axis}, num_outputs=3>(x) y = Neg(p) z = Neg(q) }}"""
     x = np.arange(9, dtype=np.float32).reshape(3, 3)
     results = compiler.compile(onnx.parser.parse_model(text)).run({"x": x})

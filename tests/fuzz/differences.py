@@ -96,6 +96,58 @@ def _out_of_range(call: Call) -> bool:
     return not bool(((cut >= float(limits.min)) & (cut <= float(limits.max))).all())
 
 
+def _window_too_large(call: Call) -> bool:
+    """Whether a pooling's window is larger than its padded input, rounded down."""
+    get, shape = call.attributes.get, call.inputs[0].shape[2:]
+    if get("ceil_mode") or "SAME" in str(get("auto_pad", b"")):
+        return False
+    kernel, rank = get("kernel_shape", shape), len(shape)
+    pads = get("pads", [0] * 2 * rank)
+    dilations = get("dilations", [1] * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    room = [n + pads[i] + pads[i + rank] for i, n in enumerate(shape)]
+    return any(r > n for r, n in zip(reach, room, strict=True))
+
+
+def _gelu(call: Call) -> list[Array]:
+    x: Array = call.inputs[0]
+    return [0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))]
+
+
+def _large_integers(call: Call) -> bool:
+    """Whether a reduction of integers, or a part of it, may be above 2**53."""
+    x = call.inputs[0]
+    if x.dtype.kind not in "iu" or not x.size:
+        return False
+    size = np.maximum(np.abs(x.astype(np.float64)), 1)
+    if call.op == "ReduceProd":
+        return float(np.log2(size).sum()) > 30
+    powers = size**2 if call.op in ("ReduceSumSquare", "ReduceL2") else size
+    return float(powers.sum()) >= 2.0 ** (31 if x.dtype.itemsize < 8 else 53)
+
+
+_FOLDS: dict[str, Callable[..., Array]] = {
+    "ReduceSum": np.add.reduce,
+    "ReduceProd": np.multiply.reduce,
+    "ReduceL1": lambda x, **options: np.add.reduce(np.abs(x), **options),
+    "ReduceSumSquare": lambda x, **options: np.add.reduce(x * x, **options),
+}
+"""Reductions of integers, modulo 2 to the power of their bits."""
+
+
+def _folded(call: Call) -> list[Array]:
+    x, axes = call.inputs[0], call.attributes.get("axes")
+    if len(call.inputs) > 1 and call.inputs[1] is not None:
+        axes = call.inputs[1].tolist()
+    if not axes and call.attributes.get("noop_with_empty_axes"):
+        raise Incomparable("a reduction over no axes")
+    if call.op not in _FOLDS:
+        raise Incomparable(f"{call.op} of large integers")
+    keep = bool(call.attributes.get("keepdims", 1))
+    over = tuple(axes) if axes else None
+    return [np.asarray(_FOLDS[call.op](x, axis=over, keepdims=keep, dtype=x.dtype))]
+
+
 DIFFERENCES = [
     Difference(
         "Relu",
@@ -117,7 +169,7 @@ DIFFERENCES = [
     ),
     Difference(
         "ReduceMax ReduceMin ArgMax ArgMin TopK MaxPool GlobalMaxPool Softmax LogSoftmax Hardmax"
-        " Clip ThresholdedRelu Sign",
+        " Clip ThresholdedRelu Sign DynamicQuantizeLinear",
         "an element is NaN",
         lambda call: call.has_nan(),
         "passes over NaN, or not, depending on its place and on the vector instructions used",
@@ -202,6 +254,42 @@ DIFFERENCES = [
         "the ONNX text's formula, in which nothing is rounded; above zero alpha has no part in it",
     ),
     Difference(
+        "QLinearConv QLinearMatMul",
+        "a scale is NaN or infinite",
+        lambda call: call.has_nan() or call.has_infinity(),
+        "gives what the processor makes of NaN",
+        "gives 0 or a bound",
+        "the ONNX text does not say to which integer NaN is rounded",
+    ),
+    Difference(
+        "MaxPool AveragePool LpPool",
+        "the window is larger than the padded input, without ceil_mode",
+        _window_too_large,
+        "rounds a negative quotient up: one window",
+        "refuses the model",
+        "by the ONNX text there is no window; PyTorch refuses it too",
+    ),
+    Difference(
+        "Gelu",
+        "`approximate` is tanh and the elements are float64",
+        lambda call: (
+            call.attributes.get("approximate") == b"tanh" and call.inputs[0].dtype == np.float64
+        ),
+        "rounds the formula's constants to float32",
+        "computes the formula in float64",
+        "the ONNX text gives the constants",
+        _gelu,
+    ),
+    Difference(
+        "ReduceSum ReduceSumSquare ReduceProd ReduceL1 ReduceL2 ReduceMean",
+        "a reduction of integers is so large that floating point does not hold it",
+        _large_integers,
+        "computes in floating point and saturates",
+        "computes with integers, which wrap around",
+        "the results of ONNX's text are of the integer type; numpy wraps around",
+        _folded,
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,
@@ -258,7 +346,8 @@ def corrected(
         return outputs
     if difference.correct is None:
         raise Incomparable(f"{node.op_type}: {difference.when}")
-    return dict(zip(outputs, difference.correct(call), strict=True))
+    results = difference.correct(call)
+    return dict(zip(outputs, results[: len(outputs)], strict=True))
 
 
 HEADER = """# Where Flowloom differs from onnxruntime
