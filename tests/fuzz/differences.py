@@ -116,7 +116,7 @@ def _gelu(call: Call) -> list[Array]:
 
 def _large_integers(call: Call) -> bool:
     """Whether a reduction of integers, or a part of it, may be above 2**53."""
-    x = call.inputs[0]
+    x: Array = call.inputs[0]
     if x.dtype.kind not in "iu" or not x.size:
         return False
     size = np.maximum(np.abs(x.astype(np.float64)), 1)
@@ -126,17 +126,26 @@ def _large_integers(call: Call) -> bool:
     return float(powers.sum()) >= 2.0 ** (31 if x.dtype.itemsize < 8 else 53)
 
 
-_FOLDS: dict[str, Callable[..., Array]] = {
-    "ReduceSum": np.add.reduce,
-    "ReduceProd": np.multiply.reduce,
-    "ReduceL1": lambda x, **options: np.add.reduce(np.abs(x), **options),
-    "ReduceSumSquare": lambda x, **options: np.add.reduce(x * x, **options),
+def _sum(x: Array, axes: tuple[int, ...] | None, keep: bool) -> Array:
+    return np.asarray(np.sum(x, axis=axes, keepdims=keep, dtype=x.dtype))
+
+
+def _product(x: Array, axes: tuple[int, ...] | None, keep: bool) -> Array:
+    return np.asarray(np.prod(x, axis=axes, keepdims=keep, dtype=x.dtype))
+
+
+_FOLDS: dict[str, Callable[[Array, tuple[int, ...] | None, bool], Array]] = {
+    "ReduceSum": _sum,
+    "ReduceProd": _product,
+    "ReduceL1": lambda x, axes, keep: _sum(np.abs(x), axes, keep),
+    "ReduceSumSquare": lambda x, axes, keep: _sum(x * x, axes, keep),
 }
 """Reductions of integers, modulo 2 to the power of their bits."""
 
 
 def _folded(call: Call) -> list[Array]:
-    x, axes = call.inputs[0], call.attributes.get("axes")
+    x: Array = call.inputs[0]
+    axes = call.attributes.get("axes")
     if len(call.inputs) > 1 and call.inputs[1] is not None:
         axes = call.inputs[1].tolist()
     if not axes and call.attributes.get("noop_with_empty_axes"):
@@ -144,8 +153,7 @@ def _folded(call: Call) -> list[Array]:
     if call.op not in _FOLDS:
         raise Incomparable(f"{call.op} of large integers")
     keep = bool(call.attributes.get("keepdims", 1))
-    over = tuple(axes) if axes else None
-    return [np.asarray(_FOLDS[call.op](x, axis=over, keepdims=keep, dtype=x.dtype))]
+    return [_FOLDS[call.op](x, tuple(axes) if axes else None, keep)]
 
 
 DIFFERENCES = [
