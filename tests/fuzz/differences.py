@@ -114,6 +114,23 @@ def _gelu(call: Call) -> list[Array]:
     return [0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))]
 
 
+def _wider_than_float32(call: Call) -> bool:
+    x: Array = call.inputs[0]
+    if x.dtype.kind == "f":
+        return x.dtype.itemsize == 8
+    return bool((np.abs(x.astype(np.float64)) >= 2.0**24).any())
+
+
+def _shrink(call: Call) -> list[Array]:
+    x: Array = call.inputs[0]
+    limit, bias = (call.attributes.get(k, d) for k, d in (("lambd", 0.5), ("bias", 0.0)))
+    wide = x.astype(np.float64)
+    if x.dtype.kind != "f" and (np.abs(wide) >= 2.0**53).any():
+        raise Incomparable("Shrink of integers that float64 does not hold")
+    result = np.where(wide < -limit, wide + bias, np.where(wide > limit, wide - bias, 0.0))
+    return [result.astype(x.dtype)]
+
+
 def _large_integers(call: Call) -> bool:
     """Whether a reduction of integers, or a part of it, may be above 2**53."""
     x: Array = call.inputs[0]
@@ -278,6 +295,15 @@ DIFFERENCES = [
         "by the ONNX text there is no window; PyTorch refuses it too",
     ),
     Difference(
+        "Shrink",
+        "elements are float64, or integers that float32 does not hold",
+        _wider_than_float32,
+        "computes in float32",
+        "computes in float64, or with integers",
+        "the ONNX text: the result is x + bias or x - bias",
+        _shrink,
+    ),
+    Difference(
         "Gelu",
         "`approximate` is tanh and the elements are float64",
         lambda call: (
@@ -313,7 +339,7 @@ LIMITS = {
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
-    "saturate is only used|hidden_size|clip": "attributes that change nothing, or have a default",
+    r"saturate is only used|GetAttr..hidden_size|clip_ > 0": "attributes of no effect, or left out",
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
     "should be scalars .Tensor with only one": "Range takes constants that are scalars",
     "non-negative for OneHot opset": "indices of the old OneHot that are constants",
