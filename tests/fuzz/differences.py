@@ -337,7 +337,7 @@ DIFFERENCES = [
 
 LIMITS = {
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
-    "No Op registered|not supported|unsupported|Unsupported": "it lacks the operator's variant",
+    "No Op registered|Batchwise recurrent operations": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
     r"saturate is only used|GetAttr..hidden_size|clip_ > 0": "attributes of no effect, or left out",
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
