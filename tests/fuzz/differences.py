@@ -263,14 +263,6 @@ DIFFERENCES = [
         "the ONNX text: y_scale = (max(x) - min(x)) / (qmax - qmin)",
     ),
     Difference(
-        "Shrink",
-        "the input is float64, or integers",
-        lambda call: call.inputs[0].dtype.name not in ("float16", "float32"),
-        "computes in float32",
-        "computes in float64",
-        "the ONNX text names no narrower type",
-    ),
-    Difference(
         "Celu",
         "`alpha` is 0, NaN or larger than 1000",
         lambda call: not 0 < abs(call.attributes.get("alpha", 1.0)) <= 1000,
@@ -279,9 +271,13 @@ DIFFERENCES = [
         "the ONNX text's formula, in which nothing is rounded; above zero alpha has no part in it",
     ),
     Difference(
-        "QLinearConv QLinearMatMul",
-        "a scale is NaN or infinite",
-        lambda call: call.has_nan() or call.has_infinity(),
+        "QuantizeLinear QLinearConv QLinearMatMul",
+        "an element is NaN, or a scale NaN or infinite",
+        lambda call: (
+            call.has_nan()
+            or (call.op != "QuantizeLinear" and call.has_infinity())
+            or not np.isfinite(call.inputs[1]).all()
+        ),
         "gives what the processor makes of NaN",
         "gives 0 or a bound",
         "the ONNX text does not say to which integer NaN is rounded",
