@@ -201,10 +201,13 @@ class NodeCheck:
         return schema_of(self.op_type, self.opset)
 
     def _by_onnx(self) -> list[TypeProto]:
-        """The result types by onnx's inference, which knows no deprecated operators."""
+        """The result types by onnx's inference, which knows no deprecated operators.
+
+        A Constant has the type of its value: of any type, though the text allowed floats at first.
+        """
         schema = self._schema
         if schema is None or schema.deprecated or self.op_type == "Constant":
-            return []  # old opsets have constants of every type, whatever their schemas say
+            return []
         try:
             args = self.inputs, self.attributes, self.outputs, self.opset
             return infer_types(self.op_type, *args)

@@ -36,7 +36,7 @@ def _same_pads(mode: str, total: int) -> tuple[int, int]:
 
 
 def _places(size: int, before: int, after: int, step: int, window: int, ceil: bool) -> int:
-    """How many windows fit; rounded up, none begins in the padding after the axis."""
+    """How many windows fit; rounded up, the last ends outside but begins before the padding."""
     room = size + before + after - window
     count = (-(-room // step) if ceil else room // step) + 1
     if room < 0 and not (ceil and count > 0):

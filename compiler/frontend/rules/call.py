@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -78,6 +79,12 @@ class Call:
         """Emit another operator with one output."""
         return self.builder.one(op_type, *inputs, **attributes)
 
+    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
+        """A value in another shape, which has sizes of 0 as they are; -1 is what remains."""
+        sizes = filled(shape, prod(value.shape))
+        zero = {"allowzero": 1} if 0 in sizes else {}
+        return self.one("Reshape", value, self.vector(sizes), **zero)
+
     def emit(self, inputs: Inputs | None = None, **changed: object) -> list[Value]:
         """Emit the operator itself, with other inputs or changed attributes."""
         inputs = self.inputs if inputs is None else inputs
@@ -87,3 +94,12 @@ class Call:
         """Raise Unsupported if an output after the first is used."""
         if any(self.used[1:]):
             raise Unsupported(f"{what} are not computed", "export the model for inference")
+
+
+def filled(shape: Sequence[int], elements: int) -> list[int]:
+    """A shape whose first -1 is what remains of a number of elements."""
+    sizes = list(shape)
+    if -1 in sizes:
+        others = prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = elements // others if others else 0
+    return sizes

@@ -4,13 +4,15 @@ A rule gets a Call and returns its outputs. Structural inputs come out complete 
 axes non-negative and sorted, slices with starts, ends, axes and steps, pads of every dimension.
 """
 
+from math import prod
+
 import numpy as np
 
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped
-from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.call import Call, filled, rule
 
 
 @rule("Identity")
@@ -28,9 +30,9 @@ def softmax(call: Call) -> list[Value]:
     wide = [i for i in range(axis, rank) if x.shape[i] != 1]
     if not old or len(wide) <= 1:
         return call.emit(axis=wide[0] if old and wide else axis)
-    flat = call.one("Reshape", x, call.vector([*x.shape[:axis], -1]))
+    flat = call.reshaped(x, [*x.shape[:axis], prod(x.shape[axis:])])
     result = call.one(call.op_type, flat, axis=axis)
-    return [call.one("Reshape", result, call.vector(x.shape))]
+    return [call.reshaped(result, x.shape)]
 
 
 @rule("Clip")
@@ -105,14 +107,8 @@ def reshape(call: Call) -> list[Value]:
     shape = [
         x.shape[i] if s == 0 and not allow_zero and i < x.rank else s for i, s in enumerate(target)
     ]
-    if -1 in shape:
-        others = int(np.prod([s for s in shape if s != -1], dtype=np.int64))
-        size = int(np.prod(x.shape, dtype=np.int64))
-        shape[shape.index(-1)] = size // others if others else 0
-    if tuple(shape) == x.shape:
-        return [x]
-    zero = {"allowzero": 1} if 0 in shape else {}
-    return call.emit([x, call.vector(shape)], **zero)
+    shape = filled(shape, prod(x.shape))
+    return [x if tuple(shape) == x.shape else call.reshaped(x, shape)]
 
 
 @rule("Expand")
@@ -241,9 +237,9 @@ def group_normalization(call: Call) -> list[Value]:
     each = x.shape[1] // groups
     channels = []
     for value in call.inputs[1:]:
-        column = call.one("Reshape", value, call.vector([groups, 1]))
+        column = call.reshaped(value, [groups, 1])
         wide = call.one("Expand", column, call.vector([groups, each]))
-        channels.append(call.one("Reshape", wide, call.vector([-1])))
+        channels.append(call.reshaped(wide, [-1]))
     return call.emit([x, *channels])
 
 
@@ -262,8 +258,7 @@ def space_to_depth(call: Call) -> list[Value]:
     if mode == "DCR":
         return call.emit()
     (batch, channels, height, width), block = call.data.shape, call.attributes["blocksize"]
-    split = call.vector([batch, channels, height // block, block, width // block, block])
-    tiles = call.one("Reshape", call.data, split)
+    split = [batch, channels, height // block, block, width // block, block]
+    tiles = call.reshaped(call.data, split)
     moved = call.one("Transpose", tiles, perm=[0, 1, 3, 5, 2, 4])
-    result = call.vector([batch, channels * block**2, height // block, width // block])
-    return [call.one("Reshape", moved, result)]
+    return [call.reshaped(moved, [batch, channels * block**2, height // block, width // block])]

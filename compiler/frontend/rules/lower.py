@@ -189,16 +189,18 @@ def _resize_by_scale(call: Call) -> Value:
 def hardmax(call: Call) -> list[Value]:
     """One at the first maximum along an axis; before opset 13 along all axes from there on."""
     x, old = call.data, call.version < 13
+    if 0 in x.shape:
+        return [x]
     axis = call.attributes.get("axis", 1 if old else -1) % max(x.rank, 1)
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
     if len(shape) == 1:  # OneHot takes no scalar
         shape, axis = [1, *shape], 1
-    flat = call.one("Reshape", x, call.vector(shape)) if tuple(shape) != x.shape else x
+    flat = call.reshaped(x, shape) if tuple(shape) != x.shape else x
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
     values = call.builder.constant([0, 1], x.dtype)
     depth = call.builder.constant(flat.shape[axis], "int64")
     result = call.one("OneHot", where, depth, values, axis=axis)
-    return [result if flat is x else call.one("Reshape", result, call.vector(x.shape))]
+    return [result if flat is x else call.reshaped(result, x.shape)]
 
 
 @rule("EyeLike")

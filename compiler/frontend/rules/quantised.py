@@ -23,9 +23,9 @@ def _along(call: Call, value: Value | None, rank: int, axis: int) -> Value | Non
     if value.rank > 1:
         return _blocks(call, value, axis_of(axis, rank))
     if value.shape == (1,):
-        return call.one("Reshape", value, call.vector([]))
+        return call.reshaped(value, [])
     axis = axis_of(axis, rank)
-    return call.one("Reshape", value, call.vector([-1, *[1] * (rank - 1 - axis)]))
+    return call.reshaped(value, [-1, *[1] * (rank - 1 - axis)])
 
 
 def _blocks(call: Call, value: Value, axis: int) -> Value:
@@ -35,9 +35,9 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     if block * count != size:
         raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
-    column = call.one("Reshape", value, call.vector([*before, count, 1, *after]))
+    column = call.reshaped(value, [*before, count, 1, *after])
     repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
-    return call.one("Reshape", repeated, call.vector([*before, size, *after]))
+    return call.reshaped(repeated, [*before, size, *after])
 
 
 def _less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:

@@ -199,7 +199,7 @@ def _lengths(call: Call, steps: int) -> Value | None:
     value = call.input(4)
     if value is None or (value.array is not None and (value.array == steps).all()):
         return None
-    return call.one("Reshape", value, call.vector([-1, 1]))
+    return call.reshaped(value, [-1, 1])
 
 
 def _run(
@@ -225,7 +225,7 @@ def _run(
 def _joined(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
     """Values joined along the first axis and reshaped."""
     whole = call.one("Concat", *values, axis=0) if len(values) > 1 else values[0]
-    return call.one("Reshape", whole, call.vector(shape))
+    return call.reshaped(whole, shape)
 
 
 def _steps(call: Call, projected: Value, steps: int, batch: int) -> list[Value]:
@@ -253,7 +253,7 @@ def recurrent(call: Call) -> list[Value]:
         x = call.one("Transpose", x, perm=[1, 0, 2])
     steps, batch, width = x.shape
     backwards = _BACKWARDS[call.attributes.get("direction", "forward")]
-    flat = call.one("Reshape", x, call.vector([-1, width]))
+    flat = call.reshaped(x, [-1, width])
     sequences: list[list[Value]] = []
     states: list[State] = []
     for index, functions in enumerate(_activations(call, len(backwards))):
