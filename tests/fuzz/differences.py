@@ -60,6 +60,22 @@ def _same(call: Call) -> bool:
     return str(call.attributes.get("auto_pad", b"")).find("SAME") >= 0
 
 
+def _no_window_fits(call: Call) -> bool:
+    """Whether a kernel reaches over more than the padded input, so that the result is empty."""
+    if _same(call):
+        return False
+    x, attributes = call.inputs[0].shape[2:], call.attributes
+    ones, padless = [1] * len(x), str(attributes.get("auto_pad", b"")).find("VALID") >= 0
+    pads = [0] * (2 * len(x)) if padless else attributes.get("pads") or [0] * (2 * len(x))
+    strides, steps = (attributes.get(name) or ones for name in ("strides", "dilations"))
+    axes = zip(
+        x, pads[: len(x)], pads[len(x) :], attributes["kernel_shape"], steps, strides, strict=True
+    )
+    ceil = attributes.get("ceil_mode", 0)
+    rooms = [(n + a + b - (k - 1) * d - 1, s) for n, a, b, k, d, s in axes]
+    return any(room < 0 and not (ceil and room > -s) for room, s in rooms)
+
+
 def _relu(call: Call) -> list[Array]:
     x: Array = call.inputs[0]
     return [np.where(np.isnan(x), x, np.maximum(x, 0)).astype(x.dtype)]
@@ -221,6 +237,14 @@ DIFFERENCES = [
         "the ONNX text: the output of SAME is ceil(input / stride) for the effective kernel",
     ),
     Difference(
+        "MaxPool AveragePool LpPool",
+        "the kernel is larger than the input with its pads",
+        lambda call: _no_window_fits(call),
+        "gives a tensor without elements",
+        "refuses the model",
+        "it is a mistake in the model; onnxruntime refuses it too where the operator is Conv",
+    ),
+    Difference(
         "Cast CastLike",
         "a float becomes an integer that cannot hold it",
         lambda call: _out_of_range(call),
@@ -253,6 +277,14 @@ DIFFERENCES = [
         "clamps what goes into Sigmoid and Tanh, and leaves out neighbours of weight zero",
         "computes with them by the text's formula or one that equals it for finite numbers",
         "neither is more right where a formula has infinity minus infinity, or times zero",
+    ),
+    Difference(
+        "DynamicQuantizeLinear",
+        "an element is NaN or infinite",
+        lambda call: call.has_nan() or call.has_infinity(),
+        "gives a scale and integers that depend on the vector instructions used",
+        "gives a scale that is no finite number, and integers of no meaning",
+        "the ONNX text: undefined, as a float becomes an integer that cannot hold it",
     ),
     Difference(
         "DynamicQuantizeLinear",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import compiler
+from compiler.backends.emu.target import device
 from tests.fuzz.case import Case, Failure
 from tests.guard import run_guarded
 
@@ -28,7 +29,9 @@ def compiled(case: Case) -> compiler.Module:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
     try:
-        options = _emulated(case) if case.target.startswith("emu") else {"threads": case.threads}
+        options: dict[str, Any] = {"threads": case.threads} if case.target == "cpu" else {}
+        if case.target.startswith("emu"):
+            _set_emulator(case)
         return compiler.compile(
             case.model,
             target=case.target,
@@ -40,9 +43,9 @@ def compiled(case: Case) -> compiler.Module:
         os.sched_setaffinity(0, cores)
 
 
-def _emulated(case: Case) -> dict[str, Any]:
-    """How the emulator is set for a case, whatever it ran before: wavefronts have 64 lanes."""
-    return {"warp": 64 if ":gfx" in case.target else 32, "seed": case.seed}
+def _set_emulator(case: Case) -> None:
+    """Set the device as the case needs it, whatever ran before: wavefronts have 64 lanes."""
+    device().configure(case.seed % 2**64, 64 if ":gfx" in case.target else 32)
 
 
 def executed(case: Case) -> tuple[dict[str, Array], Failure | None]:

@@ -34,10 +34,14 @@ EXACT = frozenset(
 """Operators that round nothing: what they get is exactly what they give."""
 
 
-ABSOLUTE = {"Add": 1.0, "Sub": 1.0, "Sum": 1.0, "Mean": 1.0, "Resize": 8.0, "Upsample": 8.0}
+ABSOLUTE = {
+    **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "RNN", "GRU", "LSTM"), 1.0),
+    **dict.fromkeys(("Resize", "Upsample"), 8.0),
+}
 """Operators whose rounding errors are relative to their operands, and how large they are.
 
-Sums may be contracted with the products before them; Resize rounds its coordinates.
+Sums may be contracted with the products before them, also those in the cells of a recurrence, whose
+functions onnxruntime approximates; Resize rounds its coordinates.
 """
 
 
