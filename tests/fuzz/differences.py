@@ -98,6 +98,17 @@ def _mean_variance(call: Call) -> list[Array]:
     return [(away / (deviation + 1e-9)).astype(x.dtype)]
 
 
+def _exponential_unit(call: Call) -> list[Array]:
+    selu = call.op == "Selu"
+    alpha = call.attributes.get("alpha", 1.67326319217681884765625 if selu else 1.0)
+    gamma = call.attributes.get("gamma", 1.05070102214813232421875) if selu else 1.0
+    x: Array = call.inputs[0]
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        below = alpha * np.expm1(wide / alpha if call.op == "Celu" else wide)
+        return [(gamma * np.where(wide > 0, wide, below)).astype(x.dtype)]
+
+
 def _out_of_range(call: Call) -> bool:
     x = call.inputs[0]
     if call.op == "CastLike":
@@ -251,6 +262,15 @@ DIFFERENCES = [
         "gives what the processor gives",
         "gives what the processor gives",
         "the ONNX text: undefined",
+    ),
+    Difference(
+        "Elu Selu Celu",
+        "an element is negative",
+        lambda call: call.inputs[0].dtype.kind == "f" and bool((call.inputs[0] < 0).any()),
+        "subtracts 1 from the exponential, which leaves few digits close to 0",
+        "computes expm1, which keeps them",
+        "the text's formula without its rounding errors",
+        _exponential_unit,
     ),
     Difference(
         "MeanVarianceNormalization",
