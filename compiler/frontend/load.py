@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import onnx
 from google.protobuf.json_format import ParseError as JsonError
 from google.protobuf.message import DecodeError
+from google.protobuf.message import Error as MessageError
 from google.protobuf.text_format import ParseError as TextError
 from onnx import helper
 
@@ -118,7 +119,8 @@ def check_model(model: onnx.ModelProto) -> None:
     except onnx.checker.ValidationError as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"the model is not valid ONNX: {reason}; export it again") from error
-    except (UnicodeDecodeError, TypeError) as error:  # names that are not text
+    except (ValueError, TypeError, MessageError, RecursionError) as error:
+        # names that are not text, or bodies nested deeper than protobuf reads
         raise ModelError(f"the model is damaged ({error}): export or download it again") from error
 
 

@@ -78,6 +78,19 @@ def test_a_name_in_a_function_that_is_not_text():
         import_model(damaged)
 
 
+@pytest.mark.parametrize("depth", [40, 200, 2000])
+def test_bodies_nested_too_deep(depth: int):
+    made = parse("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    graph = made.graph
+    for level in range(depth):
+        node = graph.node.add(op_type="If", input=["x"], output=[f"y{level}"])
+        branch = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH)
+        graph = branch.g
+        graph.name = "body"
+    with pytest.raises(ModelError, match=r"damaged|not valid ONNX"):
+        import_model(made)
+
+
 def test_no_opset():
     model = parse(RELU)
     model.opset_import[0].domain = "com.example"
