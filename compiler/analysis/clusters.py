@@ -50,8 +50,8 @@ class Clusters:
                 if self.order[other] < self.order[high] and other not in found:
                     found.add(other)
                     stack.append(other)
-            if len(found) > _SEARCH_LIMIT:
-                return None
+                    if len(found) > _SEARCH_LIMIT:
+                        return None
         return found
 
     def can_merge(self, a: int, b: int) -> bool:

@@ -58,7 +58,7 @@ def _delay(
     pending = [(mine, times.finish), (other, times.finish)]
     while pending:
         cluster, finish = pending.pop()
-        if finish > limit or len(times.delayed) > _UPDATE_LIMIT:
+        if finish > limit:
             return False
         for _, w in growth.consumers(cluster):
             waiting = growth.clusters.cluster_of[w]
@@ -71,6 +71,8 @@ def _delay(
             elif finish > times.delayed.get(waiting, (kernel.start, 0))[0]:
                 end = finish + kernel.finish - kernel.start
                 times.delayed[waiting] = (finish, end)
+                if len(times.delayed) > _UPDATE_LIMIT:
+                    return False
                 pending.append((waiting, end))
     return True
 

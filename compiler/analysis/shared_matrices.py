@@ -1,6 +1,6 @@
 """Which matrix products with the same matrix can become one: their rows come under each other."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -26,15 +26,15 @@ def find_stacks(network: Network, most_rows: int) -> list[Stack]:
     for i, node in enumerate(network.operators):
         if (key := _matrix(network, node, most_rows)) is not None:
             alike.setdefault(key, []).append(i)
-    order = _Order(network)
+    repeated = [products for products in alike.values() if len(products) > 1]
+    candidates = sorted(i for products in repeated for i in products)
+    order = _Order(network, candidates)
+    place_of = {i: place for place, i in enumerate(candidates)}
     found: list[Stack] = []
-    for products in alike.values():
-        while len(products) > 1:
-            taken = order.join(products)
-            if len(taken) > 1:
-                rank = len(_shape(network, network.operators[taken[0]].inputs[0]))
-                found.append(Stack(tuple(taken), rank - 2))
-            products = [i for i in products if i not in taken]
+    for products in repeated:
+        rank = len(_shape(network, network.operators[products[0]].inputs[0]))
+        for taken in order.join_all([place_of[i] for i in products]):
+            found.append(Stack(tuple(candidates[place] for place in taken), rank - 2))
     return found
 
 
@@ -57,37 +57,66 @@ def _matrix(network: Network, node: Node, most_rows: int) -> Hashable | None:
 
 
 class _Order:
-    """What must come before what, with stacked products taken as one.
+    """What must come before what among some products, with stacked ones taken as one.
 
-    `before[u]` has a bit for each operator that unit `u` needs, directly or not.
+    `before[u]` has a bit for each product that product `u` needs, directly or not, `after[u]` one
+    for each that needs it; products are numbered from 0 in the order of the operators.
     """
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Network, products: Sequence[int]):
         producers = producers_of(network)
-        self.before: list[int] = []
-        for node in network.operators:
-            direct = {producers[v] for v in node.inputs if v is not None and v in producers}
-            self.before.append(_union(self.before[u] | 1 << u for u in direct))
+        direct = [
+            {producers[v] for v in node.inputs if v is not None and v in producers}
+            for node in network.operators
+        ]
+        bit = [0] * len(direct)
+        for place, i in enumerate(products):
+            bit[i] = 1 << place
+        before: list[int] = []
+        for needed in direct:
+            before.append(_union(before[u] | bit[u] for u in needed))
+        after = [0] * len(direct)
+        for i in reversed(range(len(direct))):
+            for u in direct[i]:
+                after[u] |= after[i] | bit[i]
+        self.before = [before[i] for i in products]
+        self.after = [after[i] for i in products]
 
-    def join(self, products: Sequence[int]) -> list[int]:
-        """Take as one the first product and all that neither need it nor each other."""
-        taken = [products[0]]
-        for i in products[1:]:
-            if not any(self.before[i] >> u & 1 or self.before[u] >> i & 1 for u in taken):
-                taken.append(i)
-        if len(taken) > 1:
-            self._merge(taken)
+    def join_all(self, products: Sequence[int]) -> Iterator[list[int]]:
+        """Sets of two products or more that are taken as one, of some that are alike."""
+        left = _union(1 << u for u in products)
+        while left.bit_count() > 1:
+            taken = self._independent(left)
+            left &= ~_union(1 << u for u in taken)
+            if len(taken) > 1:
+                self._merge(taken)
+                yield taken
+
+    def _independent(self, products: int) -> list[int]:
+        """The first of the products and all that neither need it nor each other."""
+        taken: list[int] = []
+        while products:
+            u = (products & -products).bit_length() - 1
+            taken.append(u)
+            products &= ~(self.before[u] | self.after[u] | 1 << u)
         return taken
 
     def _merge(self, members: Sequence[int]) -> None:
         """Whoever needs a member needs all of them, and all that they need."""
         mask = _union(1 << u for u in members)
         needed = _union(self.before[u] for u in members)
-        for v, before in enumerate(self.before):
-            if before & mask:
-                self.before[v] = before | mask | needed
+        needing = _union(self.after[u] for u in members)
+        for v in _bits(needing):
+            self.before[v] |= mask | needed
+        for v in _bits(needed):
+            self.after[v] |= mask | needing
         for u in members:
-            self.before[u] = needed
+            self.before[u], self.after[u] = needed, needing
+
+
+def _bits(mask: int) -> list[int]:
+    """The places of the bits that are set, ascending."""
+    return [place for place, digit in enumerate(reversed(bin(mask))) if digit == "1"]
 
 
 def _union(sets: Iterable[int]) -> int:
