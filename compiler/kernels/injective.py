@@ -11,6 +11,9 @@ from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.mathematics import dtype_of
 from compiler.kernels.tables import table_element
 
+_IN_TURN = 64
+"""Up to so many inputs of a Concat are compared with in turn, more by bisection."""
+
 
 def moved(context: Context, index: Any) -> te.Tensor:
     """The first input read at `index(output index)`."""
@@ -71,14 +74,15 @@ def concat(context: Context) -> te.Tensor:
     ends = numpy.cumsum([context.info(i).shape[axis] for i in parts]).tolist()
 
     def body(*indices: Any) -> Any:
-        def part(number: int) -> Any:
-            start = ends[number - 1] if number else 0
-            own = tensors[number](*indices[:axis], indices[axis] - start, *indices[axis + 1 :])
-            if number == len(tensors) - 1:
-                return own
-            return tirx.if_then_else(indices[axis] < ends[number], own, part(number + 1))
+        def part(first: int, last: int) -> Any:
+            if first == last:
+                start = ends[first - 1] if first else 0
+                return tensors[first](*indices[:axis], indices[axis] - start, *indices[axis + 1 :])
+            cut = first if last - first < _IN_TURN else (first + last) // 2
+            before = indices[axis] < ends[cut]
+            return tirx.if_then_else(before, part(first, cut), part(cut + 1, last))
 
-        return part(0)
+        return part(0, len(tensors) - 1)
 
     return te.compute(context.output.shape, body, name="Concat")
 
