@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import tvm_ffi
 from onnx import TensorProto, helper
+from onnx.helper import tensor_dtype_to_np_dtype
 from tvm import te, tirx
 from tvm.ir import Expr
 
@@ -17,6 +19,7 @@ from compiler.kernels.cuda.kernel import generate
 from compiler.kernels.generic import generic_function, schedule_generic
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.inlining.expand import expand
+from compiler.kernels.inlining.narrow import widened
 from compiler.kernels.launches import launch_module, lower_function, split_launches
 from compiler.kernels.target import parse_target
 
@@ -70,7 +73,7 @@ def test_prologues_of_reductions_grow_linearly():
     assert grows_linearly(lambda steps: nodes(recurrence("Relu", steps, last="Softmax")), 8)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "int64"])
+@pytest.mark.parametrize("dtype", "float32 float16 bfloat16 int32 int8 int64".split())
 def test_code_grows_linearly(dtype: str):
     assert grows_linearly(lambda steps: cpu_text(recurrence("Relu", steps, dtype)), 6)
     assert grows_linearly(lambda steps: cuda_text(recurrence("Relu", steps, dtype)), 6)
@@ -93,19 +96,51 @@ def test_an_element_that_two_branches_need_is_computed_in_each():
     assert len(code.steps) == 1  # it is needed in any case
 
 
+def residual_recurrence(steps: int, element_type: int, computed: int) -> onnx.ModelProto:
+    """y = max(y + x, 0) some times from y = x, of x cast to another type."""
+    names = ["c", *(f"t{i}" for i in range(2 * steps - 1)), "y"]
+    made = [helper.make_node("Cast", ["x"], ["c"], to=computed)]
+    for i in range(steps):
+        made.append(helper.make_node("Add", [names[2 * i], "c"], [names[2 * i + 1]]))
+        made.append(helper.make_node("Relu", [names[2 * i + 1]], [names[2 * i + 2]]))
+    x = helper.make_tensor_value_info("x", element_type, [64])
+    y = helper.make_tensor_value_info("y", computed, [64])
+    return helper.make_model(helper.make_graph(made, "g", [x], [y]), ir_version=10)
+
+
+def check_recurrence(steps: int, element_type: int, computed: int, target: str = "cpu") -> None:
+    """Compile and run a recurrence of small integers, which are exact in every type."""
+    model = residual_recurrence(steps, element_type, computed)
+    dtypes = [tensor_dtype_to_np_dtype(kind) for kind in (element_type, computed)]
+    values = np.random.default_rng().integers(-3, 4, 64).astype(dtypes[0])
+    found = compiler.compile(model, target=target).run({"x": values})["y"]
+    assert found.dtype == dtypes[1]
+    expected = np.maximum(values.astype(np.float64), 0) * (steps + 1)
+    np.testing.assert_array_equal(found.astype(np.float64), expected)
+
+
 @pytest.mark.parametrize("steps", [64, 200])
 def test_a_residual_recurrence(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path))
-    names = ["x", *(f"t{i}" for i in range(2 * steps - 1)), "y"]
-    made = []
-    for i in range(steps):
-        made.append(helper.make_node("Add", [names[2 * i], "x"], [names[2 * i + 1]]))
-        made.append(helper.make_node("Relu", [names[2 * i + 1]], [names[2 * i + 2]]))
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [64]) for n in "xy")
-    model = helper.make_model(helper.make_graph(made, "g", [x], [y]), ir_version=10)
-    values = np.random.default_rng().standard_normal(64).astype(np.float32)
-    found = compiler.compile(model).run({"x": values})["y"]
-    expected = values
-    for _ in range(steps):
-        expected = np.maximum(expected + values, 0)
-    np.testing.assert_array_equal(found, expected)
+    check_recurrence(steps, TensorProto.FLOAT, TensorProto.FLOAT)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+@pytest.mark.parametrize("narrow", ["FLOAT16", "BFLOAT16"])
+def test_a_recurrence_of_narrow_floats(narrow: str, target: str):
+    number = TensorProto.DataType.Value(narrow)
+    check_recurrence(64, number, number, target)
+    check_recurrence(3, number, TensorProto.FLOAT, target)
+    check_recurrence(3, TensorProto.FLOAT, number, target)
+
+
+def test_choices_of_narrow_floats_are_widened():
+    x = te.placeholder((8,), dtype="bfloat16", name="x")
+    i = te.var("i")
+    zero = tirx.const(0, "bfloat16")
+    halved = tirx.if_then_else(i < 4, x[i], zero) * tirx.Select(i < 2, x[i], zero)
+    wide = widened(halved)
+    assert str(wide.ty.dtype) == "float32"
+    text = str(wide)
+    assert text.count("reinterpret") == 4
+    assert 'Cast("bfloat16"' not in text

@@ -15,6 +15,7 @@ from tvm.ir import Call, PrimType, TensorLoad, Var
 from tvm.runtime import Object
 from tvm.sym import Analyzer
 
+from compiler.kernels.inlining.narrow import widened
 from compiler.kernels.inlining.once import once
 
 Expression = Any
@@ -255,15 +256,19 @@ class _Expansion:
         return steps
 
     def _bind(self, variable: Var, value: Expression) -> tuple[Var, Expression]:
-        """A binding; an integer's bits are bound as a float's, as TVM analyses bound integers."""
+        """A binding of a type that TVM's passes take, from which the value's own is had again."""
         dtype = str(variable.ty.dtype)
+        if dtype == "bfloat16":
+            held = Var("value", PrimType("float32"))
+            self.written[variable] = held.astype(dtype)
+            return held, once(widened(value))
         if "int" not in dtype:
-            return variable, once(value)
+            return variable, once(widened(value))
         bits = "64" if "64" in dtype else "32"
         held = Var("value", PrimType(f"float{bits}"))
         integer = dtype if bits in dtype else "int32"
         self.written[variable] = tirx.reinterpret(integer, held).astype(dtype)
-        return held, once(tirx.reinterpret(f"float{bits}", value.astype(integer)))
+        return held, once(tirx.reinterpret(f"float{bits}", widened(value).astype(integer)))
 
     def _value(self, step: _Value) -> tuple[Expression, int]:
         value, depth = self._substitute(step.value)
@@ -301,11 +306,6 @@ def _variable(tensor: te.Tensor) -> Var:
 
 
 def _is_trivial(value: Expression) -> bool:
-    """Whether a value is a constant, a variable, one element of memory, or cannot be bound.
-
-    TVM's legalisation of bfloat16 takes no bound values of that type.
-    """
-    if str(value.ty.dtype) == "bfloat16":
-        return True
+    """Whether a value is a constant, a variable, or one element of memory."""
     read = isinstance(value, TensorLoad) or (isinstance(value, Call) and _name(value) == _LOAD)
     return read or isinstance(value, Var | tirx.IntImm | tirx.FloatImm)
