@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, Expr
+from tvm.ir import Call, Expr, Var
 from tvm.tirx import Cast, FloatImm, Let, Select
 
 _NARROW = "bfloat16"
@@ -18,7 +18,7 @@ def widened(value: Any) -> Any:
 
     One of type bfloat16 becomes one of type float32, unrounded, as TVM's legalisation has it.
     """
-    rules = ((Cast, _cast), (Call, _call), (Select, _select), (Let, _let), (Expr, _other))
+    rules = ((Cast, _cast), (Call, _call), (Select, _select), (Let, _let), (Var, _variable), (Expr, _other))
     return tvm_ffi.structural_mutate(value, rules)
 
 
@@ -65,3 +65,7 @@ def _from_bits(value: Any) -> Any:
     """An element of memory: its bits are the upper half of a float32."""
     bits = tirx.reinterpret("uint16", value).astype("uint32") << tirx.const(16, "uint32")
     return tirx.reinterpret("float32", bits)
+
+
+def _variable(variable: Var, mutator: Any) -> Any:
+    return _from_bits(variable) if is_narrow(variable) else variable
