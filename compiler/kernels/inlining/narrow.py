@@ -18,7 +18,14 @@ def widened(value: Any) -> Any:
 
     One of type bfloat16 becomes one of type float32, unrounded, as TVM's legalisation has it.
     """
-    rules = ((Cast, _cast), (Call, _call), (Select, _select), (Let, _let), (Var, _variable), (Expr, _other))
+    rules = (
+        (Cast, _cast),
+        (Call, _call),
+        (Select, _select),
+        (Let, _let),
+        (Var, _variable),
+        (Expr, _other),
+    )
     return tvm_ffi.structural_mutate(value, rules)
 
 
