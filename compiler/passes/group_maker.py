@@ -9,13 +9,16 @@ from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from compiler.analysis.operator_table import is_absorbable
 from compiler.analysis.signature import signature
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, YieldOp
+from compiler.ir.operators import KINDS, Kind
 
 
 def make_group(operators: Sequence[OperatorOp], views: frozenset[OperatorOp]) -> GroupOp:
     """Move operators, given in order, into a new group at the end of their graph.
 
     Constants they use are cloned into it, and so are the `views` between two of them; weights
-    and what other groups compute become its inputs; results with users outside its outputs.
+    and what other groups compute become its inputs; results with users outside become its
+    outputs. An opaque operator yields every result: its loops write them all, and one that
+    nobody uses would have to lie on the stack.
     """
     block = operators[0].parent_block()
     assert block is not None
@@ -24,7 +27,12 @@ def make_group(operators: Sequence[OperatorOp], views: frozenset[OperatorOp]) ->
     for op in operators:
         body.move(op)
     body.drop_views()
-    results = [value for op in operators for value in op.results if body.is_used_outside(value)]
+    results = [
+        value
+        for op in operators
+        for value in op.results
+        if body.is_used_outside(value) or KINDS[op.type_name] is Kind.OPAQUE
+    ]
     body.block.add_op(YieldOp(*results))
     group = GroupOp(body.inputs, [value.type for value in results], Region(body.block))
     for value, output in zip(results, group.outputs, strict=True):
