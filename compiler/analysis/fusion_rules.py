@@ -10,7 +10,12 @@ from compiler.analysis.operator_table import Edge
 from compiler.ir.operators import Kind
 
 _FEW = 4
-_EXPANDING = ("Gather", "GatherElements", "GatherND", "OneHot", "Resize", "Tile")
+_INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
+_EXPANDING = (*_INDEXING, "Resize", "Tile")
+
+DEEPEST = 4
+"""Injective operators that may follow one another in a kernel: each uses the index that it gets
+several times (a Reshape divides it and takes the remainder), so that indices grow exponentially."""
 
 Rule = Callable[[Growth, int, Edge, int, int], bool]
 
@@ -23,8 +28,20 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     inside = set(members)
     if any(not inside.isdisjoint(growth.table.apart[u]) for u in members):
         return False
+    if _depth(growth, sorted(members)) > DEEPEST:
+        return False
     rule = _RULES.get(growth.table.nodes[v].kind)
     return rule is not None and rule(growth, v, edge, mine, other)
+
+
+def _depth(growth: Growth, members: list[int]) -> int:
+    """The most injective operators on one path through nodes in block order."""
+    depths: dict[int, int] = {}
+    for u in members:
+        node = growth.table.nodes[u]
+        before = max((depths.get(edge.source, 0) for edge in node.edges), default=0)
+        depths[u] = before + (node.kind is Kind.INJECTIVE)
+    return max(depths.values())
 
 
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -76,7 +93,19 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return False
+    if node.name in _INDEXING and _is_index(growth, v, other) and _injects(growth, other):
+        return False  # the index of an index is written out at each use
     return node.name not in _EXPANDING or growth.light(other, _FEW)
+
+
+def _is_index(growth: Growth, v: int, cluster: int) -> bool:
+    """Whether a node takes an operand but its first from a cluster."""
+    edges = growth.table.nodes[v].edges
+    return any(e.operand > 0 and growth.clusters.cluster_of[e.source] == cluster for e in edges)
+
+
+def _injects(growth: Growth, cluster: int) -> bool:
+    return any(growth.table.nodes[u].kind is Kind.INJECTIVE for u in growth.members(cluster))
 
 
 def _is_single(growth: Growth, cluster: int) -> bool:

@@ -12,6 +12,9 @@ from compiler.ir.operators import Kind
 
 NEVER = 1 << 62
 
+MOST_OPERATORS = 128
+"""Operators that any kernel may have: LLVM's time grows faster than linearly beyond."""
+
 
 @dataclass(frozen=True, slots=True)
 class FusionRules:

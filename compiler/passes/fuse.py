@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from compiler.analysis.aliases import plan_views
 from compiler.analysis.cost import CPU, DEVICES
 from compiler.analysis.fusion import FusionRules, plan_fusion
+from compiler.analysis.fusion_state import MOST_OPERATORS
 from compiler.analysis.operator_table import read_operators
 from compiler.analysis.targets import target_kind
 from compiler.analysis.units import graphs_of
@@ -45,7 +46,7 @@ class Fuse(GraphPass):
     name = "fuse"
 
     max_ops: int = 0
-    """The largest number of operators in a group; 0 for what the target's device is best at."""
+    """The largest number of operators in a group, at most 128; 0 for what suits the device."""
     contraction_prologue: bool = False
     """Let cheap elementwise operators be recomputed inside a convolution or matrix product."""
     injective_epilogue: bool = False
@@ -55,8 +56,8 @@ class Fuse(GraphPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse every `dataflow.graph` of the module."""
-        if self.max_ops < 0:
-            raise PipelineError(f"max-ops must not be negative, not {self.max_ops}")
+        if not 0 <= self.max_ops <= MOST_OPERATORS:
+            raise PipelineError(f"max-ops must be from 0 to {MOST_OPERATORS}, not {self.max_ops}")
         for graph in graphs_of(op):
             device = DEVICES.get(target_kind(graph), CPU)
             rules = FusionRules(

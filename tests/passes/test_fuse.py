@@ -3,14 +3,19 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import parser
 
 from compiler.analysis.aliases import plan_views
+from compiler.analysis.fusion_rules import DEEPEST
+from compiler.analysis.fusion_state import MOST_OPERATORS
 from compiler.analysis.graph import DAG
 from compiler.analysis.signature import signature
 from compiler.analysis.units import group_graph
 from compiler.errors import PipelineError
+from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
+from compiler.pipeline import Runner, parse
 from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of, run
 
@@ -20,8 +25,9 @@ ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 @settings(max_examples=1, deadline=None)
 @given(dataflow_graphs())
 def test_bad_option(model: Model):
-    with pytest.raises(PipelineError, match="max-ops must not be negative, not -1"):
-        run(model, "fuse{max-ops=-1}")
+    for number in (-1, MOST_OPERATORS + 1):
+        with pytest.raises(PipelineError, match=f"max-ops must be from 0 to 128, not {number}"):
+            run(model, f"fuse{{max-ops={number}}}")
 
 
 def check_groups(graph: GraphOp, most: int) -> None:
@@ -73,3 +79,27 @@ def test_every_node_keeps_its_name(model: Model):
     after |= {op.node_name for op in graph.body.block.ops if isinstance(op, OperatorOp)}
     assert before == after - {""}
     assert all(isinstance(op, GroupOp) for op in graph.groups)
+
+
+def sizes(body: str) -> list[int]:
+    """The sizes of the groups that a graph of text has after fusion, in order."""
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (int64[64] x) => (int64[64] y)
+        <int64[2] s = {{4, 16}}, int64[1] f = {{64}}> {{ {body} }}"""
+    module = import_model(parser.parse_model(text)).module
+    Runner().run(module, parse("fuse"))
+    return [len(tuple(group.operators)) for group in module.walk() if isinstance(group, GroupOp)]
+
+
+def test_indices_are_rewritten_a_few_times_only():
+    one = "a{0} = Reshape (b{1}, s) t{0} = Transpose (a{0}) b{0} = Reshape (t{0}, f) "
+    chain = "".join(one.format(i, i - 1) for i in range(1, 13))
+    found = sizes(f"b0 = Neg (x) {chain} y = Neg (b12)")
+    assert max(found) <= DEEPEST + 2
+    assert len(found) >= 12 // DEEPEST
+
+
+def test_an_index_is_not_computed_by_a_gather_of_the_same_kernel():
+    assert sizes("a = Gather (x, x) y = Gather (a, a)") == [1, 1]
+    assert sizes("a = Gather (x, x) y = Gather (x, a)") == [1, 1]
+    assert sizes("a = Neg (x) b = Neg (a) y = Gather (x, b)") == [3]
