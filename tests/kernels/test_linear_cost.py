@@ -144,3 +144,15 @@ def test_choices_of_narrow_floats_are_widened():
     text = str(wide)
     assert text.count("reinterpret") == 4
     assert 'Cast("bfloat16"' not in text
+
+
+def concat(count: int) -> Group:
+    """A concat of many tensors."""
+    part, whole = TensorInfo("float32", (2, 1)), TensorInfo("float32", (2, count))
+    operator = Operator("Concat", {"axis": 1}, tuple(range(count)), (count,))
+    values = (*(part,) * count, whole)
+    return Group("concat", values, count, (False,) * count, {}, (operator,), (count,))
+
+
+def test_a_concat_of_a_thousand_inputs_has_an_expression():
+    assert nodes(concat(1200)) < 2.2 * nodes(concat(600))
