@@ -67,11 +67,12 @@ def rails(size: int) -> GraphOp:
     """Pairs of matmuls with one matrix, each pair of the one before."""
     build = GraphBuilder()
     weight = build.weight(np.ones((8, 8), np.float32))
-    pair = build.input("x", (8, 8)), build.input("y", (8, 8))
+    left, right = build.input("x", (8, 8)), build.input("y", (8, 8))
     for _ in range(size // 2):
-        sums = build.op("Add", *pair), build.op("Sub", *pair)
-        pair = tuple(build.op("MatMul", each, weight, shape=(8, 8)) for each in sums)
-    return graph_of(build, *pair)
+        total, difference = build.op("Add", left, right), build.op("Sub", left, right)
+        left = build.op("MatMul", total, weight, shape=(8, 8))
+        right = build.op("MatMul", difference, weight, shape=(8, 8))
+    return graph_of(build, left, right)
 
 
 def test_fusion_around_a_result_with_many_users_takes_linear_steps():
