@@ -121,13 +121,13 @@ def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePa
 
     Raises PipelineError for a graph pass that comes too late.
     """
-    last = max((i for i, p in enumerate(passes) if isinstance(p, GraphPass)), default=-1)
-    if any(each.name == LOWERING for each in passes[:last]):
+    count = max((i + 1 for i, p in enumerate(passes) if isinstance(p, GraphPass)), default=0)
+    if any(each.name == LOWERING for each in passes[:count]):
         raise PipelineError(
-            f"pass '{passes[last].spec()}' decides what kernels compute and comes after {LOWERING},"
-            " where there are only kernels: move it before partition"
+            f"pass '{passes[count - 1].spec()}' decides what kernels compute and comes after"
+            f" {LOWERING}, where there are only kernels: move it before partition"
         )
-    return list(passes[: last + 1]), list(passes[last + 1 :])
+    return list(passes[:count]), list(passes[count:])
 
 
 def check_used(own: Iterable[str], pipeline: str | None) -> None:
