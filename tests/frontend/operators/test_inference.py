@@ -169,7 +169,8 @@ def test_windows(window: dict, kernel: int, size: int, groups: int, ceil: bool):
     attributes = consistent(window)
     fits("Conv", [image, weight], {**attributes, "group": groups})
     if window["auto_pad"] == "NOTSET":
-        pool = {**attributes, "kernel_shape": [kernel, kernel], "ceil_mode": int(ceil)}
+        pads = [min(pad, kernel - 1) for pad in window["pads"]]
+        pool = {**attributes, "kernel_shape": [kernel] * 2, "ceil_mode": int(ceil), "pads": pads}
         fits("MaxPool", [image], pool, 2)
         fits("AveragePool", [image], pool)
         transposed = {n: v for n, v in attributes.items() if n != "auto_pad"}

@@ -210,12 +210,18 @@ def test_pads_are_given_in_one_way(op_type: str):
         check_attributes(Source(op_type, 11, [], {"auto_pad": "VALID", "pads": [1, 1]}, 1))
 
 
-CEILED = [((5, 2, 7), 0), ((6, 2, 7), 1), ((6, 2, 8), 0), ((1, 4, 2), 1), ((4, 4, 9), 0)]
-
-
-@pytest.mark.parametrize(("sizes", "count"), CEILED)
-def test_a_window_of_ceil_mode_reaches_past_its_image(sizes: tuple[int, int, int], count: int):
-    size, stride, kernel = sizes
+def ceiled(size: int, stride: int, kernel: int) -> tuple[int, ...]:
+    """The shape of a pooling with ceil_mode."""
     attributes = {"kernel_shape": [kernel], "strides": [stride], "ceil_mode": 1}
-    (result, _) = infer("MaxPool", [x(1, 1, size)], attributes, 2)
-    assert result.shape == (1, 1, count)
+    return infer("MaxPool", [x(1, 1, size)], attributes, 2)[0].shape
+
+
+@pytest.mark.parametrize("sizes", [(6, 2, 7), (1, 4, 2)])
+def test_a_window_of_ceil_mode_reaches_past_its_image(sizes: tuple[int, int, int]):
+    assert ceiled(*sizes) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("sizes", [(5, 2, 7), (6, 2, 8), (4, 4, 9)])
+def test_a_window_of_ceil_mode_begins_in_its_image(sizes: tuple[int, int, int]):
+    with pytest.raises(ShapeMismatch, match="its kernel reaches over"):
+        ceiled(*sizes)
