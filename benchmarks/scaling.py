@@ -96,16 +96,16 @@ def decisions(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
 
 
 def module_of(dag: DAG) -> ModuleOp:
-    """A module with a group of one operator for each node; it adds up what the node waits for."""
+    """A module with a group of one operator for each node; it takes the largest of what the node waits for."""
     type = tensor_type("float32", (16,))
     block = Block(arg_types=[type])
     values: list[SSAValue] = []
     for v, before in enumerate(dag.predecessors):
         inputs = [values[u] for u in before] or [block.args[0]]
         inner = Block(arg_types=[type] * len(inputs))
-        inner.add_op(op := dataflow.OperatorOp("Sum", list(inner.args), [type], node=f"n{v}"))
+        inner.add_op(op := dataflow.OperatorOp("Max", list(inner.args), [type], node=f"n{v}"))
         inner.add_op(dataflow.YieldOp(op.outputs[0]))
-        group = dataflow.GroupOp(inputs, [type], Region(inner), f"Sum_{len(inputs)}")
+        group = dataflow.GroupOp(inputs, [type], Region(inner), f"Max_{len(inputs)}")
         block.add_op(group)
         values.append(group.outputs[0])
     results = [values[v] for v, after in enumerate(dag.successors) if not after]

@@ -85,9 +85,9 @@ def folders() -> tuple[Path, ...]:
 
 def user_file(arch: str) -> Path:
     """The user's own database of an architecture."""
-    if len(known := folders()) == 1:
+    if (own := folders()[-1]) == Path(__file__).parent:
         raise ArtifactError(f"there is no home directory: name a folder in {VARIABLE}")
-    return known[-1] / f"{arch}.jsonl"
+    return own / f"{arch}.jsonl"
 
 
 def database_hash(arch: str) -> str:

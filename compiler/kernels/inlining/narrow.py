@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, Expr, Var
+from tvm.ir import Call, Expr, PrimType, Var
 from tvm.tirx import Cast, FloatImm, Let, Select
 
 _NARROW = "bfloat16"
@@ -30,8 +30,9 @@ def widened(value: Any) -> Any:
 
 
 def is_narrow(value: Any) -> bool:
-    """Whether an expression's type is bfloat16."""
-    return isinstance(value, Expr) and str(getattr(value.ty, "dtype", "")) == _NARROW
+    """Whether an expression is a number of type bfloat16: no buffer of them."""
+    scalar = isinstance(value, Expr) and isinstance(value.ty, PrimType)
+    return scalar and str(value.ty.dtype) == _NARROW
 
 
 def _cast(cast: Cast, mutator: Any) -> Any:
