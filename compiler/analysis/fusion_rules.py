@@ -6,7 +6,7 @@ A rule is asked about node `v`, in cluster `mine`, joining the cluster of a prod
 from collections.abc import Callable
 
 from compiler.analysis.fusion_state import Growth
-from compiler.analysis.operator_table import Edge
+from compiler.analysis.operator_table import Edge, Node
 from compiler.ir.operators import Kind
 
 _FEW = 4
@@ -28,20 +28,32 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     inside = set(members)
     if any(not inside.isdisjoint(growth.table.apart[u]) for u in members):
         return False
-    if _depth(growth, sorted(members)) > DEEPEST:
+    if not _few_indices(growth, sorted(members)):
         return False
     rule = _RULES.get(growth.table.nodes[v].kind)
     return rule is not None and rule(growth, v, edge, mine, other)
 
 
-def _depth(growth: Growth, members: list[int]) -> int:
-    """The most injective operators on one path through nodes in block order."""
+def _few_indices(growth: Growth, members: list[int]) -> bool:
+    """Whether indices stay small in a kernel of these nodes, given in block order.
+
+    At most `DEEPEST` injective operators follow one another on a path, and the index of a Gather
+    is computed by others whose own indices are not: each writes the index that it gets out often.
+    """
     depths: dict[int, int] = {}
+    nested: dict[int, int] = {}
     for u in members:
         node = growth.table.nodes[u]
-        before = max((depths.get(edge.source, 0) for edge in node.edges), default=0)
-        depths[u] = before + (node.kind is Kind.INJECTIVE)
-    return max(depths.values())
+        inside = [edge for edge in node.edges if edge.source in depths]
+        depths[u] = max((depths[e.source] for e in inside), default=0)
+        depths[u] += node.kind is Kind.INJECTIVE
+        nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
+    return max(depths.values()) <= DEEPEST and max(nested.values()) <= 1
+
+
+def _indexes(node: Node, edge: Edge, depths: dict[int, int]) -> bool:
+    """Whether an edge leads from injective operators to an index."""
+    return node.name in _INDEXING and edge.operand > 0 and depths[edge.source] > 0
 
 
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -93,19 +105,7 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return allowed and growth.anchor_kind(mine) is None
     if growth.anchor_kind(other) is not None or not _is_single(growth, other):
         return False
-    if node.name in _INDEXING and _is_index(growth, v, other) and _injects(growth, other):
-        return False  # the index of an index is written out at each use
     return node.name not in _EXPANDING or growth.light(other, _FEW)
-
-
-def _is_index(growth: Growth, v: int, cluster: int) -> bool:
-    """Whether a node takes an operand but its first from a cluster."""
-    edges = growth.table.nodes[v].edges
-    return any(e.operand > 0 and growth.clusters.cluster_of[e.source] == cluster for e in edges)
-
-
-def _injects(growth: Growth, cluster: int) -> bool:
-    return any(growth.table.nodes[u].kind is Kind.INJECTIVE for u in growth.members(cluster))
 
 
 def _is_single(growth: Growth, cluster: int) -> bool:
