@@ -96,7 +96,7 @@ def decisions(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
 
 
 def module_of(dag: DAG) -> ModuleOp:
-    """A module with a group of one operator for each node; it takes the largest of what the node waits for."""
+    """A module with a group of one operator a node: the largest of what the node waits for."""
     type = tensor_type("float32", (16,))
     block = Block(arg_types=[type])
     values: list[SSAValue] = []

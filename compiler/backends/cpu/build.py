@@ -28,33 +28,34 @@ PROVIDED_BY_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 _POINTERS = {count: ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count) for count in (1, 2)}
 
 
+ENTRIES = {"open": 1, "run": 2, "work": 2, "close": 1}
+"""The executor's entry points without their prefix, and how many arguments each has."""
+
+
 class Program:
     """Native code: the executor's entry points, and the address of every kernel symbol.
 
-    Calls release the interpreter's lock. The code lives as long as this object.
+    Calls release the interpreter's lock. The code lives as long as this object. JITLink keeps the
+    sections of an object together: further apart than 2 GiB they could not be linked.
     """
 
     def __init__(self, kernels: Iterable[KernelSpec]):
         objects = tuple(kernels)
-        machine = _target_machine()
         _check(objects)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
+        library = llvm.JITLibraryBuilder().add_current_process()
         for code in (_executor(), *(kernel.code for kernel in objects)):
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+            library.add_object_img(code)
+        for symbol in (*symbols, *(f"executor_{name}" for name in ENTRIES)):
+            library.export_symbol(symbol)
+        self._engine = llvm.create_lljit_compiler(_target_machine(), use_jit_link=True)
+        self._linked = library.link(self._engine, "kernels")
         self.code_bytes = sum(len(kernel.code) for kernel in objects)
-        self.addresses: dict[str, int] = {
-            launch.symbol: self._engine.get_function_address(launch.symbol)
-            for kernel in objects
-            for launch in kernel.launches
-        }
-        self.open = self._entry("executor_open", 1)
-        self.run = self._entry("executor_run", 2)
-        self.work = self._entry("executor_work", 2)
-        self.close = self._entry("executor_close", 1)
+        self.addresses: dict[str, int] = {symbol: self._linked[symbol] for symbol in symbols}
+        self.open, self.run, self.work, self.close = map(self._entry, ENTRIES)
 
-    def _entry(self, name: str, arguments: int) -> Callable[..., None]:
-        return _POINTERS[arguments](self._engine.get_function_address(name))
+    def _entry(self, name: str) -> Callable[..., None]:
+        return _POINTERS[ENTRIES[name]](self._linked[f"executor_{name}"])
 
 
 def _target_machine() -> Any:
