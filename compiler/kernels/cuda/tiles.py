@@ -172,10 +172,13 @@ def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
 
 
 def can_patch(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
-    """Whether a tile's part of the image is a line of pixels: results lie as their images do."""
+    """Whether a tile's part of the image is a line of pixels: results lie as their images do.
+
+    Images of one pixel lie otherwise: each has its blocks of channels together.
+    """
     gather = problem.gather
     plain = not gather.transposed and gather.strides == (1, 1, 1)
-    alike = gather.source == gather.result and tile.stages - 1 <= gather.taps > 1
+    alike = gather.source == gather.result != (1, 1, 1) and tile.stages - 1 <= gather.taps > 1
     whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
     exact = multiplied_in(problem, target) == "fp32"
     return plain and alike and whole and not (exact or tile.wide or tile.early)

@@ -39,7 +39,7 @@ def same_group(precision: str, batch: int, channels: int, rows: int, image: tupl
     st.sampled_from(["tf32", "fp16", "bf16"]),
     st.integers(1, 3),
     st.integers(1, 2),
-    st.tuples(st.integers(1, 11), st.integers(1, 11)),
+    st.tuples(st.integers(1, 11), st.integers(1, 11)).filter(lambda image: image != (1, 1)),
     st.tuples(st.integers(1, 5), st.integers(2, 7)),
     st.integers(1, 2),
     st.sampled_from(SHAPES),
@@ -56,6 +56,12 @@ def test_any_size(precision: str, batch: int, steps: int, image: tuple[int, int]
     stages = max(3, min(stages, taps + 1))
     tile = Tile(*shape, shares, stages, patch=True)
     assert error_of(group, f"cuda:sm_90:{precision}", tile) < BOUNDS[precision]
+
+
+def test_images_of_one_pixel_are_refused():
+    group = same_group("tf32", 2, 32, 24, (1, 1), (1, 2), 1)
+    with pytest.raises(KernelError):
+        error_of(group, "cuda:sm_90:tf32", Tile(32, 32, 16, 16, 1, 3, patch=True))
 
 
 @emulated
