@@ -41,6 +41,7 @@ class Program:
 
     def __init__(self, kernels: Iterable[KernelSpec]):
         objects = tuple(kernels)
+        machine = _target_machine()
         _check(objects)
         symbols = [launch.symbol for kernel in objects for launch in kernel.launches]
         library = llvm.JITLibraryBuilder().add_current_process()
@@ -48,7 +49,7 @@ class Program:
             library.add_object_img(code)
         for symbol in (*symbols, *(f"executor_{name}" for name in ENTRIES)):
             library.export_symbol(symbol)
-        self._engine = llvm.create_lljit_compiler(_target_machine(), use_jit_link=True)
+        self._engine = llvm.create_lljit_compiler(machine, use_jit_link=True)
         self._linked = library.link(self._engine, "kernels")
         self.code_bytes = sum(len(kernel.code) for kernel in objects)
         self.addresses: dict[str, int] = {symbol: self._linked[symbol] for symbol in symbols}

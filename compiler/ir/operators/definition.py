@@ -98,6 +98,8 @@ class Attribute:
         """Raise Mismatch for a value of another type or outside what is valid."""
         if not _has_kind(self.kind, value):
             raise Mismatch(f"its attribute {name!r} is {value!r}, which is no {_NAMES[self.kind]}")
+        if value != value:
+            raise Mismatch(f"its attribute {name!r} is NaN, which is no number")
         if self.allowed and value not in self.allowed:
             known = ", ".join(repr(item) for item in self.allowed)
             raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")

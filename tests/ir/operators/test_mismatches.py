@@ -225,3 +225,8 @@ def test_a_window_of_ceil_mode_reaches_past_its_image(sizes: tuple[int, int, int
 def test_a_window_of_ceil_mode_begins_in_its_image(sizes: tuple[int, int, int]):
     with pytest.raises(ShapeMismatch, match="its kernel reaches over"):
         ceiled(*sizes)
+
+
+def test_a_number_that_is_none_is_refused():
+    with pytest.raises(Mismatch, match="'alpha' is NaN"):
+        infer("Celu", [x(2)], {"alpha": float("nan")})
