@@ -370,6 +370,8 @@ LIMITS = {
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
     "should be scalars .Tensor with only one": "Range takes constants that are scalars",
     "non-negative for OneHot opset": "indices of the old OneHot that are constants",
+    "Only N can be zero": "pools over images without pixels or channels",
+    "Dilation not supported for AutoPadType": "automatic pads of dilated windows",
     "Integer division by zero": "integers divided by zero, which ONNX does not define",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }

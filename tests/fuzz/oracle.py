@@ -29,19 +29,19 @@ EXACT = frozenset(
     " Or Pad Range ReduceMax ReduceMin Relu Reshape ReverseSequence Round ScatterND Scatter"
     " ScatterElements SequenceAt SequenceConstruct SequenceErase SequenceInsert SequenceLength"
     " Shape Sign Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu"
-    " Unsqueeze Upsample Where Xor".split()
+    " Unsqueeze Where Xor".split()
 )
 """Operators that round nothing: what they get is exactly what they give."""
 
 
 ABSOLUTE = {
-    **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "RNN", "GRU", "LSTM"), 1.0),
+    **dict.fromkeys(("Add", "Gelu", "Sub", "Sum", "Mean", "RNN", "GRU", "LSTM"), 1.0),
     **dict.fromkeys(("Resize", "Upsample"), 8.0),
 }
 """Operators whose rounding errors are relative to their operands, and how large they are.
 
 Sums may be contracted with the products before them, also those in the cells of a recurrence, whose
-functions onnxruntime approximates; Resize rounds its coordinates.
+functions onnxruntime approximates; Resize rounds its coordinates, and Gelu adds 1 to erf(x).
 """
 
 
