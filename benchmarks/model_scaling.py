@@ -76,8 +76,10 @@ def _fan(source: str, first: int, branches: int, end: str) -> list[onnx.NodeProt
         nodes.append(helper.make_node("MatMul", [source, f"w{i % BRANCHES}"], [f"p{at}"], f"p{at}"))
         nodes.append(helper.make_node("Tanh", [f"p{at}"], [f"q{at}"], f"q{at}"))
     ends = [f"q{first + i}" for i in range(branches)]
-    options = {"axis": 1} if end == "Concat" else {}
-    return [*nodes, helper.make_node(end, ends, [f"s{first}"], f"s{first}", **options)]
+    joined = helper.make_node(end, ends, [f"s{first}"], f"s{first}")
+    if end == "Concat":
+        joined.attribute.append(helper.make_attribute("axis", 1))
+    return [*nodes, joined]
 
 
 def residual(size: int) -> list[onnx.NodeProto]:
