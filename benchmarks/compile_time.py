@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from compiler.analysis import event_loop
+from compiler.scheduling import event_loop
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = """

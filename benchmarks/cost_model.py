@@ -1,7 +1,7 @@
 """How well kernel times are estimated where nothing was measured, and the fit of its constants.
 
     python benchmarks/cost_model.py [--data FILE]          the estimate against the measured times
-    python benchmarks/cost_model.py --fit [--data FILE]    constants for `analysis/kernel_time.py`
+    python benchmarks/cost_model.py --fit [--data FILE]    constants for `scheduling/kernel_time.py`
 
 `benchmarks/simulator.py --measure` writes the figures. Errors are |estimate / measured - 1| over
 the distinct kernels; the rank correlation is Spearman's.
@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, read
 from benchmarks.simulator import correlation
-from compiler.analysis.devices import Device, device_of
-from compiler.analysis.kernel_time import (
+from compiler.schedule import KernelSpec
+from compiler.scheduling.kernel_time import (
     CONTRACTIONS,
     OTHERS,
     Rates,
@@ -28,7 +28,7 @@ from compiler.analysis.kernel_time import (
     rates_of,
     waves_time,
 )
-from compiler.schedule import KernelSpec
+from compiler.target.devices import Device, device_of
 
 Sample = tuple[KernelSpec, float]
 

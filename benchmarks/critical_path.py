@@ -16,9 +16,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import POLICIES, Measured, read
-from compiler.analysis.critical_path import Step, path_steps, table
-from compiler.analysis.devices import Device, device_of
 from compiler.schedule import Schedule
+from compiler.scheduling.critical_path import Step, path_steps, table
+from compiler.target.devices import Device, device_of
 
 
 def waits(schedule: Schedule) -> Iterator[tuple[int, int]]:

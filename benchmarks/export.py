@@ -40,16 +40,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
-from compiler.analysis.devices import compiled_for
-from compiler.analysis.tolerance import TOLERANCES
+from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.target import device
-from compiler.backends.gpu.choose import timed_run
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project, kernel_headers
 from compiler.schedule import KernelSpec
+from compiler.target.devices import compiled_for
+from compiler.tools.tolerance import TOLERANCES
 
 ROUNDS = 3
 """Python and C++ are timed in turn this often, since a device's clock drifts."""

@@ -23,8 +23,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
+from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.target import device
-from compiler.backends.gpu.choose import timed_run
 from compiler.pipeline import default_pipeline
 from compiler.tools.inspection import open_module
 from compiler.tools.report import report

@@ -17,14 +17,14 @@ from typing import Any
 import numpy
 
 from benchmarks.kernels import called, compile_case, laid_out
-from compiler.analysis.packing import apply_packing
+from compiler.graph.packing import apply_packing
 
 
 def carried(
     kernel: Any, group: Any, target: Any, reads: Sequence[str], writes: Sequence[str]
 ) -> dict[str, Any]:
     """What launches a kernel: its text, launches, and the names of what it reads and writes."""
-    from compiler.kernels.cuda.source import complete_text
+    from compiler.kernels.gpu.source import complete_text
 
     def described(names: Sequence[str], infos: Sequence[Any]) -> list[dict[str, Any]]:
         return [{"name": n, "dtype": t.dtype, "shape": t.shape, "block": t.block}
@@ -43,7 +43,7 @@ def carried(
 
 def save(folder: Path, cases: Sequence[Any]) -> None:
     """Write cases, and the headers that their texts include."""
-    from compiler.kernels.cuda.source import headers
+    from compiler.kernels.gpu.source import headers
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cases.json").write_text(json.dumps({"headers": headers(), "cases": cases}))

@@ -20,8 +20,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
+from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.target import device
-from compiler.backends.gpu.choose import timed_run
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 

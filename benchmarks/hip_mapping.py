@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
-from compiler.analysis.devices import compiled_for, device_of
-from compiler.analysis.kernel_time import estimated_time
-from compiler.analysis.tolerance import TOLERANCES
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project
 from compiler.frontend.load import read_model
+from compiler.scheduling.kernel_time import estimated_time
+from compiler.target.devices import compiled_for, device_of
 from compiler.tools.reference import run_onnxruntime
+from compiler.tools.tolerance import TOLERANCES
 from examples import zoo
 
 TOO_LARGE = ("gpt2large",)

@@ -69,10 +69,10 @@ class Wanted:
 
 def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> None:
     """Write the text of each kernel with what it computes."""
+    from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
-    from compiler.kernels.cuda.source import headers
-    from compiler.kernels.cuda.target import parse_cuda_target
-    from compiler.tuning.prepare import fused_groups
+    from compiler.kernels.gpu.source import headers
+    from compiler.kernels.gpu.target import parse_cuda_target
     from examples import zoo
 
     target = parse_cuda_target(f"cuda:sm_90:{precision}")
@@ -89,9 +89,9 @@ def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> 
 
 def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     """The chosen kernel of a contraction and the others wanted; none for any other group."""
-    from compiler.kernels.cuda.contraction import contraction_kernel
-    from compiler.kernels.cuda.problem import read_problem
-    from compiler.kernels.cuda.tuned import tile_for
+    from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
+    from compiler.kernels.gpu.templates.gemm.problem import read_problem
+    from compiler.kernels.gpu.templates.gemm.tuned import tile_for
 
     anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None
@@ -114,11 +114,11 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
 
 def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     """The most promising tiles, of each kind where kinds are wanted, and recorded ones."""
-    from compiler.kernels.cuda.candidates import candidates
-    from compiler.kernels.cuda.estimates import estimate
-    from compiler.kernels.cuda.recorded import recorded
-    from compiler.kernels.cuda.tiles import Tile, overlapping
-    from compiler.kernels.cuda.tuned import key_of
+    from compiler.kernels.gpu.recorded import recorded
+    from compiler.kernels.gpu.templates.gemm.candidates import candidates
+    from compiler.kernels.gpu.templates.gemm.estimates import estimate
+    from compiler.kernels.gpu.templates.gemm.tiles import Tile, overlapping
+    from compiler.kernels.gpu.templates.gemm.tuned import key_of
 
     if wanted.recorded:
         entry = recorded(key_of(problem, target), target)
@@ -137,7 +137,7 @@ def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
 
 def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
     """What launches a kernel: its text, launches and buffers."""
-    from compiler.kernels.cuda.source import complete_text
+    from compiler.kernels.gpu.source import complete_text
 
     reads = [{"dtype": t.dtype, "shape": t.shape, "block": t.block} for t in group.reads]
     return {
@@ -323,7 +323,7 @@ def measure_one(
     torch: Any, case: dict[str, Any], cubin: bytes, known: dict[str, float], programmatic: bool
 ) -> dict[str, Any]:
     """One row: the error, our time, the library's."""
-    from compiler.analysis.packing import apply_packing
+    from compiler.graph.packing import apply_packing
 
     driver: Any = import_module("cuda.bindings.driver")
     torch.manual_seed(0)

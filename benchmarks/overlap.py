@@ -66,16 +66,16 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
 
     Those that cannot overlap are there too, so that none takes a tile from similar ones.
     """
+    from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
-    from compiler.kernels.cuda.contraction import fastest, tiled_problems
-    from compiler.kernels.cuda.estimates import estimate
-    from compiler.kernels.cuda.headers import full_version, template_hash
-    from compiler.kernels.cuda.target import CudaTarget
-    from compiler.kernels.cuda.tiles import Tile, fits_order
-    from compiler.kernels.cuda.tuned import key_of, tile_for
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
+    from compiler.kernels.gpu.headers import full_version, template_hash
+    from compiler.kernels.gpu.target import CudaTarget
+    from compiler.kernels.gpu.templates.gemm.emit import fastest, tiled_problems
+    from compiler.kernels.gpu.templates.gemm.estimates import estimate
+    from compiler.kernels.gpu.templates.gemm.tiles import Tile, fits_order
+    from compiler.kernels.gpu.templates.gemm.tuned import key_of, tile_for
     from compiler.nvrtc import nvrtc_version
-    from compiler.tuning.prepare import fused_groups
 
     target, found = CudaTarget("sm_90", precision), dict[str, Entry]()
     version = full_version(template_hash("contraction"), nvrtc_version())
@@ -97,8 +97,8 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
 
 def measure(folder: Path, seconds: float, out: Path | None) -> int:
     """Compare and time all variants; the exit status is 1 if an output of one differs."""
-    from compiler.backends.gpu.choose import timed_run
-    from compiler.backends.gpu.timing import time_all
+    from compiler.autotune.bindings import timed_run
+    from compiler.autotune.timing import time_all
 
     rows: list[dict[str, Any]] = []
     for name in sorted(path.name.removesuffix("-plain") for path in folder.glob("*-plain")):

@@ -24,15 +24,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
-from compiler.analysis.graph import DAG
-from compiler.analysis.ordering import ORDERINGS, Demand
-from compiler.analysis.partitioning import PARTITIONINGS
-from compiler.analysis.streams import STREAM_ASSIGNMENTS
-from compiler.analysis.synchronisation import needed_waits, remaining_waits
+from compiler.dag import DAG
 from compiler.ir import dataflow
 from compiler.ir.types import tensor_type
 from compiler.pipeline import Runner, collector_paused, parse
 from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.scheduling.policies.ordering import ORDERINGS, Demand
+from compiler.scheduling.policies.partitioning import PARTITIONINGS
+from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
+from compiler.verify.sync import needed_waits, remaining_waits
 
 LINEAR = ("sequential", "ppd", "opara", "critical-path", "wavefront")
 """The stream policies without a limit on the number of nodes."""

@@ -174,8 +174,8 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
     from compiler.build import set_target
     from compiler.ir.dataflow import GraphOp, WeightOp
     from compiler.kernels import kernel as _lowerings
-    from compiler.kernels.cuda.kernel import generate
-    from compiler.kernels.cuda.target import parse_cuda_target
+    from compiler.kernels.gpu.kernel import generate
+    from compiler.kernels.gpu.target import parse_cuda_target
     from compiler.kernels.group import extract_group
     from compiler.pipeline import Runner, parse
     from tests.kernels.gpu_kernels_prepare import in_blocks

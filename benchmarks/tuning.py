@@ -14,17 +14,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from compiler.kernels.cuda.candidates import candidates
-from compiler.kernels.cuda.estimates import estimate
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.cuda.tiles import Tile
-from compiler.kernels.cuda.tuned import is_contraction, problem_of, transferred
+from compiler.autotune.kernels.coverage import coverage
+from compiler.autotune.kernels.merge import entries_of, in_a_run
+from compiler.autotune.kernels.prepare import CANDIDATES, prepare
+from compiler.autotune.kernels.results import Result, load
 from compiler.kernels.database import Entry, device_of
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.gpu.templates.gemm.estimates import estimate
+from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.tuned import is_contraction, problem_of, transferred
 from compiler.tools.tuning import write_bundle
-from compiler.tuning.coverage import coverage
-from compiler.tuning.merge import entries_of, in_a_run
-from compiler.tuning.prepare import CANDIDATES, prepare
-from compiler.tuning.results import Result, load
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
 """What was measured on an H200 for the database that the package ships."""

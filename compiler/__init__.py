@@ -98,8 +98,8 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     check_arguments(locals(), COMPILE)
+    from compiler.autotune.schedule import DEFAULT_BUDGET, Searching
     from compiler.build import Settings, build, full_target
-    from compiler.choice import DEFAULT_BUDGET, Searching
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
     from compiler.user_passes import using

@@ -13,29 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.analysis.devices import Device, device_of
-from compiler.analysis.kernel_operands import check_operands
-from compiler.analysis.kernel_time import work_of
-from compiler.analysis.packing import apply_packing
-from compiler.analysis.simulator import demand
-from compiler.analysis.units import graphs_of
-from compiler.analysis.weights import weight_array
+from compiler.autotune.schedule import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
 from compiler.backends.gpu.target import main_architecture
 from compiler.backends.hip.build import requirements_of
 from compiler.backends.hip.target import present_architecture
-from compiler.choice import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.errors import DeviceError, PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import import_model
+from compiler.graph.packing import apply_packing
+from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
+from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
-from compiler.kernels.hip.target import MATRIX_CORES, parse_hip_target
-from compiler.kernels.hip.toolchain import hip_generator, hip_version, run_hip_compiler
+from compiler.kernels.gpu.compilers.hip_toolchain import (
+    hip_generator,
+    hip_version,
+    run_hip_compiler,
+)
+from compiler.kernels.gpu.hip_target import MATRIX_CORES, parse_hip_target
 from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
@@ -46,6 +46,10 @@ from compiler.pipeline import (
     split,
 )
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.kernel_time import work_of
+from compiler.scheduling.simulator import demand
+from compiler.target.devices import Device, device_of
+from compiler.verify.kernel_operands import check_operands
 
 if TYPE_CHECKING:
     import onnx

@@ -16,16 +16,16 @@ from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, VerifyException
 
-from compiler.analysis.happens_before import check_schedule
-from compiler.analysis.signature import signature
-from compiler.analysis.user_files import located
 from compiler.errors import FlowloomError, PipelineError, ScheduleError
+from compiler.graph.signature import signature
 from compiler.ir import taskflow
 from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
 from compiler.passes.base import GraphPass, SchedulePass
+from compiler.user_files import located
 from compiler.user_passes import is_own, known_passes
+from compiler.verify.happens_before import check_schedule
 
 LOWERING = "lower-to-taskflow"
 """The pass that replaces groups by launches of their kernels."""

@@ -31,6 +31,15 @@ ELEMENT_BYTES = {
 """Bytes of one element in memory, by dtype name (numpy's names, and `bfloat16`)."""
 
 
+ARENA_ALIGNMENT = 64
+"""Arena offsets are multiples of this many bytes: a cache line, or a full vector."""
+
+
+def arena_aligned(size: int) -> int:
+    """The size in bytes, rounded up to the alignment of arena offsets."""
+    return -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """A contiguous piece of memory: one model input, output or weight, or the arena.
@@ -149,9 +158,9 @@ class KernelSpec:
     """The compiled form of one fused group, for one target.
 
     `packings` has one entry a read: how a weight there is laid out beforehand (see
-    `compiler.analysis.packing`; empty for as it is). `workspaces` are the sizes of scratch
+    `compiler.graph.packing`; empty for as it is). `workspaces` are the sizes of scratch
     buffers, which follow the results in a task's writes. `launches` run in order. `source` is the
-    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/cuda`.
+    text that a GPU's `code` was compiled from; it includes headers of `compiler/kernels/gpu`.
     `reads` (packed, where there is a packing) and `writes` are what the code was built for: a
     task's views must have these types.
     """

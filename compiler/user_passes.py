@@ -7,10 +7,10 @@ from contextvars import ContextVar
 
 from xdsl.passes import ModulePass
 
-from compiler.analysis.user_files import load_object
 from compiler.errors import PipelineError
 from compiler.passes import PASSES
 from compiler.passes.base import GraphPass, SchedulePass
+from compiler.user_files import load_object
 
 Pass = type[ModulePass]
 

@@ -8,8 +8,8 @@ The same string is `compiler.compile`'s `pipeline`. In Python a policy can have 
 `STREAM_ASSIGNMENTS.register("longest-first")(longest_first)` before `compile`.
 """
 
-from compiler.analysis.assignment import Assignment
-from compiler.analysis.graph import DAG
+from compiler.dag import DAG
+from compiler.scheduling.assignment import Assignment
 
 
 def longest_first(dag: DAG, streams: int) -> Assignment:

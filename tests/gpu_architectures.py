@@ -26,9 +26,9 @@ from compiler.errors import FlowloomError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import generator_version
-from compiler.kernels.cuda.cubin import Resources, check_resources
-from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.database import database_hash
+from compiler.kernels.gpu.cubin import Resources, check_resources
+from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.schedule import KernelSpec
 from examples import zoo

@@ -12,16 +12,16 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.analysis.aliases import plan_views
 from compiler.frontend.interpreter import interpret
+from compiler.graph.aliases import plan_views
 from compiler.ir import taskflow
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp, YieldOp
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import numpy_dtype
-from compiler.passes.elide_sync import ElideSync
-from compiler.passes.insert_sync import InsertSync
-from compiler.passes.lower_to_taskflow import LowerToTaskflow
-from compiler.passes.plan_memory import PlanMemory
+from compiler.passes.schedule.elide_sync import ElideSync
+from compiler.passes.schedule.insert_sync import InsertSync
+from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
+from compiler.passes.schedule.plan_memory import PlanMemory
 from compiler.schedule import Schedule, Task
 from tests.strategies import Model, dataflow_graphs
 

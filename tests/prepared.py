@@ -13,8 +13,8 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
+from compiler.autotune.schedule.candidates import Recipe, scheduled
 from compiler.build import annotate, packed_weights, set_target
-from compiler.choice.candidates import Recipe, scheduled
 from compiler.frontend import import_model
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from compiler.analysis.graph import DAG
-from compiler.analysis.streams import STREAM_ASSIGNMENTS
+from compiler.dag import DAG
 from compiler.ir.types import shape_of
+from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from tests.graphs import GraphBuilder
 
 Array = NDArray[np.generic]

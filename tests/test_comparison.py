@@ -8,10 +8,10 @@ import onnx
 import pytest
 from onnx import parser
 
-from compiler.analysis.tolerance import LARGEST, TOLERANCES, precision_of
 from compiler.tools.cli import main
 from compiler.tools.comparison import check, compare
 from compiler.tools.reference import Refusal, run_onnxruntime
+from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from compiler.tools.cli import main
-from tests.kernels.cuda.emulator import COMPILER
+from tests.kernels.gpu.emulator import COMPILER
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GroupOp, OperatorOp
-from compiler.kernels.cuda import cubin
+from compiler.kernels.gpu import cubin
 from examples import zoo
 from tests import gpu_architectures
 

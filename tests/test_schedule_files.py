@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import compiler
-from compiler.analysis.streams import STREAM_ASSIGNMENTS
 from compiler.errors import ScheduleError
 from compiler.pipeline import with_schedule
+from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
 from compiler.tools.cli import main
 from examples import custom_policy
 from tests.test_cli import model

@@ -34,9 +34,9 @@ class Case:
 
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
+    from compiler.autotune.schedule.candidates import Recipe, plans, put_costs
+    from compiler.autotune.schedule.costs import Costs
     from compiler.build import annotate, set_target
-    from compiler.choice.candidates import Recipe, plans, put_costs
-    from compiler.choice.costs import Costs
     from compiler.frontend import import_model
     from compiler.kernels import KernelCache, build_kernels
     from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split
@@ -83,8 +83,8 @@ SPINS = {
 
 def synthetic(target: str) -> Case:
     """Kernels of known work in schedules of known shape, which show the device's latencies."""
-    from compiler.kernels.cuda.compile import compile_cubin
-    from compiler.kernels.cuda.target import parse_cuda_target
+    from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
+    from compiler.kernels.gpu.target import parse_cuda_target
 
     cubin = compile_cubin(SPIN, parse_cuda_target(target))
     kernels = {"empty": KernelSpec("empty", "cuda", cubin, (Launch("empty", ()),), ())}

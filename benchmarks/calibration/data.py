@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.profile.database import Record, time_in_a_run
+from compiler.autotune.kernel_times import Record, time_in_a_run
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 
 CHECKED_IN = Path(__file__).parent / "h200.json.gz"

@@ -18,19 +18,19 @@ import numpy as np
 
 from benchmarks.calibration.cases import Case, load
 from benchmarks.calibration.data import compact, write
-from compiler.analysis.devices import device_of
+from compiler.autotune.kernel_times import key_of
+from compiler.autotune.profile import measure_kernels
 from compiler.backends.cuda.target import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import Runner
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import Weights
-from compiler.backends.gpu.plan import plan
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
-from compiler.profile.database import key_of
-from compiler.profile.measure import measure_kernels
 from compiler.schedule import Schedule, Task
+from compiler.scheduling.graph_plan import plan
+from compiler.target.devices import device_of
 
 WARM_UP, REPLAYS = 5, 31
 MODES = ("graph", "subgraphs", "streams")

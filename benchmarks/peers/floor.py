@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from compiler.analysis.cost import flops_of
 from compiler.frontend.importer import Imported
+from compiler.graph.cost import flops_of
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.operators import KINDS, Kind
 

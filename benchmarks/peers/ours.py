@@ -11,11 +11,11 @@ import torch
 import compiler
 from benchmarks.peers.contenders import Contender
 from compiler.backends.cuda.target import device
-from compiler.backends.gpu.dependencies import predecessors, upward_ranks
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import as_bytes, upload
 from compiler.module import Module
+from compiler.scheduling.dependencies import predecessors, upward_ranks
 
 TRIALS = 20
 """Runs that a candidate gets before the fastest is kept."""

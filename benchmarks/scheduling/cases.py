@@ -9,9 +9,9 @@ from time import process_time
 from typing import Any
 
 from benchmarks.scheduling.policies import AUTO, Policy
-from compiler.choice.candidates import put_costs, put_placement
-from compiler.choice.costs import Costs
-from compiler.choice.search import Found, Searching, search_module
+from compiler.autotune.schedule.candidates import put_costs, put_placement
+from compiler.autotune.schedule.costs import Costs
+from compiler.autotune.schedule.search import Found, Searching, search_module
 from compiler.errors import FlowloomError
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of

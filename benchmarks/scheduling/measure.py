@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scheduling.cases import Case, Planned
-from compiler.analysis import cost
-from compiler.analysis.devices import CORES
-from compiler.analysis.simulator import Mode, Work, predict
+from compiler.autotune.kernel_times import Database
+from compiler.autotune.schedule.costs import Costs, measure_missing
 from compiler.backends.base import backend
-from compiler.choice.costs import Costs, measure_missing
-from compiler.profile.database import Database
+from compiler.graph import cost
 from compiler.schedule import Allocation, Schedule
+from compiler.scheduling.simulator import Mode, Work, predict
+from compiler.target.devices import CORES
 
 ROUNDS = 25
 """Runs of each schedule that are timed; schedules take turns."""
@@ -82,7 +82,7 @@ class Bench:
         if self.base is None:
             executor: Any = backend("cpu").load(schedule, kernels, self.weights).executor()
             return executor, lambda: _wall(executor, self.inputs)
-        from compiler.backends.gpu.choose import timed_run
+        from compiler.autotune.bindings import timed_run
 
         executor = self.base.alternative(schedule).executor(mode=mode)
         return executor, timed_run(executor)

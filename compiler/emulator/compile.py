@@ -16,8 +16,8 @@ from compiler.caches import cache_directory, writable
 from compiler.errors import DeviceError
 
 HERE = Path(__file__).parent
-KERNEL_HEADERS = HERE.parent / "kernels" / "cuda"
-"""Headers that kernels include; those in `include` stand in for the ones of the same name."""
+KERNELS = HERE.parent / "kernels" / "gpu"
+"""Where the headers that kernels include lie; those in `include` stand in for some of them."""
 
 FLAGS = (
     *("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
@@ -57,16 +57,22 @@ def version() -> str:
 def compile_kernels(source: str, symbols: Iterable[str]) -> bytes:
     """An archive of the shared object of some kernels and of the engine that runs it.
 
-    `source` is CUDA C++ that includes headers of `compiler/kernels/cuda`. Raises DeviceError with
+    `source` is CUDA C++ that includes headers of `compiler/kernels/gpu`. Raises DeviceError with
     the compiler's messages.
     """
     names = "".join(f"EMULATED_KERNEL({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path, built = Path(folder) / "kernel.cpp", Path(folder) / KERNEL
         path.write_text(f'#include "emulated.h"\n{source}\n{names}', encoding="utf-8")
-        includes = [f"-I{HERE / 'include'}", f"-I{HERE}", f"-I{KERNEL_HEADERS}"]
-        _compile([*includes, "-o", str(built), str(path)])
+        includes = [HERE / "include", HERE, *_header_folders()]
+        flags = [f"-I{folder}" for folder in includes]
+        _compile([*flags, "-o", str(built), str(path)])
         return _archive(built.read_bytes(), engine())
+
+
+def _header_folders() -> list[Path]:
+    """Every folder that holds a header of kernels."""
+    return sorted({path.parent for path in KERNELS.rglob("*.cuh")})
 
 
 def _archive(kernel: bytes, engine: bytes) -> bytes:

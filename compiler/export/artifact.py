@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from compiler.analysis.happens_before import check_schedule
-from compiler.analysis.kernel_operands import check_operands
-from compiler.analysis.simulator import Mode
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
 from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeError
-from compiler.export import checked_json as read
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
-from compiler.export.schedule_json import from_json, to_json
 from compiler.export.weights import read_weights, write_weights
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.simulator import Mode
+from compiler.verify import checked_json as read
+from compiler.verify.happens_before import check_schedule
+from compiler.verify.kernel_operands import check_operands
+from compiler.verify.schedule_json import from_json, to_json
 
 FORMAT = "flowloom-artifact"
 VERSION = 3

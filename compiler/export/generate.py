@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy
 
-from compiler.analysis.devices import device_of, only_architecture
 from compiler.backends.base import Array
 from compiler.backends.gpu.image import weights_layout, write_weights_image
-from compiler.backends.gpu.plan import Plan, plan
 from compiler.errors import ArtifactError
 from compiler.export.artifact import Artifact
 from compiler.export.ownership import keep, own_files, write_list
 from compiler.export.plan_text import URGENCY, plan_text
 from compiler.export.replacing import contents, replacing
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.graph_plan import Plan, plan
+from compiler.target.devices import device_of, only_architecture
 
 MARK = "model.cmake"
 """The file by which a directory is known to be an exported project."""
@@ -156,8 +156,8 @@ def _write_emulator(place: Path) -> None:
 
 def kernel_headers() -> dict[str, str]:
     """The headers that kernels include, by name, in their CUDA form."""
-    folder = resources.files("compiler") / "kernels" / "cuda"
-    return {f.name: f.read_text() for f in folder.iterdir() if f.name.endswith(".cuh")}
+    folder = Path(str(resources.files("compiler"))) / "kernels" / "gpu"
+    return {path.name: path.read_text() for path in sorted(folder.rglob("*.cuh"))}
 
 
 def nodes_of(schedule: Schedule) -> dict[str, list[str]]:

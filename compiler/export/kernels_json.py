@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from compiler.errors import ArtifactError
-from compiler.export import checked_json as read
 from compiler.schedule import KernelSpec, Launch, Operand
+from compiler.verify import checked_json as read
 
 SUFFIXES = {
     "object": ("o", ""),

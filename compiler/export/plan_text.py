@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from compiler.backends.gpu.dependencies import subflows
 from compiler.backends.gpu.image import device_layout
 from compiler.backends.gpu.kernels import SHARED_PERCENT
-from compiler.backends.gpu.plan import Plan
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
+from compiler.scheduling.dependencies import subflows
+from compiler.scheduling.graph_plan import Plan
 
 MODES = {
     "graph": "FLOWLOOM_GRAPH",

@@ -8,8 +8,8 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.analysis.weights import weight_array
 from compiler.errors import ModelError
+from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as

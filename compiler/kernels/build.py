@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.analysis.boundary import boundary_kernels
-from compiler.analysis.cost import Work, work_of
-from compiler.analysis.packing import packed_shape
+from compiler.graph.boundary import boundary_kernels
+from compiler.graph.cost import Work, work_of
+from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.emulated import EmulatedTarget
+from compiler.kernels.gpu.compilers.emulated import EmulatedTarget
+from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
+from compiler.kernels.gpu.hip_target import HipTarget
+from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group, extract_group
-from compiler.kernels.hip.target import HipTarget
-from compiler.kernels.hip.toolchain import hip_generator
 from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
 from compiler.schedule import KernelSpec, Operand
@@ -96,7 +96,7 @@ def build_groups(
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready."""
     if groups and jobs > 1 and type(target) is CudaTarget:
-        from compiler.kernels.cuda.parallel import build_in_threads
+        from compiler.kernels.gpu.parallel import build_in_threads
 
         yield from build_in_threads(groups, target, jobs)
     elif jobs > 1 and len(groups) >= WORKERS_PAY:

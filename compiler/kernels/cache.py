@@ -39,8 +39,8 @@ def source_version() -> str:
     """A hash of the source that decides kernels."""
     digest, package = hashlib.sha256(), Path(__file__).parents[1]
     sources = [path for kind in ("py", "cuh") for path in package.glob(f"kernels/**/*.{kind}")]
-    others = [package / "nvrtc.py", package / "schedule.py"]
-    for path in sorted([*sources, *package.glob("analysis/*.py"), *others]):
+    decisions = [path for room in ("graph", "target") for path in package.glob(f"{room}/**/*.py")]
+    for path in sorted([*sources, *decisions, package / "nvrtc.py", package / "schedule.py"]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

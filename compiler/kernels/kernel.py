@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from compiler.errors import FlowloomError, KernelError
-from compiler.kernels import (
+from compiler.kernels.cpu.codegen import compile_object, optimise
+from compiler.kernels.cpu.generic import schedule_generic
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.templates import apply_template
+from compiler.kernels.gpu.compilers.emulated import EmulatedTarget, build_emulated_kernel
+from compiler.kernels.gpu.hip_kernel import build_hip_kernel
+from compiler.kernels.gpu.hip_target import HipTarget
+from compiler.kernels.gpu.kernel import build_cuda_kernel
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.group import Group
+from compiler.kernels.ops import (
     activation,
     contraction,
     elementwise,
@@ -16,18 +26,8 @@ from compiler.kernels import (
     resize,
     shapes,
 )
-from compiler.kernels.codegen import compile_object, optimise
-from compiler.kernels.cuda.kernel import build_cuda_kernel
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.emulated import EmulatedTarget, build_emulated_kernel
-from compiler.kernels.generic import schedule_generic
-from compiler.kernels.group import Group
-from compiler.kernels.hip.kernel import build_hip_kernel
-from compiler.kernels.hip.target import HipTarget
-from compiler.kernels.launches import StackError, lower_function, split_launches
-from compiler.kernels.scheduled import Scheduled
 from compiler.kernels.target import CpuTarget, Target
-from compiler.kernels.templates import apply_template
+from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
 
 LOWERING_MODULES = (

@@ -6,9 +6,9 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from compiler.errors import KernelError
-from compiler.kernels.cuda.target import CudaTarget, parse_cuda_target
-from compiler.kernels.emulated import EmulatedTarget
-from compiler.kernels.hip.target import HipTarget, parse_hip_target
+from compiler.kernels.gpu.compilers.emulated import EmulatedTarget
+from compiler.kernels.gpu.hip_target import HipTarget, parse_hip_target
+from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 
 HOST = "cpu"
 """The target text that stands for the machine at hand."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.kernels.build import at_boundary, distinct_groups
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.kernels.hip.target import HipTarget
+from compiler.kernels.gpu.hip_target import HipTarget
+from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.target import parse_target
 
 
@@ -19,8 +19,8 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
     if not isinstance(machine, CudaTarget):
         return
     import compiler.kernels.kernel  # noqa: F401  registers the operators' lowerings
-    from compiler.kernels.cuda.kernel import generate, generate_entries
-    from compiler.kernels.cuda.source import complete_text
+    from compiler.kernels.gpu.kernel import generate, generate_entries
+    from compiler.kernels.gpu.source import complete_text
 
     write = generate if isinstance(machine, HipTarget) else generate_entries
     for name, group in at_boundary(module, distinct_groups(module)).items():

@@ -2,26 +2,26 @@
 
 from xdsl.passes import ModulePass
 
-from compiler.passes.apply_constraints import ApplyConstraints
-from compiler.passes.assign_layouts import AssignLayouts
-from compiler.passes.assign_streams import AssignStreams
-from compiler.passes.batch_products import BatchProducts
-from compiler.passes.canonicalize import Canonicalize
-from compiler.passes.elide_sync import ElideSync
-from compiler.passes.embed_joins import EmbedJoins
-from compiler.passes.fuse import Fuse
-from compiler.passes.fuse_attention import FuseAttention
-from compiler.passes.fuse_gathers import FuseGathers
-from compiler.passes.fuse_separable import FuseSeparable
-from compiler.passes.import_schedule import ImportSchedule
-from compiler.passes.insert_sync import InsertSync
-from compiler.passes.lower_to_taskflow import LowerToTaskflow
-from compiler.passes.merge_branches import MergeBranches
-from compiler.passes.multiply_patches import MultiplyPatches
-from compiler.passes.order_launches import OrderLaunches
-from compiler.passes.partition import Partition
-from compiler.passes.plan_memory import PlanMemory
-from compiler.passes.reduce_precision import ReducePrecision
+from compiler.passes.graph.assign_layouts import AssignLayouts
+from compiler.passes.graph.batch_products import BatchProducts
+from compiler.passes.graph.canonicalize import Canonicalize
+from compiler.passes.graph.embed_joins import EmbedJoins
+from compiler.passes.graph.fuse import Fuse
+from compiler.passes.graph.fuse_attention import FuseAttention
+from compiler.passes.graph.fuse_gathers import FuseGathers
+from compiler.passes.graph.fuse_separable import FuseSeparable
+from compiler.passes.graph.merge_branches import MergeBranches
+from compiler.passes.graph.multiply_patches import MultiplyPatches
+from compiler.passes.graph.reduce_precision import ReducePrecision
+from compiler.passes.schedule.apply_constraints import ApplyConstraints
+from compiler.passes.schedule.assign_streams import AssignStreams
+from compiler.passes.schedule.elide_sync import ElideSync
+from compiler.passes.schedule.import_schedule import ImportSchedule
+from compiler.passes.schedule.insert_sync import InsertSync
+from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
+from compiler.passes.schedule.order_launches import OrderLaunches
+from compiler.passes.schedule.partition import Partition
+from compiler.passes.schedule.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
     MultiplyPatches,

@@ -147,8 +147,8 @@ def _optimized(text: str, options: Namespace) -> str:
 
 def check_command(options: Namespace) -> int:
     """`flowloom check DIR|FILE.mlir`: exit 1 and the racing pair if the schedule is invalid."""
-    from compiler.analysis.happens_before import check_schedule
     from compiler.tools.opt import load_schedules
+    from compiler.verify.happens_before import check_schedule
 
     for schedule in load_schedules(options.path):
         check_schedule(schedule)
@@ -161,7 +161,7 @@ def check_command(options: Namespace) -> int:
 
 def report_command(options: Namespace) -> int:
     """`flowloom report DIR`: what the artifact is, and why, as a page with -o; or constraints."""
-    from compiler.analysis.constraints_json import constraints_to_json
+    from compiler.scheduling.constraints_json import constraints_to_json
     from compiler.tools.inspection import open_module
     from compiler.tools.report import as_html, report
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.tolerance import LARGEST, TOLERANCES, precision_of
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.rounding import rounded_inputs, rounded_weights
+from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
 
 Array = NDArray[Any]
 
@@ -72,7 +72,7 @@ class Comparison:
 def compare(
     outputs: Mapping[str, Array], expected: Mapping[str, Array], precision: str = "fp32"
 ) -> Comparison:
-    """Compare floats by the bounds of a precision (`compiler.analysis.tolerance`), others exactly.
+    """Compare floats by the bounds of a precision (`compiler.tools.tolerance`), others exactly.
 
     NaN and infinities must be where the reference has them.
     """

@@ -4,12 +4,12 @@ from argparse import Namespace
 from pathlib import Path
 
 import compiler
-from compiler.analysis.tolerance import TOLERANCES, precision_of
 from compiler.export import artifact
 from compiler.export.generate import Check, export_project
 from compiler.tools import reference
 from compiler.tools.commands import random_inputs
 from compiler.tools.inspection import open_module
+from compiler.tools.tolerance import TOLERANCES, precision_of
 
 
 def export(options: Namespace) -> str:

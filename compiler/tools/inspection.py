@@ -4,15 +4,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.analysis.bounds import lower_bound, needs
-from compiler.analysis.cost import Work as Counted
-from compiler.analysis.cost import estimate
-from compiler.analysis.devices import CORES, Device
-from compiler.analysis.simulator import Mode, Timeline, Work, predict
+from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.target import main_architecture
-from compiler.choice.costs import Costs
 from compiler.export import artifact
+from compiler.graph.cost import Work as Counted
+from compiler.graph.cost import estimate
 from compiler.module import Module
+from compiler.scheduling.bounds import lower_bound, needs
+from compiler.scheduling.simulator import Mode, Timeline, Work, predict
+from compiler.target.devices import CORES, Device
 
 
 def open_module(directory: str | os.PathLike[str]) -> Module:

@@ -9,12 +9,12 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from compiler.errors import ModelError, ScheduleError
 from compiler.export import artifact
-from compiler.export.schedule_json import from_json
 from compiler.ir import taskflow
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, first_line, parse, verify
 from compiler.schedule import Schedule
+from compiler.verify.schedule_json import from_json
 
 
 def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: bool) -> str:

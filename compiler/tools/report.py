@@ -6,10 +6,10 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from compiler.analysis.bounds import needs
-from compiler.analysis.critical_path import path_steps, table
 from compiler.errors import ArtifactError
 from compiler.module import Module
+from compiler.scheduling.bounds import needs
+from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
 
 MOST_COSTLY = 10

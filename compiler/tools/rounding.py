@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.packing import round_mantissa
+from compiler.graph.packing import round_mantissa
 
 Array = NDArray[Any]
 

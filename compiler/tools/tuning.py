@@ -33,7 +33,7 @@ def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 def tune_command(options: Namespace) -> int:
     """`flowloom tune MODEL|DIR...`: prepare, measure and merge; needs TVM, a GPU and NVRTC."""
-    from compiler.tuning.tune import Wanted, tune
+    from compiler.autotune.kernels.tune import Wanted, tune
 
     models = [file for _, file in model_files(options.models)]
     wanted = Wanted(
@@ -64,7 +64,7 @@ def _device() -> Any:
 
 def prepare_command(options: Namespace) -> int:
     """`flowloom tune prepare MODEL|DIR... -o BUNDLE`: needs TVM, but no GPU."""
-    from compiler.tuning.prepare import prepare
+    from compiler.autotune.kernels.prepare import prepare
 
     precisions = options.precision or PRECISIONS
     models, shapes = model_files(options.models), dict(options.input_shape)
@@ -75,8 +75,8 @@ def prepare_command(options: Namespace) -> int:
 
 def write_bundle(found: Any, path: Path, limit: float) -> str:
     """Write a bundle of at most some megabytes; what it holds and how long it takes, in words."""
-    from compiler.tuning.bundle import bounded, write
-    from compiler.tuning.expected import expected
+    from compiler.autotune.kernels.bundle import bounded, write
+    from compiler.autotune.kernels.expected import expected
 
     kept, content = bounded(found, int(1e6 * limit))
     write(content, path)
@@ -90,12 +90,12 @@ def write_bundle(found: Any, path: Path, limit: float) -> str:
 
 def measure_command(options: Namespace) -> int:
     """`flowloom tune measure BUNDLE... -o RESULTS`: needs a GPU and NVRTC, but no TVM."""
+    from compiler.autotune.kernels.bundle import joined, load
+    from compiler.autotune.kernels.compiling import compile_all
+    from compiler.autotune.kernels.expected import expected
+    from compiler.autotune.kernels.measure import header_of, measure
+    from compiler.autotune.kernels.results import ResultFile
     from compiler.backends.cuda.target import device
-    from compiler.tuning.bundle import joined, load
-    from compiler.tuning.compiling import compile_all
-    from compiler.tuning.expected import expected
-    from compiler.tuning.measure import header_of, measure
-    from compiler.tuning.results import ResultFile
 
     bundle = joined([load(path) for path in options.bundles])
     driver = device()
@@ -115,9 +115,9 @@ def measure_command(options: Namespace) -> int:
 
 def merge_command(options: Namespace) -> int:
     """`flowloom tune merge RESULTS...`: into the database of their architecture."""
+    from compiler.autotune.kernels.merge import entries_of, merge_into
+    from compiler.autotune.kernels.results import load as load_results
     from compiler.kernels.database import user_file
-    from compiler.tuning.merge import entries_of, merge_into
-    from compiler.tuning.results import load as load_results
 
     loaded = [(*load_results(path), path) for path in options.results]
     found = [each[:2] for each in sorted(loaded, key=lambda each: (each[0], each[2]))]
@@ -136,9 +136,9 @@ def merge_command(options: Namespace) -> int:
 
 def status_command(options: Namespace) -> int:
     """`flowloom tune status MODEL|DIR...`: how many of their kernels the database covers."""
+    from compiler.autotune.kernels.coverage import coverage
     from compiler.build import full_target
     from compiler.kernels.database import device_of
-    from compiler.tuning.coverage import coverage
 
     for name, path in model_files(options.models):
         for precision in options.precision or PRECISIONS:
@@ -151,8 +151,8 @@ def status_command(options: Namespace) -> int:
 
 def _present(target: str) -> str:
     """The name of the device at hand, if it has a target's architecture."""
+    from compiler.autotune.kernels.measure import device_name
     from compiler.backends.cuda.target import device
-    from compiler.tuning.measure import device_name
 
     try:
         driver = device()

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy
 import pytest
 
-from compiler.analysis.happens_before import check_schedule
 from compiler.backends.cpu import build_executor
 from compiler.backends.cpu.driver import BACKEND
 from compiler.backends.memory import aligned_array
 from compiler.errors import ScheduleError
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.verify.happens_before import check_schedule
 from tests.backends.objects import (
     LANES,
     MIX,

@@ -7,9 +7,9 @@ import pytest
 from onnx import numpy_helper, parser
 
 from benchmarks.kernels import TYPES, library_call
+from compiler.autotune.kernels.prepare import fused_groups
 from compiler.frontend import import_model
-from compiler.kernels.cuda.target import CudaTarget
-from compiler.tuning.prepare import fused_groups
+from compiler.kernels.gpu.target import CudaTarget
 
 
 def calls(body: str, precision: str) -> list[dict[str, Any] | None]:

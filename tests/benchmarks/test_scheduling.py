@@ -18,12 +18,13 @@ from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown
 from benchmarks.simulator import HOST
 from benchmarks.simulator import errors as errors_of
-from compiler.analysis.devices import H200
-from compiler.analysis.units import graphs_of, group_graph
 from compiler.ir.dataflow import GroupOp
+from compiler.ir.edit import graphs_of
 from compiler.pipeline import Runner, parse
 from compiler.schedule import KernelSpec
-from tests.choice.fakes import kernels
+from compiler.scheduling.units import group_graph
+from compiler.target.devices import H200
+from tests.autotune.schedule.fakes import kernels
 
 
 def planned(count: int, competing: Mapping[str, Policy]) -> dict[str, Planned | str]:

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import cost_model, simulator
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, read
-from compiler.analysis.devices import H200
-from compiler.analysis.kernel_time import fitting
+from compiler.scheduling.kernel_time import fitting
+from compiler.target.devices import H200
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import templates
 from benchmarks.gpu_kernel import compile_kernels, load
-from compiler.kernels.cuda.cubin import read_resources
+from compiler.kernels.gpu.cubin import read_resources
 from tests.tools import needs_nvrtc
 
 FUNCTIONS = {

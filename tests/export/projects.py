@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.analysis.tolerance import TOLERANCES
 from compiler.export import artifact
 from compiler.export.generate import Check, export_project
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
+from compiler.tools.tolerance import TOLERANCES
 from tests.export.code_objects import resources
 from tests.tools import needs
 

@@ -12,10 +12,10 @@ from onnx import ModelProto, numpy_helper, parser
 
 import compiler
 from benchmarks.overlap import write_database
-from compiler.analysis.devices import SPECIFIC_HEADERS
 from compiler.backends.cuda import build as cuda
 from compiler.errors import DeviceError
 from compiler.export.generate import kernel_headers
+from compiler.target.devices import SPECIFIC_HEADERS
 from tests.export.projects import (
     attempt,
     build,

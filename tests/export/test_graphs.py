@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from compiler.backends.gpu import dependencies
 from compiler.backends.gpu.driver import FunctionInfo, Handle
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.graph import SETTLED
@@ -15,6 +14,7 @@ from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.export.plan_text import symbols
 from compiler.schedule import KernelSpec
+from compiler.scheduling import dependencies
 from tests.backends.gpu.recording import Node, RecordingDriver
 from tests.export.projects import export, read_artifact, run, vision_model
 from tests.tools import needs

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import ArtifactError
-from compiler.export.schedule_json import from_json, to_json
 from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.verify.schedule_json import from_json, to_json
 from tests.schedules import schedules
 
 SCHEDULE = Schedule(

@@ -3,7 +3,7 @@
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.analysis.signature import signature
+from compiler.graph.signature import signature
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.group import extract_group

@@ -21,12 +21,12 @@ from xdsl.context import Context
 from compiler.frontend import import_model
 from compiler.ir.layouts import can_block
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.cuda.candidates import candidates
-from compiler.kernels.cuda.contraction import CONTRACTIONS, contraction_kernel
-from compiler.kernels.cuda.estimates import estimate
-from compiler.kernels.cuda.kernel import compile_kernel
-from compiler.kernels.cuda.problem import read_problem
-from compiler.kernels.cuda.target import PRECISIONS, parse_cuda_target
+from compiler.kernels.gpu.kernel import compile_kernel
+from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.gpu.templates.gemm.emit import CONTRACTIONS, contraction_kernel
+from compiler.kernels.gpu.templates.gemm.estimates import estimate
+from compiler.kernels.gpu.templates.gemm.problem import read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target

@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import ml_dtypes
 import numpy
 
-from compiler.analysis.packing import apply_packing
+from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel

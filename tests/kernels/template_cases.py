@@ -8,11 +8,11 @@ from random import Random
 import numpy
 from hypothesis import strategies as st
 
-from compiler.analysis.packing import apply_packing
+from compiler.graph.packing import apply_packing
+from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.kernels.target import parse_target
-from compiler.kernels.templates import apply_template
 from compiler.schedule import KernelSpec
 from tests.kernels.harness import POISON, Array, entry, load_object
 

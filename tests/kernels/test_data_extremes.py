@@ -10,11 +10,11 @@ import pytest
 from onnx import helper
 
 import compiler
-from compiler.kernels.cuda.kernel import generate
-from compiler.kernels.cuda.target import parse_cuda_target
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import TensorInfo
 from tests.guard import run_guarded
-from tests.kernels.cuda.emulator import COMPILER, emulate_all
+from tests.kernels.gpu.emulator import COMPILER, emulate_all
 from tests.kernels.harness import Array, single
 
 NAN, INF = np.nan, np.inf

@@ -7,7 +7,7 @@ import pytest
 
 import compiler
 from tests.frontend.checks import parse, run
-from tests.kernels.cuda.emulator import COMPILER
+from tests.kernels.gpu.emulator import COMPILER
 
 NO_COMPILER = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 TARGETS = pytest.mark.parametrize("target", ["cpu", pytest.param("emu", marks=NO_COMPILER)])

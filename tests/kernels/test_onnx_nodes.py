@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from compiler.ir.operators import KINDS, Kind
-from compiler.kernels.lowering import LOWERINGS
+from compiler.kernels.ops.lowering import LOWERINGS
 from tests.kernels.harness import evaluate
 from tests.kernels.node_cases import backend_cases, node_case, plain_types, usable_names
 

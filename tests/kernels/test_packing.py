@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.analysis.packing import apply_packing, packed_shape
+from compiler.graph.packing import apply_packing, packed_shape
 
 
 def test_blocks_of_sixteen_channels():

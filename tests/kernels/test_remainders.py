@@ -5,8 +5,8 @@ import re
 import llvmlite.binding as llvm
 import pytest
 
-from compiler.kernels.codegen import keep_loops
-from compiler.kernels.remainders import guard_loops
+from compiler.kernels.cpu.codegen import keep_loops
+from compiler.kernels.cpu.remainders import guard_loops
 
 NEVER = '!{!"llvm.loop.vectorize.enable", i1 false}'
 

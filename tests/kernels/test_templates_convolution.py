@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.target import parse_target
-from compiler.kernels.templates import apply_template
 from tests.kernels.harness import Array, single
 from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
 

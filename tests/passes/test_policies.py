@@ -67,7 +67,7 @@ def short(dag, streams): return Assignment([])
 def far(dag, streams): return Assignment([streams] * len(dag))
 def clusters(dag, most): return []
 def order(dag, demands): return list(range(1, len(dag)))
-from compiler.analysis.assignment import Assignment
+from compiler.scheduling.assignment import Assignment
 """
 
 

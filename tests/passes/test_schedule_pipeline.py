@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.happens_before import check_schedule
 from compiler.frontend.interpreter import interpret
 from compiler.ir.dataflow import GroupOp
 from compiler.pipeline import Runner, parse
+from compiler.verify.happens_before import check_schedule
 from tests.adversary import agrees, in_order, shuffled
 from tests.grouped import Scheduled, graph_of
 from tests.schedules import races

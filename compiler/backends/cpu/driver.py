@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy
 
-from compiler.analysis.schedule_structure import check_structure
 from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
 from compiler.backends.cpu.build import Program
@@ -26,6 +25,7 @@ from compiler.backends.memory import (
 )
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
+from compiler.verify.structure import check_structure
 
 POISON = 0xFF
 """A byte that makes NaN of every floating-point type, and -1 of every signed integer."""

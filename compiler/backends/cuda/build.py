@@ -5,12 +5,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.analysis.devices import compiled_for
 from compiler.backends.base import Backend, whole
 from compiler.backends.cuda.target import architecture, device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
+from compiler.target.devices import compiled_for
 
 Array = NDArray[Any]
 

@@ -15,11 +15,11 @@ from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
-from compiler.backends.gpu.plan import Plan
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.graph_plan import Plan
 
 Mode = Literal["graph", "subgraphs", "streams"]
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")

@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from compiler.backends.gpu.delays import Delays
-from compiler.backends.gpu.dependencies import Unit, subflows
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import size
-from compiler.backends.gpu.plan import Plan
 from compiler.errors import DeviceError
+from compiler.scheduling.dependencies import Unit, subflows
+from compiler.scheduling.graph_plan import Plan
 
 SETTLED = 8
 """Runs at the same addresses from which on an updated graph is worth making anew."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
 from compiler.backends.gpu.driver import Call, Driver, Handle
 from compiler.backends.gpu.graph import (
     ExecutableGraph,
@@ -19,7 +18,8 @@ from compiler.backends.gpu.graph import (
     whole_graph,
 )
 from compiler.backends.gpu.kernels import Calls
-from compiler.backends.gpu.plan import Plan
+from compiler.scheduling.dependencies import Unit, single_tasks, subflows
+from compiler.scheduling.graph_plan import Plan
 
 Command = tuple[Callable[..., object], tuple[Any, ...]]
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.backends.gpu.choose import fill_inputs
 from compiler.backends.gpu.delays import Delays
-from compiler.backends.gpu.dependencies import Unit
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import Executor, Program, Runner, Settings
 from compiler.backends.gpu.graph import GraphOptions
-from compiler.backends.gpu.plan import Plan
+from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
+from compiler.scheduling.dependencies import Unit
+from compiler.scheduling.graph_plan import Plan
 
 WARM_UP = 3
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.analysis.schedule_structure import check_structure
 from compiler.backends.base import Array, Backend, check_options, whole
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.executable import HipExecutable, Program
@@ -15,6 +14,7 @@ from compiler.backends.hip.interface import Library
 from compiler.backends.hip.target import architectures
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
+from compiler.verify.structure import check_structure
 
 BUILT_FOR = re.compile(rb" hip:(gfx[0-9a-fgx,]+):[a-z0-9]+\0")
 """The target in a library's version; its code objects may be compressed."""

@@ -12,7 +12,7 @@ from onnx import parser
 import compiler
 from compiler.errors import KernelError
 from compiler.tools.cli import main
-from tests.kernels.cuda.emulator import COMPILER
+from tests.kernels.gpu.emulator import COMPILER
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>

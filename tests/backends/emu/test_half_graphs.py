@@ -8,7 +8,7 @@ import compiler
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from tests.backends.emu.test_templates import error
-from tests.kernels.cuda.emulator import COMPILER
+from tests.kernels.gpu.emulator import COMPILER
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 

@@ -8,7 +8,7 @@ from onnx import ModelProto, numpy_helper, parser
 import compiler
 from compiler.backends.emu.target import device
 from compiler.tools.reference import run_onnxruntime
-from tests.kernels.cuda.emulator import COMPILER
+from tests.kernels.gpu.emulator import COMPILER
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 

@@ -16,7 +16,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.values import numpy_dtype
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.cuda.scheduled import CudaKernel
+from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target
@@ -25,7 +25,7 @@ from compiler.schedule import KernelSpec
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 from tests.backends.emu import reduced
-from tests.kernels.cuda.emulator import Order, Program
+from tests.kernels.gpu.emulator import Order, Program
 from tests.kernels.gpu_kernels_prepare import BOUNDS
 from tests.kernels.harness import run_kernel
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.backends.gpu import dependencies
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import STAYING
 from compiler.backends.gpu.executable import GpuExecutable
@@ -16,6 +15,7 @@ from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation
+from compiler.scheduling import dependencies
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load

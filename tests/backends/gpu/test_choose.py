@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.backends.gpu.choose import choose, measured_choice
-from compiler.backends.gpu.timing import Timing, summarize, time_all
+from compiler.autotune.bindings import choose, measured_choice
+from compiler.autotune.timing import Timing, summarize, time_all
 from compiler.errors import DeviceError
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver

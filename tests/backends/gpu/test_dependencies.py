@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.backends.gpu.dependencies import (
+from compiler.schedule import Schedule
+from compiler.scheduling.dependencies import (
     critical_first,
     is_crowded,
     predecessors,
@@ -12,7 +13,6 @@ from compiler.backends.gpu.dependencies import (
     subflows,
     upward_ranks,
 )
-from compiler.schedule import Schedule
 from tests.adversary import predecessors as given_order
 from tests.backends.gpu.cases import case
 from tests.schedules import schedules

@@ -7,11 +7,11 @@ import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.backends.gpu.dependencies import Unit, single_tasks, subflows
+from compiler.autotune.profile import COLD_LENGTHS, measure_kernels
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
-from compiler.profile.measure import COLD_LENGTHS, measure_kernels
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
+from compiler.scheduling.dependencies import Unit, single_tasks, subflows
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import BASE, INDIRECT, Graph, Node, RecordingDriver
 from tests.backends.gpu.test_graph import load, task_of

@@ -10,7 +10,7 @@ import compiler
 from compiler.backends.hip.build import compiled_architectures, needed_runtime
 from compiler.backends.hip.driver import HipRuntime
 from compiler.errors import DeviceError, KernelError
-from compiler.kernels.hip import toolchain
+from compiler.kernels.gpu.compilers import hip_toolchain as toolchain
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from tests.backends.hip.projects import model
@@ -55,7 +55,7 @@ def test_models_compile_once_and_need_a_device(tmp_path: Path):
     library = compiled("image", "gfx90a", tmp_path / "module")
     assert b"flowloom_run_host" in library
     compiled("image", "gfx1030", tmp_path / "other")
-    with patch("compiler.kernels.hip.compile.run_hip_compiler", side_effect=AssertionError):
+    with patch("compiler.kernels.gpu.compilers.hipcc.run_hip_compiler", side_effect=AssertionError):
         assert compiled("image", "gfx90a", tmp_path / "again")
     if present() == "gfx90a":
         module = compiler.load(tmp_path / "module")

@@ -1,0 +1,1 @@
+"""Measured times and choices: kernels, schedules, modes and buffer bindings."""

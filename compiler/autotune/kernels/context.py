@@ -1,0 +1,109 @@
+"""The last choice among a kernel's best few, made where its neighbours share the device.
+
+Coordinate descent: one kernel after the other, by their share of the time, takes the alternative
+with which the whole model is fastest, if that is beyond noise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.autotune.timing import Timing
+
+Values = tuple[int, ...]
+Choice = Mapping[str, Values]
+"""The values of each kernel, by key."""
+
+Compare = Callable[[Sequence[Choice]], list[Timing]]
+"""Times some choices in turns, so that drift hits all alike."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel, the nanoseconds of a run that it takes, and its best options, as built first."""
+
+    key: str
+    time: float
+    options: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An alternative that was taken: both times in nanoseconds."""
+
+    key: str
+    values: Values
+    before: float
+    after: float
+
+    @property
+    def gain(self) -> float:
+        """The part of a model's time that it saves."""
+        return 1 - self.after / self.before
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What was chosen for each kernel, the steps that led there, and the model's time at both ends.
+
+    Without steps, or where the end is not surely faster than the start, the choice is the first.
+    """
+
+    choice: Choice
+    steps: tuple[Step, ...]
+    start: Timing
+    end: Timing
+    compared: int
+
+
+def descend(
+    subjects: Sequence[Subject], compare: Compare, expired: Callable[[], bool], rounds: int = 2
+) -> Descent:
+    """Improve a model's time kernel by kernel until a round changes nothing or time is over.
+
+    `compare` is asked for the current choice and its alternatives together; `expired` ends it.
+    """
+    first = {each.key: each.options[0] for each in subjects}
+    choice, steps, compared = dict(first), list[Step](), 0
+    ordered = sorted(subjects, key=lambda each: (-each.time, each.key))
+    for _ in range(rounds):
+        before = len(steps)
+        for subject in ordered:
+            if expired():
+                break
+            compared += 1
+            step = _improve(choice, subject, compare)
+            if step is not None:
+                choice[subject.key] = step.values
+                steps.append(step)
+        if len(steps) == before or expired():
+            break
+    start, end = compare([first, choice])
+    if steps and not surely_faster(end, start):
+        return Descent(first, (), start, start, compared)
+    return Descent(choice, _kept(steps, choice), start, end, compared)
+
+
+def _improve(choice: dict[str, Values], subject: Subject, compare: Compare) -> Step | None:
+    """The best alternative of one kernel, if the model is surely faster with it."""
+    current = choice[subject.key]
+    others = [values for values in subject.options if values != current]
+    now, *timings = compare([choice, *({**choice, subject.key: values} for values in others)])
+    found = [
+        (timing.median, values)
+        for values, timing in zip(others, timings, strict=True)
+        if surely_faster(timing, now)
+    ]
+    if not found:
+        return None
+    after, values = min(found)
+    return Step(subject.key, values, now.median, after)
+
+
+def surely_faster(one: Timing, other: Timing) -> bool:
+    """Whether one's 95 % interval lies wholly below the other's."""
+    return one.high < other.low
+
+
+def _kept(steps: Sequence[Step], choice: Choice) -> tuple[Step, ...]:
+    """The steps whose values were not changed again."""
+    return tuple(step for step in steps if choice[step.key] == step.values)

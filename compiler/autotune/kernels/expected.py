@@ -1,0 +1,45 @@
+"""How long measuring a bundle should take, before a device is at hand."""
+
+from compiler.autotune.kernels.bundle import Bundle, Candidate
+from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
+from compiler.autotune.profile import COLD_LENGTHS
+from compiler.autotune.timing import WARM_UP
+
+CANDIDATE_S = 0.008
+"""Loading a candidate, running it once, comparing its results and making its graphs."""
+
+FLUSH_US = 60.0
+"""Writing twice the size of the cache."""
+
+COLD_PART = 0.5
+"""The part of candidates that are near enough to the best to be timed with cold caches."""
+
+COMPILE_S = 0.7
+"""Seconds of one core for a candidate, and what else holds it up that is not counted above: with 16
+cores of an H200's host, 22 were done in a second."""
+
+
+def device_seconds(bundle: Bundle) -> float:
+    """Seconds in which the device measures every candidate."""
+    return sum(_seconds(each) for kernel in bundle.kernels for each in kernel.candidates)
+
+
+def _seconds(candidate: Candidate) -> float:
+    time = candidate.estimate
+    warm = sum(chain_lengths(1e3 * time)) * (SAMPLES + WARM_UP) + PROBES + 1
+    cold = COLD_PART * sum(COLD_LENGTHS) * (COLD_SAMPLES + WARM_UP)
+    return CANDIDATE_S + 1e-6 * (warm * time + cold * (time + FLUSH_US))
+
+
+def compile_seconds(bundle: Bundle, cores: int) -> float:
+    """Seconds in which some cores compile every candidate, while the device measures."""
+    return COMPILE_S * bundle.count / cores
+
+
+def expected(bundle: Bundle, cores: int = 16) -> str:
+    """Both times in words; measuring takes the longer one."""
+    device, compiling = device_seconds(bundle), compile_seconds(bundle, cores)
+    return (
+        f"measuring should take {max(device, compiling):.0f} s:"
+        f" {device:.0f} s of the device, while {cores} cores compile for {compiling:.0f} s"
+    )

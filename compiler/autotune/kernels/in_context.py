@@ -1,0 +1,197 @@
+"""Chooses among the best few of a model's heavy kernels by measuring the whole model."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from compiler.autotune.bindings import timed_run
+from compiler.autotune.kernels.context import Choice, Descent, Step, Subject, Values, descend
+from compiler.autotune.kernels.measure import device_name
+from compiler.autotune.kernels.merge import in_a_run, merge_into
+from compiler.autotune.kernels.prepare import CANDIDATES
+from compiler.autotune.timing import Timing, time_all
+from compiler.backends.base import chosen_options
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.build import Build
+from compiler.errors import KernelError
+from compiler.kernels.database import KEPT, Entry, InContext, user_file
+from compiler.kernels.gpu.choices import Choices, choices_of
+from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.kernel import compile_kernel
+from compiler.kernels.gpu.recorded import Standing, recorded, standing
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec
+
+BEST, HEAVIEST = 3, 24
+"""Options of a kernel, and kernels of a model, that are tried in it."""
+
+_Spec = Future[KernelSpec | None]
+"""A kernel that is being compiled."""
+
+COMPARE_SECONDS, COMPARE_SAMPLES = 0.5, 100
+"""How long, and how often at most, the choices that are compared run."""
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """The options of one key that fit a built module: for each, the kernels by name."""
+
+    entry: Entry
+    time: float
+    kernels: Mapping[Values, Mapping[str, KernelSpec]]
+
+    @property
+    def subject(self) -> Subject:
+        """What the descent sees of it."""
+        return Subject(self.entry.key, self.time, tuple(self.kernels))
+
+
+def choose_in_context(
+    driver: Driver,
+    built: Build,
+    groups: Mapping[str, Group],
+    target: CudaTarget,
+    seconds: float,
+    clock: Callable[[], float] = perf_counter,
+) -> tuple[Descent, list[Entry]] | None:
+    """The descent of a module, and the entries it was made from; None where there is no choice.
+
+    The module keeps its schedule and its mode. Only options with the workspaces and packings of
+    the kernels that it was built with take part.
+    """
+    found = alternatives(built, groups, target, device_name(driver))
+    if not found:
+        return None
+    options = chosen_options(built.choice)
+    base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
+    by_key = {each.entry.key: each.kernels for each in found}
+
+    def compare(choices: Sequence[Choice]) -> list[Timing]:
+        kernels = [dict(built.kernels) for _ in choices]
+        for own, choice in zip(kernels, choices, strict=True):
+            for key, values in choice.items():
+                own.update(by_key[key][values])
+        return _timed([base.with_kernels(own) for own in kernels])
+
+    end = clock() + seconds
+    subjects = [each.subject for each in found]
+    return descend(subjects, compare, lambda: clock() >= end), [each.entry for each in found]
+
+
+def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
+    """Wall times of modules in turns."""
+    executors = [each.executor() for each in loaded]
+    try:
+        runs = {str(i): timed_run(executor) for i, executor in enumerate(executors)}
+        found = time_all(
+            runs, COMPARE_SECONDS, perf_counter, keep=tuple(runs), samples=COMPARE_SAMPLES
+        )
+    finally:
+        for executor in executors:
+            executor.close()
+    return [found[name] for name in runs]
+
+
+def alternatives(
+    built: Build, groups: Mapping[str, Group], target: CudaTarget, device: str
+) -> list[Alternatives]:
+    """The heaviest kernels of a module of which several options were measured on a device."""
+    uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
+    for name, group in groups.items():
+        for choices in choices_of(group, target, CANDIDATES) if name in uses else ():
+            entry = recorded(choices.key, target)
+            if entry and standing(entry, device) is Standing.TUNED:
+                users.setdefault(choices.key, []).append(_User(group, choices, entry, uses[name]))
+    heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
+    # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = [(own, _started(own, target, pool)) for own in heavy[:HEAVIEST]]
+    found = [_options(own, built, specs) for own, specs in running]
+    return [each for each in found if len(each.kernels) > 1]
+
+
+@dataclass(frozen=True)
+class _User:
+    """A group that a template can take, and how often a run launches it."""
+
+    group: Group
+    choices: Choices
+    entry: Entry
+    uses: int
+
+    @property
+    def key(self) -> str:
+        return self.entry.key
+
+    @property
+    def time(self) -> float:
+        first = self.entry.ranked[0]
+        return self.uses * in_a_run(first.warm, first.cold)
+
+
+def _started(
+    users: Sequence[_User], target: CudaTarget, pool: ThreadPoolExecutor
+) -> dict[Values, dict[str, _Spec]]:
+    """The best options of one key, the present one first: of each, every group's kernel."""
+    near = [each.tile for each in users[0].entry.ranked if each.cold is not None][:BEST]
+    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
+    return {
+        values: {
+            user.group.name: pool.submit(_spec, user.group, user.choices.build(values), target)
+            for user in users
+        }
+        for values in near
+    }
+
+
+def _options(
+    users: Sequence[_User], built: Build, specs: Mapping[Values, Mapping[str, _Spec]]
+) -> Alternatives:
+    """What all groups of one key can be built with; nothing if another template built them."""
+    entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
+    ready = {v: {n: each.result() for n, each in own.items()} for v, own in specs.items()}
+    first = next(iter(ready.values()), dict[str, KernelSpec | None]())
+    ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
+    for values, own in ready.items():
+        usable = {n: spec for n in ours if (spec := own[n]) and _like(spec, built.kernels[n])}
+        if usable and len(usable) == len(ours):
+            found[values] = usable
+    return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
+
+
+def _spec(group: Group, kernel: CudaKernel | None, target: CudaTarget) -> KernelSpec | None:
+    """A group's kernel, compiled; None where it cannot be built."""
+    if kernel is None:
+        return None
+    kernel = with_indirect_entries(kernel) if group.boundary else kernel
+    try:
+        return compile_kernel(group, kernel, target)
+    except KernelError:
+        return None
+
+
+def _like(spec: KernelSpec, other: KernelSpec) -> bool:
+    return (spec.workspaces, spec.packings) == (other.workspaces, other.packings)
+
+
+def record(
+    descent: Descent, entries: Sequence[Entry], model: str, target: CudaTarget, device: str
+) -> None:
+    """Put what a model was fastest with into the user's database."""
+    by_key = {entry.key: entry for entry in entries}
+    chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
+    merge_into(user_file(target.arch), chosen, device)
+
+
+def _chosen(entry: Entry, step: Step, model: str) -> Entry:
+    """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
+    context, tiles = InContext(step.values, model, round(step.gain, 4)), entry.tiles
+    if step.values not in [each.tile for each in tiles]:
+        tiles = (*tiles[: KEPT - 1], replace(entry.ranked[0], tile=step.values))
+    return replace(entry, tiles=tiles, context=context)

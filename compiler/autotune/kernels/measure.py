@@ -1,0 +1,345 @@
+"""Measures a bundle's candidates on a device, without TVM: warm and cold, wrong ones excluded."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.results import Header, Result, ResultFile
+from compiler.autotune.profile import COLD_LENGTHS, chain_time
+from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
+from compiler.backends.memory import Array, numpy_dtype
+from compiler.errors import DeviceError
+from compiler.graph.packing import apply_packing
+from compiler.nvrtc import nvrtc_version
+from compiler.schedule import ELEMENT_BYTES, Launch
+
+SAMPLES, COLD_SAMPLES = 7, 5
+CHAIN_NS, LINKS = 200e3, (2, 20)
+"""How much longer the longer of two warm chains takes, and its fewest and most further links."""
+
+COLD_WITHIN = 1.25
+"""Cold times are taken of candidates that are at most this much slower than the best so far."""
+
+GIVEN_UP, LONG_NS = 2.0, 20e3
+"""A candidate that takes this many times the best, and longer than launching, is given up."""
+
+PROBES, TRIES = 3, 3
+"""Launches by which a candidate is first judged, and how often one that seems slow is: other
+processes can keep the host from launching, which looks as if the kernel took that time."""
+
+NUMBERS = (1 << 20) + 7
+"""Random numbers that operands repeat: a prime, so that no row equals another."""
+
+PLACED = 4
+"""Kernels whose operands stay on the device until those of others need the room."""
+
+BOUND = 0.02
+"""How far from the reference, against its largest value, tensor cores' sums may be."""
+
+SHARED_BYTES = 48 << 10
+POISON = 0xFF
+"""Every byte of a result before a launch: NaN in each float type."""
+
+Compiled = Iterator[tuple[int, bytes | str]]
+Compiler = Callable[[Sequence[str]], Compiled]
+
+
+def device_name(driver: Driver) -> str:
+    """The architecture, the number of processors and the name, which decide what is fast."""
+    device = driver.device
+    return f"{device.architecture}/{device.multiprocessors} {device.name}"
+
+
+@dataclass
+class _Progress:
+    total: int
+    told: Callable[[str], None]
+    done: int = 0
+    start: float = 0.0
+
+    def step(self, clock: Callable[[], float]) -> None:
+        """Count one, and tell of every fiftieth how long the rest will take."""
+        self.done += 1
+        if self.done % 50 == 0 or self.done == self.total:
+            rest = (clock() - self.start) / self.done * (self.total - self.done)
+            self.told(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
+
+
+def measure(
+    driver: Driver,
+    bundle: Bundle,
+    results: ResultFile,
+    compile_texts: Compiler,
+    seconds: float = float("inf"),
+    told: Callable[[str], None] = lambda line: None,
+    clock: Callable[[], float] = perf_counter,
+) -> int:
+    """Measure what has no result yet, heavy kernels first, until time is over; returns how many.
+
+    Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
+    goes on behind it.
+    """
+    known = {result.identity for result in results.found}
+    wanted = _wanted(bundle, known)
+    if not wanted:
+        told("every candidate was measured before")
+        return 0
+    progress = _Progress(len(wanted), told, start=clock())
+    bench = _Bench(driver, results, known)
+    compiled = compile_texts([candidate.text for _, candidate in wanted])
+    try:
+        for number, code in compiled:
+            if clock() - progress.start >= seconds:
+                told(f"time is over: {progress.total - progress.done} candidates are left")
+                break
+            bench.take(*wanted[number], code)
+            progress.step(clock)
+    finally:
+        if close := getattr(compiled, "close", None):
+            close()
+        bench.close()
+    return progress.done
+
+
+def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
+    """What has no result yet, and what to compare it with."""
+    missing = {
+        (k.key, c.tile)
+        for k in bundle.kernels
+        for c in k.candidates
+        if (k.key, c.tile, k.version) not in known
+    }
+    open_keys = {key for key, _ in missing}
+    return [
+        (kernel, candidate)
+        for kernel, candidate in bundle.in_turns()
+        if (kernel.key, candidate.tile) in missing
+        or (kernel.key in open_keys and candidate is kernel.candidates[0])
+    ]
+
+
+class _Bench:
+    """The buffers of a device on which candidates run, and the outputs to compare with."""
+
+    def __init__(self, driver: Driver, results: ResultFile, known: set[Any]) -> None:
+        driver.make_current()
+        self.driver, self.results, self.known = driver, results, known
+        self.stream = driver.create_stream()
+        self.flush_bytes = 2 * driver.device.l2_bytes
+        self.flush = reserve(driver, self.flush_bytes, "flushing the cache")
+        lengths = COLD_LENGTHS
+        self.flush_ns = chain_time(driver, (), self.flush, self.stream, SAMPLES, lengths).median
+        self.references: dict[str, Array] = {}
+        self.waiting: dict[str, list[tuple[Candidate, bytes | str]]] = {}
+        self.placed: dict[str, tuple[Handle, list[int]]] = {}
+        self.best: dict[str, float] = {}
+        self.events = [driver.create_event(timing=True) for _ in range(2)]
+        self.pinned: Pinned | None = None
+
+    def take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+        """Measure a candidate, once the one that it is compared with has run."""
+        first = candidate is kernel.candidates[0]
+        if not first and kernel.key not in self.references:
+            self.waiting.setdefault(kernel.key, []).append((candidate, code))
+            return
+        self._take(kernel, candidate, code)
+        for each in self.waiting.pop(kernel.key, ()) if first else ():
+            self._take(kernel, *each)
+
+    def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+        blank = Result(kernel.key, candidate.tile, kernel.version, weight=kernel.weight)
+        if isinstance(code, str):
+            self._add(replace(blank, problem=code[:300]))
+            if candidate is kernel.candidates[0]:
+                self.references.setdefault(kernel.key, np.empty(0, np.uint8))
+            return
+        try:
+            self._add(self._run(kernel, candidate, code, blank))
+        except DeviceError as error:
+            self._add(replace(blank, problem=f"{error}"[:300]))
+            self.driver.synchronize_stream(self.stream)  # raises if the device is lost
+
+    def _add(self, result: Result) -> None:
+        if result.identity not in self.known:
+            self.known.add(result.identity)
+            self.results.add(result)
+
+    def _run(self, kernel: Kernel, candidate: Candidate, code: bytes, blank: Result) -> Result:
+        addresses, driver = self._place(kernel), self.driver
+        module, scratch = driver.load_module(code), list[int]()
+        try:
+            scratch = [reserve(driver, n, f"kernel {kernel.name!r}") for n in candidate.scratch]
+            places = [*addresses, *scratch]
+            calls = [_call(driver, module, x, places) for x in candidate.launches]
+            problem = self._differs(kernel, self._outputs(kernel, calls, addresses))
+            return replace(blank, problem=problem) if problem else self._time(calls, blank)
+        finally:
+            for address in scratch:
+                driver.free(address)
+            driver.unload_module(module)
+
+    def _place(self, kernel: Kernel) -> list[int]:
+        """The address of each buffer of a kernel, whose operands are copied there once."""
+        if kernel.key not in self.placed:
+            while len(self.placed) >= PLACED:
+                self.driver.free(self.placed.pop(next(iter(self.placed)))[0])
+            self.placed[kernel.key] = _place(self.driver, kernel)
+        return self.placed[kernel.key][1]
+
+    def _outputs(self, kernel: Kernel, calls: Sequence[Call], addresses: list[int]) -> Array:
+        """The results of one run on poisoned buffers, one after the other."""
+        driver, stream = self.driver, self.stream
+        places = addresses[len(kernel.reads) :][: len(kernel.writes)]
+        sizes = [nbytes(each) for each in kernel.writes]
+        for address, size in zip(places, sizes, strict=True):
+            driver.fill(address, POISON, size, stream)
+        for call in calls:
+            driver.launch(call, stream)
+        ends = np.cumsum([0, *sizes])
+        pinned = self._pinned_of(int(ends[-1]))
+        for address, size, end in zip(places, sizes, ends, strict=False):
+            driver.copy(pinned.address + int(end), address, size, stream)
+        driver.synchronize_stream(stream)
+        return pinned.bytes[: ends[-1]].copy()
+
+    def _pinned_of(self, nbytes: int) -> Pinned:
+        """Page-locked memory of so many bytes, which is kept: getting it takes long."""
+        if self.pinned is None or self.pinned.bytes.size < nbytes:
+            if self.pinned is not None:
+                self.pinned.close()
+            self.pinned = Pinned(self.driver, nbytes)
+        return self.pinned
+
+    def _differs(self, kernel: Kernel, outputs: Array) -> str:
+        """What is wrong with results; empty if nothing is. The first results are the reference."""
+        reference = self.references.get(kernel.key)
+        if reference is None or reference.size == 0:
+            self.references[kernel.key] = outputs
+            return ""
+        start = 0
+        for buffer in kernel.writes:
+            end = start + nbytes(buffer)
+            if not agree(outputs[start:end], reference[start:end], buffer.dtype):
+                return "wrong: the results differ from the reference's"
+            start = end
+        return ""
+
+    def _time(self, calls: Sequence[Call], blank: Result) -> Result:
+        best = self.best.get(blank.key)
+        limit = LONG_NS if best is None else max(GIVEN_UP * best, LONG_NS)
+        probe = self._probe(calls)
+        for _ in range(TRIES - 1):
+            probe = probe if probe <= limit else min(probe, self._probe(calls))
+        if best is not None and probe > limit:
+            return replace(blank, warm=round(probe, 1))
+        driver, stream = self.driver, self.stream
+        warm, cold = (
+            chain_time(driver, calls, 0, stream, SAMPLES, chain_lengths(probe)).median,
+            None,
+        )
+        self.best[blank.key] = best = min(warm, best or warm)
+        if warm <= COLD_WITHIN * best:
+            timing = chain_time(driver, calls, self.flush, stream, COLD_SAMPLES, COLD_LENGTHS)
+            cold = max(warm, timing.median - self.flush_ns)
+        return replace(blank, warm=round(warm, 1), cold=None if cold is None else round(cold, 1))
+
+    def _probe(self, calls: Sequence[Call]) -> float:
+        """Nanoseconds of a few launches in a row, each."""
+        start, end = self.events
+        self.driver.record(start, self.stream)
+        for call in [*calls] * PROBES:
+            self.driver.launch(call, self.stream)
+        self.driver.record(end, self.stream)
+        self.driver.synchronize_event(end)
+        return self.driver.elapsed(start, end) / PROBES
+
+    def close(self) -> None:
+        """Give the device's memory back, and the host's."""
+        if self.pinned is not None:
+            self.pinned.close()
+        for address in (self.flush, *(block for block, _ in self.placed.values())):
+            self.driver.free(address)
+        for event in self.events:
+            self.driver.destroy_event(event)
+        self.driver.destroy_stream(self.stream)
+
+
+def chain_lengths(nanoseconds: float) -> tuple[int, int]:
+    """How many links two chains have whose difference can be told from noise, and no more."""
+    fewest, most = LINKS
+    links = max(fewest, min(most, round(CHAIN_NS / max(1.0, nanoseconds))))
+    short = max(1, links // 5)
+    return short + links, short
+
+
+def agree(outputs: Array, reference: Array, dtype: str) -> bool:
+    """Whether bytes of results of one type agree; NaN agrees with NaN alone."""
+    kind = numpy_dtype(dtype)
+    one, other = outputs.view(kind), reference.view(kind)
+    if "float" not in dtype:
+        return bool((one == other).all())
+    a, b = (each.astype(np.float32, copy=False) for each in (one, other))
+    finite = np.isfinite(b)
+    if not np.array_equal(finite, np.isfinite(a)) or not finite.any():
+        return np.array_equal(a, b, equal_nan=True)
+    same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+    a, b = a[finite], b[finite]
+    return same and float(np.abs(a - b).max()) <= BOUND * float(np.abs(b).max())
+
+
+def nbytes(buffer: Buffer) -> int:
+    """Bytes of a buffer before packing."""
+    return prod(buffer.shape) * ELEMENT_BYTES[buffer.dtype]
+
+
+def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[int]) -> Call:
+    function = driver.function(module, launch.symbol)
+    if launch.shared_bytes + driver.function_info(function).shared_bytes > SHARED_BYTES:
+        driver.allow_shared(function, launch.shared_bytes)
+    arguments = [addresses[i] for i in launch.args]
+    return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
+
+
+def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
+    """A block of device memory with a kernel's operands in it, and the address of each buffer."""
+    reads = [_random(buffer, number) for number, buffer in enumerate(kernel.reads)]
+    sizes = [read.size for read in reads] + [nbytes(write) for write in kernel.writes]
+    ends = np.cumsum([0, *map(aligned, sizes)])
+    block = reserve(driver, int(ends[-1]), f"kernel {kernel.name!r}")
+    addresses = [block + int(end) for end in ends[:-1]]
+    upload(driver, list(zip(addresses, reads, strict=False)))
+    return block, addresses
+
+
+def _random(buffer: Buffer, number: int) -> Array:
+    """Bytes of random numbers, packed; integers are 0 or 1, which are valid indices.
+
+    `number` makes the operands of a kernel differ.
+    """
+    numbers = np.roll(_numbers() if "float" in buffer.dtype else _numbers() > 0, 1009 * number)
+    data = np.resize(numbers.astype(numpy_dtype(buffer.dtype)), buffer.shape)
+    return as_bytes(apply_packing(data, buffer.packing))
+
+
+@cache
+def _numbers() -> NDArray[np.float32]:
+    """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
+    return np.random.default_rng(0).normal(0, 0.25, NUMBERS).astype(np.float32)
+
+
+def header_of(driver: Driver, bundle: Bundle) -> Header:
+    """What this device's results of a bundle belong to; DeviceError for another architecture."""
+    if driver.device.architecture != bundle.arch:
+        raise DeviceError(
+            f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"
+            f" one with --arch {driver.device.architecture}"
+        )
+    return Header(bundle.arch, device_name(driver), nvrtc_version())

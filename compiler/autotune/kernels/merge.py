@@ -1,0 +1,70 @@
+"""Results to database entries, and the entries of several databases to one."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from compiler.autotune.kernel_times import COLD_SHARE
+from compiler.autotune.kernels.lock import locked
+from compiler.autotune.kernels.results import Header, Result
+from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
+from compiler.kernels.gpu.headers import full_version
+
+
+def in_a_run(warm: float, cold: float | None) -> float:
+    """Nanoseconds between other kernels: mostly as with warm caches."""
+    return warm + COLD_SHARE * max(0.0, (cold or warm) - warm)
+
+
+def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
+    """The fastest right candidates of each kernel; none where most candidates were wrong."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        found.setdefault((result.key, result.version), []).append(result)
+    return [
+        Entry(key, header.device, full_version(code, header.compiler), tiles)
+        for (key, code), own in sorted(found.items())
+        if (tiles := _fastest(own))
+    ]
+
+
+def _fastest(results: list[Result]) -> tuple[Measured, ...]:
+    # a time of 0 is one that noise has swallowed
+    right = [Measured(r.tile, r.warm, r.cold) for r in results if r.warm]
+    wrong = sum(result.problem.startswith("wrong") for result in results)
+    return () if wrong > len(right) else tuple(sorted(right, key=_rank)[:KEPT])
+
+
+def _rank(measured: Measured) -> tuple[bool, float, tuple[int, ...]]:
+    """Those without cold times come last: they were far from the best."""
+    time = in_a_run(measured.warm, measured.cold)
+    return measured.cold is None, time, measured.tile
+
+
+def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
+    """A database with further entries, for a device or else the one that it was for.
+
+    Of one problem, device and version the new times count, beside the old ones of other tiles.
+    """
+    entries = {entry.identity: entry for entry in old.entries}
+    for entry in new:
+        before = entries.get(entry.identity)
+        entries[entry.identity] = _joined(before, entry) if before else entry
+    return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
+
+
+def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
+    """Put entries into a database's file, which one process changes at a time."""
+    with locked(path):
+        found = merged(load(path) if path.exists() else Database(), new, device)
+        save(path, found)
+    return found
+
+
+def _joined(old: Entry, new: Entry) -> Entry:
+    tiles = {each.tile: each for each in (*old.tiles, *new.tiles)}
+    context = new.context or old.context
+    ranked = sorted(tiles.values(), key=_rank)
+    kept = ranked[:KEPT]
+    if context and context.tile in tiles and tiles[context.tile] not in kept:
+        kept = [*ranked[: KEPT - 1], tiles[context.tile]]
+    return Entry(new.key, new.device, new.version, tuple(kept), context)

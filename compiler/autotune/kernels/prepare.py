@@ -1,0 +1,116 @@
+"""Candidates of models' distinct kernels; needs TVM but no GPU (AutoTVM's split, 2018)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.autotune.kernels.bundle import FEWEST, Buffer, Bundle, Candidate, Kernel
+from compiler.build import set_target
+from compiler.frontend import import_model
+from compiler.ir.dataflow import GroupOp
+from compiler.kernels.build import distinct_groups
+from compiler.kernels.gpu.choices import Choices, choices_of
+from compiler.kernels.gpu.headers import headers
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.source import complete_text
+from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
+from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+
+CANDIDATES = 24
+
+MOST_THREADS = 1024
+"""Threads of a block on any device."""
+
+
+def prepare(
+    models: Iterable[tuple[str, Any]],
+    precisions: Iterable[str],
+    arch: str,
+    count: int = CANDIDATES,
+    told: Callable[[str], None] = lambda line: None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Bundle:
+    """The candidates of every distinct kernel with a choice of some models in some precisions.
+
+    Models come by name, each as what `import_model` reads; `told` hears of each one done.
+    """
+    kernels: dict[str, Kernel] = {}
+    targets = [parse_cuda_target(f"cuda:{arch}:{precision}") for precision in precisions]
+    for name, model in models:
+        for target in targets:
+            for group, uses in groups_of(model, target, input_shapes):
+                _add_group(kernels, group, uses, target, count)
+        total = sum(len(kernel.candidates) for kernel in kernels.values())
+        told(f"{name}: {len(kernels)} kernels with {total} candidates so far")
+    return Bundle(arch, targets[0].compiler_arch, headers(), tuple(kernels.values()))
+
+
+def _add_group(
+    kernels: dict[str, Kernel], group: Group, uses: int, target: CudaTarget, count: int
+) -> None:
+    for choices in choices_of(group, target, count):
+        weight = choices.options[0].estimate * uses
+        if old := kernels.get(choices.key):
+            kernels[choices.key] = replace(old, weight=old.weight + weight)
+        elif kernel := kernel_of(group, target, choices, weight):
+            kernels[choices.key] = kernel
+
+
+def groups_of(
+    model: Any, target: CudaTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> Iterator[tuple[Group, int]]:
+    """The distinct groups of a model after the default graph passes, and how often they occur."""
+    module = import_model(model, input_shapes).module
+    groups = fused_groups(module, target)
+    uses = Counter(
+        op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel is not None
+    )
+    for name, group in groups.items():
+        yield group, uses[name]
+
+
+def fused_groups(module: ModuleOp, target: CudaTarget) -> dict[str, Group]:
+    """The distinct groups of a module, by kernel name, after the default graph passes in place."""
+    set_target(module, str(target))
+    Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
+    return distinct_groups(module)
+
+
+def kernel_of(group: Group, target: CudaTarget, choices: Choices, weight: float) -> Kernel | None:
+    """A group's kernel in every option; None where there is nothing to choose."""
+    built = [(option, choices.build(option.values)) for option in choices.options]
+    usable = [(option, kernel) for option, kernel in built if kernel and fits(kernel, target)]
+    if len(usable) < FEWEST:
+        return None
+    packings = usable[0][1].packings or ("",) * group.inputs
+    found = tuple(
+        Candidate(
+            option.values,
+            complete_text(kernel.text),
+            tuple(replace(x, programmatic=target.programmatic) for x in kernel.launches),
+            kernel.scratch,
+            round(option.estimate, 2),
+        )
+        for option, kernel in usable
+    )
+    reads = tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True))
+    writes = tuple(_buffer(t) for t in group.writes)
+    return Kernel(choices.key, group.name, choices.code, weight, reads, writes, found)
+
+
+def fits(kernel: CudaKernel, target: CudaTarget) -> bool:
+    """Whether a device of the target has the shared memory and the threads that blocks take."""
+    return all(
+        launch.shared_bytes <= target.shared_bytes
+        and launch.block[0] * launch.block[1] * launch.block[2] <= MOST_THREADS
+        for launch in kernel.launches
+    )
+
+
+def _buffer(info: TensorInfo, packing: str = "") -> Buffer:
+    return Buffer(info.dtype, info.shape if packing else info.stored_shape, packing)

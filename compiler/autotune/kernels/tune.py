@@ -1,0 +1,145 @@
+"""Tuning models on the machine that runs them: prepare, measure, merge, and choose in context."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+from compiler.autotune.kernels import bundle as bundles
+from compiler.autotune.kernels.bundle import Bundle
+from compiler.autotune.kernels.compiling import compile_all
+from compiler.autotune.kernels.coverage import coverage
+from compiler.autotune.kernels.expected import expected
+from compiler.autotune.kernels.in_context import choose_in_context, record
+from compiler.autotune.kernels.lock import locked
+from compiler.autotune.kernels.measure import Compiler, device_name, header_of, measure
+from compiler.autotune.kernels.merge import entries_of, merge_into
+from compiler.autotune.kernels.prepare import fused_groups, prepare
+from compiler.autotune.kernels.results import Header, ResultFile
+from compiler.autotune.schedule import DEFAULT_BUDGET
+from compiler.backends.gpu.driver import Driver
+from compiler.build import Settings, build
+from compiler.errors import ArtifactError
+from compiler.frontend import import_model
+from compiler.kernels import KernelCache
+from compiler.kernels.build import at_boundary
+from compiler.kernels.cache import generator_version
+from compiler.kernels.database import user_file
+from compiler.kernels.gpu.target import parse_cuda_target
+
+LEFT_OVER = "work"
+"""The folder beside the databases for what an interrupted run goes on with."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be tuned."""
+
+    models: Sequence[Path]
+    precisions: Sequence[str] = ("tf32",)
+    input_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    candidates: int = 24
+    budget: float = float("inf")
+    """Seconds of measuring kernels."""
+    jobs: int = 0
+    """Compilers at once; 0 for one a core."""
+    in_context: float = 0.0
+    """Seconds for each model and precision of measuring the whole model with the best choices."""
+
+
+def tune(driver: Driver, wanted: Wanted, told: Callable[[str], None]) -> None:
+    """Tune models for a device into the user's database.
+
+    What was measured is kept when a run is killed: the next one goes on behind it.
+    """
+    folder = user_file(driver.device.architecture).parent / LEFT_OVER
+    with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
+        _tune(driver, folder, wanted, told)
+
+
+def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], None]) -> None:
+    arch = driver.device.architecture
+    bundle = _prepared(folder, wanted, arch, told)
+    header = header_of(driver, bundle)
+    jobs = wanted.jobs or os.cpu_count() or 1
+    told(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
+    compiler = partial(compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs)
+    _measure(driver, bundle, folder, header, compiler, wanted.budget, told)
+    for path in wanted.models:
+        for precision in wanted.precisions:
+            target, shapes = f"cuda:{arch}:{precision}", wanted.input_shapes
+            if wanted.in_context:
+                told(f"{path.name} {precision}: {_in_context(driver, path, target, wanted)}")
+            found = coverage(path, target, header.device, shapes)
+            told(f"{path.name} {precision}: {found}")
+
+
+def _in_context(driver: Driver, path: Path, target: str, wanted: Wanted) -> str:
+    """Choose among the best few of a model's kernels in the whole model; what came of it."""
+    machine = parse_cuda_target(target)
+    module, shapes = import_model(path, wanted.input_shapes).module, wanted.input_shapes
+    groups = at_boundary(module, fused_groups(module, machine))
+    settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
+    built = build(path, shapes, settings)
+    found = choose_in_context(driver, built, groups, machine, wanted.in_context)
+    if found is None:
+        return "no kernel has several measured choices that fit its schedule"
+    descent, entries = found
+    record(descent, entries, path.name, machine, device_name(driver))
+    before, after = descent.start.median / 1e6, descent.end.median / 1e6
+    return (
+        f"{before:.4f} ms to {after:.4f} ms in the whole model, {len(descent.steps)} kernels"
+        f" changed in {descent.compared} comparisons"
+    )
+
+
+def _measure(
+    driver: Driver,
+    bundle: Bundle,
+    folder: Path,
+    header: Header,
+    compiler: Compiler,
+    budget: float,
+    told: Callable[[str], None],
+) -> None:
+    """Measure what is missing, and put what is there into the database, however it ended."""
+    results = ResultFile(folder / f"{_mark(asdict(header))}.jsonl", header)
+    try:
+        measure(driver, bundle, results, compiler, budget, told)
+    finally:
+        results.close()
+        path = user_file(header.arch)
+        found = merge_into(path, entries_of(header, results.found), header.device)
+        told(f"{path}: {len(found.entries)} kernels, for {found.device}")
+
+
+def _prepared(folder: Path, wanted: Wanted, arch: str, told: Callable[[str], None]) -> Bundle:
+    """The bundle of some models: as an interrupted run left it, or made now."""
+    content = [hashlib.sha256(_bytes(path)).hexdigest() for path in wanted.models]
+    mark = _mark([content, *wanted.precisions, sorted(wanted.input_shapes.items()), arch,
+                  wanted.candidates, generator_version()])  # fmt: skip
+    path = folder / f"{mark}.bundle"
+    if path.exists():
+        return bundles.load(path)
+    models = ((each.name, each) for each in wanted.models)
+    shapes = wanted.input_shapes or None
+    found = prepare(models, wanted.precisions, arch, wanted.candidates, told, shapes)
+    bundles.save(found, path)
+    for old in folder.glob("*.bundle"):
+        if old != path:
+            old.unlink(missing_ok=True)
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _mark(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -1,0 +1,135 @@
+"""Times every distinct kernel of a schedule on its device (PPD, section 4.3: mini-benchmarks)."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from compiler.autotune.kernel_times import Database, Record, key_of
+from compiler.autotune.timing import Timing, summarize
+from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
+from compiler.backends.memory import Array, numpy_dtype
+from compiler.schedule import KernelSpec, Schedule, Task, View
+
+CHAIN, SHORT = 24, 4
+"""Launches in two timed graphs. The difference of their times has no part of a graph's start, but
+includes what a dependent launch costs."""
+
+COLD_LENGTHS = (8, 2)
+"""Launches in two graphs that flush the cache before each, which takes longer than most kernels."""
+
+WARM_UP = 3
+
+
+def measure_kernels(
+    driver: Driver,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    samples: int = 15,
+    *,
+    cold: bool = True,
+    expired: Callable[[], bool] = lambda: False,
+) -> Database:
+    """Time each distinct kernel on buffers of its own, in a chain of launches with warm caches.
+
+    With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
+    costly kernels first, until `expired` says that time is over.
+    """
+    driver.make_current()
+    functions, found = Functions(driver, schedule, kernels), Database()
+    tasks = {task.kernel: task for task in schedule.tasks}
+    flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
+    stream = driver.create_stream()
+    chain = (flush, stream, samples, COLD_LENGTHS)
+    flushed = chain_time(driver, (), *chain).median if flush else 0.0
+    for name in sorted(tasks, key=lambda name: -kernels[name].flops):
+        if expired():
+            break
+        task = tasks[name]
+        block, addresses = _buffers(driver, task)
+        calls = [
+            driver.call(f, x.grid, x.block, x.shared_bytes, [addresses[i] for i in x.args])
+            for f, x in functions.of[name]
+        ]
+        warm = chain_time(driver, calls, 0, stream, samples)
+        taken = chain_time(driver, calls, *chain).median - flushed if flush else None
+        found.add(key_of(kernels[name], driver.device), _record(warm, taken))
+        driver.free(block)
+    driver.destroy_stream(stream)
+    if flush:
+        driver.free(flush)
+    functions.close()
+    return found
+
+
+def _record(warm: Timing, cold: float | None) -> Record:
+    least = None if cold is None else max(warm.median, cold)
+    return Record(warm.median, least, warm.low, warm.high, warm.count)
+
+
+def chain_time(
+    driver: Driver,
+    calls: Sequence[Call],
+    flush: int,
+    stream: Handle,
+    samples: int,
+    lengths: tuple[int, int] = (CHAIN, SHORT),
+) -> Timing:
+    """Nanoseconds of one link of a chain: a long chain's graph less a short one's."""
+    graphs = [_chain(driver, calls, flush, length) for length in lengths]
+    executables = [driver.instantiate(graph, stream) for graph in graphs]
+    events = tuple(driver.create_event(timing=True) for _ in range(2))
+    times: list[float] = []
+    for _ in range(WARM_UP + samples):
+        long, short = (_elapsed(driver, each, stream, events) for each in executables)
+        times.append(max(0.0, long - short) / (lengths[0] - lengths[1]))
+    for event in events:
+        driver.destroy_event(event)
+    for executable, graph in zip(executables, graphs, strict=True):
+        driver.destroy_executable(executable)
+        driver.destroy_graph(graph)
+    return summarize(times[WARM_UP:])
+
+
+def _chain(driver: Driver, calls: Sequence[Call], flush: int, length: int) -> Handle:
+    """A graph that repeats some calls, a flush of the cache before each turn if wanted."""
+    graph, last = driver.create_graph(), tuple[Handle, ...]()
+    for _ in range(length):
+        if flush:
+            last = (driver.add_fill(graph, last, flush, 0, 2 * driver.device.l2_bytes),)
+        for call in calls:
+            last = (driver.add_call(graph, last, call),)
+    return graph
+
+
+def _elapsed(
+    driver: Driver, executable: Handle, stream: Handle, events: tuple[Handle, Handle]
+) -> float:
+    """Nanoseconds between events around one run of a graph."""
+    start, end = events
+    driver.record(start, stream)
+    driver.launch_graph(executable, stream)
+    driver.record(end, stream)
+    driver.synchronize_event(end)
+    return driver.elapsed(start, end)
+
+
+def _buffers(driver: Driver, task: Task) -> tuple[int, list[int]]:
+    """A block with room for a task's operands and results, and their addresses; operands random.
+
+    Integers are 0 or 1, which are valid indices.
+    """
+    views, chance = task.reads + task.writes, np.random.default_rng(0)
+    block = reserve(driver, sum(aligned(v.nbytes) for v in views), f"kernel {task.kernel!r}")
+    ends = np.cumsum([0, *(aligned(view.nbytes) for view in views)])
+    addresses = [block + int(end) for end in ends[:-1]]
+    filled = zip(addresses, task.reads, strict=False)
+    upload(driver, [(address, _random(chance, view)) for address, view in filled])
+    return block, addresses
+
+
+def _random(chance: np.random.Generator, view: View) -> Array:
+    floats = chance.standard_normal(view.shape, np.float32)
+    data = floats if "float" in view.dtype else chance.integers(0, 2, view.shape)
+    return as_bytes(np.ascontiguousarray(data.astype(numpy_dtype(view.dtype))))

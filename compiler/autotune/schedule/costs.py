@@ -1,0 +1,86 @@
+"""What each kernel costs: measured now, taken from a database, or estimated from its work."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from compiler.autotune.kernel_times import Database
+from compiler.autotune.profile import measure_kernels
+from compiler.backends.gpu.driver import DeviceInfo, Driver
+from compiler.errors import ArtifactError
+from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.kernel_time import estimated_time, work_of
+from compiler.scheduling.simulator import Work
+from compiler.target.devices import Device, device_of
+
+QUICK_SAMPLES = 5
+"""Samples of a kernel that is timed while a model is compiled."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Nanoseconds of every kernel by name; `measured` holds those that are not estimates."""
+
+    of: Mapping[str, float]
+    measured: Mapping[str, float]
+    device: Device
+
+    @classmethod
+    def make(
+        cls, kernels: Mapping[str, KernelSpec], measured: Mapping[str, float], architecture: str
+    ) -> "Costs":
+        """Costs where some kernels were measured; the others are estimated for an architecture."""
+        typical = device_of(architecture)
+        known = {name: measured[name] for name in kernels if name in measured}
+        every = {n: known.get(n, estimated_time(k, typical)) for n, k in kernels.items()}
+        return cls(every, known, typical)
+
+    def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[Work]:
+        """What each task of a schedule asks of the device."""
+        used = {task.kernel for task in schedule.tasks}
+        by_name = {n: work_of(kernels[n], max(1.0, self.of[n]), self.device) for n in used}
+        return [by_name[task.kernel] for task in schedule.tasks]
+
+
+def open_database(path: str | os.PathLike[str] | None, *, required: bool) -> Database:
+    """The database of a file; an empty one where there is none, unless it is required."""
+    if path is not None and (required or Path(path).exists()):
+        return Database.load(path)
+    return Database()
+
+
+def save_database(database: Database, path: str | os.PathLike[str]) -> None:
+    """Write a database, with what another process put into the file; ArtifactError if it fails."""
+    database.merge(open_database(path, required=False))
+    try:
+        database.save(path)
+    except OSError as error:
+        raise ArtifactError(f"cannot write {os.fspath(path)}: {error.strerror}") from error
+
+
+def measure_missing(
+    driver: Driver,
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    database: Database,
+    expired: Callable[[], bool],
+) -> None:
+    """Time the kernels that the database lacks for this device until time is over."""
+    known = database.costs(kernels.values(), driver.device)
+    tasks = {task.kernel: task for task in schedule.tasks if task.kernel not in known}
+    if tasks:
+        wanted = replace(schedule, tasks=tuple(tasks.values()))
+        database.merge(measure_kernels(driver, wanted, kernels, QUICK_SAMPLES, expired=expired))
+
+
+def recorded_costs(
+    database: Database, kernels: Mapping[str, KernelSpec], device: DeviceInfo | None
+) -> dict[str, float]:
+    """Measured nanoseconds by kernel: on a device, else on the one that most were measured on.
+
+    Without a device, the result depends on the database alone.
+    """
+    if device is not None:
+        return database.costs(kernels.values(), device)
+    return database.costs_anywhere(kernels.values())

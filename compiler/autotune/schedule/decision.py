@@ -1,0 +1,277 @@
+"""Decides which schedule a GPU module has and in which mode it runs, and records why."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.autotune.bindings import Choice, measure_bindings, measured_choice
+from compiler.autotune.kernel_times import Database
+from compiler.autotune.schedule.candidates import (
+    ONE_STREAM,
+    Candidate,
+    Plan,
+    Recipe,
+    candidates,
+    outlined,
+    plans,
+    put_costs,
+    recipes,
+    scheduled,
+    starts_early,
+)
+from compiler.autotune.schedule.costs import (
+    Costs,
+    measure_missing,
+    open_database,
+    recorded_costs,
+    save_database,
+)
+from compiler.autotune.schedule.search import Searching, search_module
+from compiler.backends.base import backend
+from compiler.backends.cuda.target import architecture, device
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.errors import DeviceError
+from compiler.ir.flatten import schedule_of
+from compiler.ir.taskflow import GraphOp
+from compiler.pipeline import default_pipeline
+from compiler.schedule import KernelSpec
+from compiler.scheduling.simulator import Mode, predict
+
+Array = NDArray[Any]
+
+DEFAULT_BUDGET = 5.0
+"""Seconds of measuring on the device while a model is compiled."""
+
+BINDINGS_SHARE = 0.1
+"""The part of the budget for how buffers that move are bound."""
+
+KERNELS_SHARE = 0.5
+"""The part of the budget after which no further kernel is timed."""
+
+MARGIN = 0.95
+"""A candidate is chosen unmeasured if its estimate is at most this part of the baseline's."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be decided: a module whose kernels are built, and what a user said about it.
+
+    `pack` gives the weights of a taskflow graph as its kernels want them, by allocation.
+    """
+
+    module: ModuleOp
+    kernels: Mapping[str, KernelSpec]
+    target: str
+    pack: Callable[[GraphOp], dict[str, Array]]
+    pipeline: str | None = None
+    budget: float = DEFAULT_BUDGET
+    profile: str | os.PathLike[str] | None = None
+    searching: Searching = field(default_factory=Searching)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The recipe and mode that were chosen, and every figure as plain data for the manifest.
+
+    `loaded` holds kernels and weights on the device where the choice was measured there.
+    """
+
+    recipe: Recipe
+    mode: Mode
+    record: dict[str, Any]
+    weights: dict[str, Array] | None = None
+    loaded: GpuExecutable | None = None
+
+
+def decide(request: Request) -> Decision:
+    """Choose by measurement where a device and a budget are there, else by the model.
+
+    The groups of the module get their kernels' costs. Without a budget the result depends on the
+    model, the settings and the database alone. Raises ArtifactError for a bad database.
+    """
+    database = open_database(request.profile, required=not request.budget)
+    if not request.budget:
+        return _predicted(request, database, "measuring was turned off by a budget of 0 seconds")
+    try:
+        driver = present_device(request.target)
+    except DeviceError as error:
+        return _predicted(request, database, str(error))
+    return _measured(request, database, driver)
+
+
+def present_device(target: str) -> Driver:
+    """The device that runs a target's kernels; DeviceError, naming what lacks, without one."""
+    found = backend(target)
+    found.check(found.requirements(target))
+    return device()
+
+
+def _predicted(request: Request, database: Database, why: str) -> Decision:
+    recorded = recorded_costs(database, request.kernels, None)
+    costs = Costs.make(request.kernels, recorded, architecture(request.target))
+    _warn_of_estimates(request, costs)
+    all_plans, searched = _competing(request, costs, measured=False)
+    pdl = starts_early(request.kernels)
+    modes = [each for plan in all_plans for each in candidates(plan)]
+    found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
+    estimates = _estimates(found, request, costs)
+    chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
+    record = _record(request, costs, chosen, estimates)
+    return Decision(
+        _recipe(chosen),
+        chosen.mode,
+        {"source": "model", "reason": f"not measured: {why}", **record, **searched},
+    )
+
+
+def _warn_of_estimates(request: Request, costs: Costs) -> None:
+    """Say so where a database was given and lacks kernels: those of older code are not taken."""
+    known, every = len(costs.measured), len(request.kernels)
+    if request.profile is not None and known < every:
+        warnings.warn(
+            f"{os.fspath(request.profile)} has times of {known} of this model's {every} kernels as"
+            " they are now; the others are estimated: measure them by compiling with --profile and"
+            " a budget where the device is",
+            stacklevel=2,
+        )
+
+
+def _competing(
+    request: Request, costs: Costs, *, measured: bool
+) -> tuple[list[Plan], dict[str, Any]]:
+    """The plans that compete, and what a search for the last of them records.
+
+    A user's pipeline competes alone. What is not measured is not made before it has won.
+    """
+    put_costs(request.module, costs.of)
+    if request.pipeline is not None:
+        return list(plans(request.module, {"": Recipe(request.pipeline)})), {}
+    found = search_module(request.module, request.kernels, costs, request.searching)
+    if measured:
+        competing = plans(request.module, recipes(found.recipe))
+    else:
+        competing = outlined(found.recipe, found.outlines)
+    return list(competing), {"search": found.record}
+
+
+def _recipe(chosen: Candidate) -> Recipe:
+    return Recipe(chosen.plan.pipeline, chosen.plan.placement)
+
+
+def baseline_of(pipeline: str | None) -> str:
+    """The candidate that the choice is never slower than: the first schedule as one graph."""
+    return "graph" + (ONE_STREAM if pipeline is None else "")
+
+
+def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
+    """The candidate of the least estimate if that is clearly below the baseline's."""
+    best = min(estimates, key=lambda name: (estimates[name], name != baseline))
+    return best if estimates[best] <= MARGIN * estimates[baseline] else baseline
+
+
+def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -> dict[str, float]:
+    def of(each: Candidate) -> float:
+        schedule = each.plan.schedule
+        works = costs.works(schedule, request.kernels)
+        return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
+
+    return {name: of(each) for name, each in found.items()}
+
+
+def _measured(request: Request, database: Database, driver: Driver) -> Decision:
+    weights, spent = _profile(request, database, driver)
+    recorded = recorded_costs(database, request.kernels, driver.device)
+    costs = Costs.make(request.kernels, recorded, driver.device.architecture)
+    all_plans, searched = _competing(request, costs, measured=True)
+    pdl = starts_early(request.kernels)
+    found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
+    base = GpuExecutable.load(
+        driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
+    )
+    left = (request.budget - spent) * (1 - BINDINGS_SHARE)
+    choice = _timed(found, base, baseline_of(request.pipeline), left)
+    kept = found[choice.name]
+    bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
+    record = _record(request, costs, kept, _estimates(found, request, costs))
+    record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
+    return Decision(
+        _recipe(kept),
+        kept.mode,
+        {"source": "measured", "reason": _why(choice), **record, **searched},
+        weights,
+        base,
+    )
+
+
+def _profile(
+    request: Request, database: Database, driver: Driver
+) -> tuple[dict[str, Array], float]:
+    """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
+    recorded = recorded_costs(database, request.kernels, driver.device)
+    first = Recipe(request.pipeline or default_pipeline(streams=1))
+    costs = Costs.make(request.kernels, recorded, driver.device.architecture)
+    put_costs(request.module, costs.of)
+    graph = scheduled(request.module.clone(), first)
+    schedule, start = schedule_of(graph), perf_counter()
+
+    def expired() -> bool:
+        return perf_counter() - start >= KERNELS_SHARE * request.budget
+
+    measure_missing(driver, schedule, request.kernels, database, expired)
+    spent = perf_counter() - start
+    if request.profile is not None:
+        save_database(database, request.profile)
+    return request.pack(graph), spent
+
+
+def _timed(
+    found: Mapping[str, Candidate], base: GpuExecutable, baseline: str, seconds: float
+) -> Choice:
+    alternatives = {each.plan.name: base.alternative(each.plan.schedule) for each in found.values()}
+    openers = {
+        name: partial(alternatives[each.plan.name].executor, mode=each.mode, pdl=each.pdl)
+        for name, each in found.items()
+    }
+    return measured_choice(openers, baseline, seconds)
+
+
+def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, Any]:
+    """How buffers that move are best bound to the schedule that was chosen, by name."""
+    alternative = base.alternative(kept.plan.schedule, mode=kept.mode, pdl=kept.pdl)
+    executor = alternative.executor()
+    try:
+        return measure_bindings(executor, seconds)
+    finally:
+        executor.close()
+
+
+def _why(choice: Choice) -> str:
+    if choice.name == choice.baseline:
+        return f"no candidate was surely faster than {choice.baseline}"
+    return f"the fastest of those that are surely no slower than {choice.baseline}"
+
+
+def _record(
+    request: Request, costs: Costs, chosen: Candidate, estimates: Mapping[str, float]
+) -> dict[str, Any]:
+    """What every choice records; times in nanoseconds."""
+    return {
+        "chosen": chosen.name,
+        "baseline": baseline_of(request.pipeline),
+        "mode": chosen.mode,
+        "pdl": chosen.pdl,
+        "streams": chosen.plan.schedule.streams,
+        "pipeline": " ".join(chosen.plan.pipeline.split()),
+        "budget_seconds": request.budget,
+        "kernels": {"measured": len(costs.measured), "of": len(request.kernels)},
+        "costs": dict(sorted(costs.measured.items())),
+        "estimates": dict(estimates),
+    }

@@ -1,0 +1,105 @@
+"""The search for a module's schedule by the simulator: what it may take, and what it records."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, Recipe, starts_early
+from compiler.autotune.schedule.costs import Costs
+from compiler.errors import PipelineError
+from compiler.graph.cost import works_of
+from compiler.ir.edit import graphs_of
+from compiler.pipeline import default_pipeline, parse
+from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.bounds import lower_bound
+from compiler.scheduling.kernel_time import work_of
+from compiler.scheduling.placement import Groups, Policy, place
+from compiler.scheduling.search import ScheduleSearch, Searched, search
+from compiler.scheduling.simulator import Simulator
+from compiler.scheduling.units import group_graph
+
+
+@dataclass(frozen=True)
+class Searching:
+    """How a schedule is searched for: `steps` moves, by default about a second's, from a seed."""
+
+    steps: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def asked(
+        cls, schedule: str | os.PathLike[str] | None, target: str, pipeline: str | None
+    ) -> Self | None:
+        """What `auto`, or `auto{steps=N seed=N}`, asks for; None for no search, or for a file.
+
+        Raises PipelineError for another option, a target without a simulator and a pipeline.
+        """
+        found = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
+        if found is None:
+            return None
+        if target.partition(":")[0] != "cuda" or pipeline is not None:
+            raise PipelineError(
+                "a schedule is searched for in place of the default pipeline of the target cuda:"
+                " leave out schedule=auto, or pipeline and other targets"
+            )
+        options = [option.partition("=") for option in (found[2] or "").split()]
+        if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
+            raise PipelineError(f"'{schedule}' is no search: write auto{{steps=1000 seed=0}}")
+        return cls(**{name: int(text) for name, _, text in options})
+
+
+@dataclass(frozen=True)
+class Found:
+    """How to make the best schedule found, and every figure of the search.
+
+    `outlines` are this and the baseline as schedules without memory, by name.
+    """
+
+    recipe: Recipe
+    record: dict[str, Any]
+    outlines: Mapping[str, Schedule]
+
+
+def search_module(
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: Searching
+) -> Found:
+    """Search for a module whose groups have their costs; all on plain data."""
+    (graph,) = graphs_of(module)
+    found = group_graph(graph)
+    names = [g.kernel.data for g in found.groups if g.kernel is not None]
+    asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
+    groups = Groups(found.dag, works_of(found.groups))
+    early = starts_early(kernels)
+    simulator = Simulator(asked, costs.device, early=early)
+    best, judge = search(groups, simulator, how.steps, how.seed), ScheduleSearch(groups, simulator)
+    bound = lower_bound(asked, found.dag.edges, costs.device, early=early)
+    outlines = {
+        ONE_STREAM: judge.outline(place(groups, Policy("opara", 1)), names),
+        AUTO: judge.outline(best.placement, names),
+    }
+    record = {**_record(best, how), "bound": asdict(bound)}
+    return Found(Recipe(searched_pipeline(best.start), best.placement), record, outlines)
+
+
+def searched_pipeline(start: Policy) -> str:
+    """The default pipeline with the options of the policy that a search began with."""
+    wanted = {each.name: str(each.spec()) for each in parse(start.passes())}
+    specs = [str(each.spec()) for each in parse(default_pipeline())]
+    return ",".join(wanted.get(spec.partition("{")[0], spec) for spec in specs)
+
+
+def _record(best: Searched, how: Searching) -> dict[str, Any]:
+    return {
+        "start": best.start.name,
+        "started_at": best.started_at,
+        "moved": best.moved,
+        "makespan": best.makespan,
+        "steps": best.steps,
+        "kept": best.kept,
+        "seed": how.seed,
+        "policies": dict(best.policies),
+    }

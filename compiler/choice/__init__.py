@@ -1,7 +1,0 @@
-"""The choice of a GPU module's schedule and execution mode: measured, else predicted by a model."""
-
-from compiler.choice.candidates import Recipe, scheduled
-from compiler.choice.decision import DEFAULT_BUDGET, Decision, Request, decide
-from compiler.choice.search import Searching
-
-__all__ = ["DEFAULT_BUDGET", "Decision", "Recipe", "Request", "Searching", "decide", "scheduled"]

@@ -1,0 +1,1 @@
+"""Pure decisions on operators and layouts: fusion, attention, layouts, precision, aliases."""

@@ -1,0 +1,201 @@
+"""Counted work and traffic of operators and groups, and a roofline estimate of their time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects.builtin import NoneType, StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.graph.attributes import constant, integer, integers
+from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, nbytes_of, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it.
+
+    `operators` is how many a kernel of cheap ones may have before it is too large.
+    """
+
+    flops_per_ns: float
+    bytes_per_ns: float
+    launch_ns: int
+    cache_bytes: int
+    operators: int = 32
+
+
+CPU = Device(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
+"""One core of a current server CPU with 256-bit vectors, and its share of the last-level cache."""
+
+
+GPU = Device(
+    flops_per_ns=60_000.0,
+    bytes_per_ns=4_000.0,
+    launch_ns=2_000,
+    cache_bytes=50 << 20,
+    operators=128,
+)
+"""A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
+
+DEVICES = {"cuda": GPU, "hip": GPU}
+"""The device of each kind of target whose costs are not the CPU's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """FLOPs computed and bytes moved to and from memory."""
+
+    flops: int
+    nbytes: int
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.flops + other.flops, self.nbytes + other.nbytes)
+
+
+_FLOPS_AN_ELEMENT = {
+    **dict.fromkeys("Exp Log Sqrt Reciprocal Div Mod Softsign HardSwish".split(), 4),
+    **dict.fromkeys("Sigmoid Tanh Erf Pow Softplus Elu Celu Selu Sin Cos".split(), 12),
+    **dict.fromkeys("Gelu Mish Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh".split(), 16),
+    **dict.fromkeys("Softmax LogSoftmax LayerNormalization RMSNormalization".split(), 8),
+    **dict.fromkeys("InstanceNormalization GroupNormalization LRN ReduceL2".split(), 8),
+}
+
+
+def is_cheap(op: OperatorOp) -> bool:
+    """Whether computing a result element again costs about as much as loading it."""
+    return _flops_an_element(op) == 1
+
+
+def _flops_an_element(op: OperatorOp) -> int:
+    """Operations of a result element; small whole powers of floats are products."""
+    power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
+    exponent = constant(op, 1) if power else None
+    if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
+        return 1
+    return _FLOPS_AN_ELEMENT.get(op.type_name, 1)
+
+
+def elements(value: SSAValue) -> int:
+    """The number of elements of a tensor; 0 for an operand that was left out."""
+    return 0 if isinstance(value.type, NoneType) else prod(shape_of(value.type))
+
+
+def nbytes(value: SSAValue) -> int:
+    """The size of a tensor in bytes; 0 for an operand that was left out."""
+    return 0 if isinstance(value.type, NoneType) else nbytes_of(value.type)
+
+
+def flops_of(op: OperatorOp) -> int:
+    """The floating-point (or integer) operations of one operator, a product and a sum as two."""
+    out = sum(elements(value) for value in op.outputs)
+    match KINDS.get(op.type_name):
+        case Kind.CONTRACTION:
+            return 2 * _products(op)
+        case Kind.ELEMENTWISE:
+            return out * _flops_an_element(op)
+        case Kind.REDUCTION:
+            window = integers(op, "kernel_shape")
+            reduced = out * prod(window) if window else elements(op.inputs[0])
+            return reduced * _flops_an_element(op)
+        case Kind.OPAQUE:
+            return sum(elements(value) for value in op.inputs)
+        case _:
+            return 0
+
+
+def _products(op: OperatorOp) -> int:
+    """Multiplications of a contraction."""
+    if op.type_name == "Einsum":
+        return _einsum_products(op)
+    first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
+    out = elements(op.outputs[0])
+    match op.type_name:
+        case "Conv":
+            return out * prod(second[1:])
+        case "ConvTranspose":
+            return prod(first) * prod(second[1:])
+        case "Gemm":
+            return out * first[0 if integer(op, "transA", 0) else 1]
+        case _:
+            return out * first[-1]
+
+
+def _einsum_products(op: OperatorOp) -> int:
+    equation = op.attributes["equation"]
+    assert isinstance(equation, StringAttr)
+    terms = equation.data.replace(" ", "").split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms, op.inputs, strict=True):
+        shape = shape_of(value.type)
+        head, _, tail = term.partition("...")
+        sizes.update(zip(head, shape, strict=False))
+        sizes.update(zip(reversed(tail), reversed(shape), strict=False))
+    return max(prod(sizes.values()), elements(op.outputs[0]))
+
+
+def read_bytes(op: OperatorOp, operand: int) -> int:
+    """Bytes that an operator reads of one operand: those it picks, not all it may pick from."""
+    whole = nbytes(op.inputs[operand])
+    if operand == 0 and op.type_name in ("Gather", "GatherElements", "GatherND", "Slice"):
+        return min(whole, nbytes(op.outputs[0]))
+    return whole
+
+
+def work_of_operators(operators: Iterable[OperatorOp], results: Iterable[SSAValue]) -> Work:
+    """The work of operators fused into one kernel that writes `results`.
+
+    What they hand each other is not moved, and what several read is moved once.
+    """
+    flops = 0
+    inner: set[SSAValue] = set()
+    read: dict[SSAValue, int] = {}
+    for op in operators:
+        flops += flops_of(op)
+        for i, value in enumerate(op.inputs):
+            if value not in inner and not isinstance(value.owner, ConstantOp):
+                read[value] = max(read.get(value, 0), read_bytes(op, i))
+        inner.update(op.outputs)
+    return Work(flops, sum(read.values()) + sum(nbytes(value) for value in results))
+
+
+def work_of(group: GroupOp) -> Work:
+    """The work of a group."""
+    return work_of_operators(group.operators, group.results_yielded)
+
+
+def works_of(groups: Sequence[GroupOp]) -> list[Work]:
+    """The work of each group, counted once for those that share a kernel."""
+    known: dict[str, Work] = {}
+    found: list[Work] = []
+    for group in groups:
+        kernel = f" {len(found)}" if group.kernel is None else group.kernel.data
+        if kernel not in known:
+            known[kernel] = work_of(group)
+        found.append(known[kernel])
+    return found
+
+
+def estimate(work: Work, device: Device = CPU) -> int:
+    """The time of a kernel in ns by the roofline model, its launch included."""
+    compute, memory = work.flops / device.flops_per_ns, work.nbytes / device.bytes_per_ns
+    return device.launch_ns + ceil(max(compute, memory))
+
+
+def is_memory_bound(work: Work, device: Device = CPU) -> bool:
+    """Whether moving the bytes takes longer than the arithmetic."""
+    return work.flops * device.bytes_per_ns < work.nbytes * device.flops_per_ns
+
+
+def cost_of(group: GroupOp, device: Device = CPU) -> int:
+    """The time of a group in ns: its `cost` where it was measured, else the estimate."""
+    return costs_of([group], device)[0]
+
+
+def costs_of(groups: Sequence[GroupOp], device: Device = CPU) -> list[int]:
+    """`cost_of` of each group, estimated once for those that share a kernel."""
+    missing = [group for group in groups if group.cost is None]
+    estimates = iter([estimate(work, device) for work in works_of(missing)])
+    return [next(estimates) if g.cost is None else g.cost.value.data for g in groups]

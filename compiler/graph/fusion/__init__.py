@@ -1,0 +1,1 @@
+"""The fusion policy: which operators become one kernel."""

@@ -1,0 +1,84 @@
+"""What a merge of two kernels does to the times of all that waits for them."""
+
+from dataclasses import dataclass
+
+from compiler.graph.cost import estimate
+from compiler.graph.fusion.state import NEVER, Growth, Kernel
+
+_UPDATE_LIMIT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Start, finish and deadline of the merged kernel; start and finish of delayed ones."""
+
+    start: int
+    finish: int
+    deadline: int
+    delayed: dict[int, tuple[int, int]]
+
+
+def merged_times(
+    growth: Growth, mine: int, other: int, ranks: list[int], limit: int
+) -> Times | None:
+    """The times after a merge, or None where it makes somebody wait too long.
+
+    Nobody outside may get a result later by more than the launch that is saved, and no path may
+    become longer than `limit`; `ranks` are the nodes' longest paths to an end, unfused.
+    """
+    clusters = growth.clusters
+    before = {*clusters.predecessors(mine), *clusters.predecessors(other)} - {mine, other}
+    start = max((growth.kernels[c].finish for c in before), default=0)
+    members = [*growth.members(other), *growth.members(mine)]
+    work = growth.table.work(members)
+    finish = start + estimate(work, growth.rules.device)
+    deadline = min(_deadline(growth, other, mine), _deadline(growth, mine, other))
+    alone = growth.kernels[mine].finish + growth.rules.device.launch_ns
+    times = Times(start, finish, deadline, {})
+    if growth.rules.allow_longer_path:
+        return times if _delay(growth, mine, other, times, ranks, NEVER) else None
+    late = finish > min(deadline, alone)
+    return None if late or not _delay(growth, mine, other, times, ranks, limit) else times
+
+
+def _deadline(growth: Growth, cluster: int, partner: int) -> int:
+    """When a cluster must have finished after a merge with its partner."""
+    kernel = growth.kernels[cluster]
+    cluster_of = growth.clusters.cluster_of
+    for u, w in growth.consumers(cluster):
+        if cluster_of[w] != partner and growth.escapes(u):
+            return min(kernel.deadline, kernel.finish + growth.rules.device.launch_ns)
+    return kernel.deadline
+
+
+def _delay(
+    growth: Growth, mine: int, other: int, times: Times, ranks: list[int], limit: int
+) -> bool:
+    """Collect the clusters that start later; False where a path gets too long."""
+    pending = [(mine, times.finish), (other, times.finish)]
+    while pending:
+        cluster, finish = pending.pop()
+        if finish > limit:
+            return False
+        for _, w in growth.consumers(cluster):
+            waiting = growth.clusters.cluster_of[w]
+            if waiting in (mine, other):
+                continue
+            kernel = growth.kernels.get(waiting)
+            if kernel is None:
+                if finish + ranks[w] > limit:
+                    return False
+            elif finish > times.delayed.get(waiting, (kernel.start, 0))[0]:
+                end = finish + kernel.finish - kernel.start
+                times.delayed[waiting] = (finish, end)
+                if len(times.delayed) > _UPDATE_LIMIT:
+                    return False
+                pending.append((waiting, end))
+    return True
+
+
+def start_alone(growth: Growth, v: int) -> Kernel:
+    """The state of a node that has not joined anything, when its producers have theirs."""
+    kernels = growth.kernels
+    start = max((kernels[c].finish for c in growth.clusters.predecessors(v)), default=0)
+    return Kernel(-1, growth.table.nodes[v].shape, start, start + growth.dag.costs[v])

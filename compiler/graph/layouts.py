@@ -1,0 +1,240 @@
+"""Which tensors have their channels in blocks: read from a graph, decided on plain data."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import SSAValue
+
+from compiler.graph.alias_classes import Sharing, moved_from, shared_values
+from compiler.graph.aliases import slice_starts
+from compiler.graph.attributes import integer
+from compiler.graph.channel_groups import holds_groups
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp
+from compiler.ir.layouts import block_of, can_block
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.schedule import ELEMENT_BYTES
+
+DENSE_GAIN = 1.0
+"""What a convolution saves when its image is blocked, for each byte of the image."""
+
+DEPTHWISE_GAIN = 0.5
+"""As `DENSE_GAIN`, for a convolution whose groups of channels are no larger than a block."""
+
+MIXTURE = 0.1
+"""What a kernel loses for each byte that it reads in one layout and writes in another."""
+
+Inner = dict[SSAValue, SSAValue]
+"""What the arguments of a group's body stand for outside."""
+
+_JOINING = ("Concat", "Slice", "Split")
+
+
+@dataclass
+class Storage:
+    """Tensors that lie in one way, since they share memory.
+
+    `gain` is what blocking them saves in bytes of traffic; `able` whether they can be blocked.
+    """
+
+    able: bool = True
+    gain: float = 0.0
+
+
+@dataclass
+class Storages:
+    """The storages of a graph; `mixtures` are pairs with the loss when only one is blocked."""
+
+    numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    storages: list[Storage] = field(default_factory=list[Storage])
+    mixtures: list[tuple[int, int, float]] = field(default_factory=list[tuple[int, int, float]])
+
+
+def choose_blocked(
+    storages: Sequence[Storage], mixtures: Sequence[tuple[int, int, float]]
+) -> list[bool]:
+    """Which storages to block, so that the gains less the mixtures' losses are large.
+
+    Starts with each by itself and changes one at a time while that gains (iterated conditional
+    modes: Besag, On the statistical analysis of dirty pictures, 1986).
+    """
+    near: list[list[tuple[int, float]]] = [[] for _ in storages]
+    for a, b, loss in mixtures:
+        if a != b:
+            near[a].append((b, loss))
+            near[b].append((a, loss))
+    blocked = [storage.able and storage.gain > 0 for storage in storages]
+    pending = list(range(len(storages)))
+    while pending:
+        v = pending.pop()
+        if not storages[v].able:
+            continue
+        pull = storages[v].gain + sum(loss if blocked[u] else -loss for u, loss in near[v])
+        if pull and (pull > 0) != blocked[v]:
+            blocked[v] = pull > 0
+            pending.extend(u for u, _ in near[v])
+    return blocked
+
+
+def block_for(value: SSAValue, block_bytes: int) -> int:
+    """Channels in a block of a floating-point tensor, of which `block_bytes` lie together; or 0."""
+    dtype = dtype_of(value.type)
+    block = block_bytes // ELEMENT_BYTES[dtype]
+    return block if "float" in dtype and can_block(shape_of(value.type), block) else 0
+
+
+def read_storages(graph: GraphOp, block_bytes: int) -> Storages:
+    """The storages of a fused graph, each with what its kernels gain or need."""
+    reader = _Reader(graph, block_bytes)
+    for op in graph.body.block.ops:
+        if isinstance(op, OperatorOp):
+            reader.view(op)
+    for group in graph.groups:
+        reader.group(group)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, graph: GraphOp, block_bytes: int):
+        self.graph, self.block_bytes = graph, block_bytes
+        self.sharing = Sharing()
+        self.plain: list[SSAValue] = [*graph.body.block.args, *graph.results_yielded]
+        self.gains: list[tuple[SSAValue, float]] = []
+        self.mixtures: list[tuple[SSAValue, SSAValue, float]] = []
+
+    def view(self, op: OperatorOp) -> None:
+        """Tie the tensors of a view, or keep them row-major where blocks would not fit it."""
+        values = shared_values(op)
+        if op.type_name in _JOINING or len({shape_of(v.type) for v in values}) == 1:
+            for value in values[1:]:
+                self.sharing.join(values[0], value)
+            self.plain += values[:1] if _cuts_blocks(op, self.block_bytes) else []
+        elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
+            self.plain += values
+
+    def group(self, group: GroupOp) -> None:
+        """Note what a kernel gains by its reads, and what it loses by mixtures."""
+        inner = _arguments(group)
+        yielded = list(group.results_yielded)
+        passed = [o for v, o in zip(yielded, group.outputs, strict=True)
+                  if v in inner or yielded.count(v) > 1]  # fmt: skip
+        self.plain += passed
+        if _is_attention(group):
+            self.plain += [*group.inputs, *group.outputs]
+        for op in group.operators:
+            self.operator(op, inner)
+        reads = [value for value in group.inputs if not isinstance(value.owner, WeightOp)]
+        able = [value for value in reads if block_for(value, self.block_bytes)]
+        first, *others = [*group.outputs, *able]
+        for other in others:
+            loss = MIXTURE * min(nbytes_of(first.type), nbytes_of(other.type))
+            self.mixtures.append((first, other, loss))
+
+    def operator(self, op: OperatorOp, inner: Inner) -> None:
+        """What one operator of a kernel asks of the kernel's reads and writes."""
+        kind = KINDS[op.type_name]
+        if kind is Kind.OPAQUE:
+            group = op.parent_op()
+            assert isinstance(group, GroupOp)
+            self.plain += [*group.inputs, *group.outputs]
+        if kind is not Kind.CONTRACTION:
+            return
+        gain = _image_gain(op, inner, self.block_bytes)
+        images = list(_sources(op.inputs[0], inner)) if gain else []
+        self.gains += [(value, gain * nbytes_of(value.type)) for value in images]
+        others = op.inputs[1:2] if gain else op.inputs[:2]
+        self.plain += [inner[v] for v in map(moved_from, others) if v in inner]
+
+    def finish(self) -> Storages:
+        found = Storages()
+        values = [v for op in self.graph.body.block.ops for v in op.results]
+        for value in (*self.graph.body.block.args, *values):
+            if isinstance(value.type, NoneType):
+                continue
+            root = self.sharing.root(value)
+            if root not in found.numbers:
+                found.numbers[root] = len(found.storages)
+                found.storages.append(Storage())
+            found.numbers[value] = found.numbers[root]
+            fits = isinstance(value.owner, GroupOp | OperatorOp)
+            fits = fits and (block_for(value, self.block_bytes) > 0 or not nbytes_of(value.type))
+            found.storages[found.numbers[value]].able &= fits
+        for value in self.plain:
+            found.storages[found.numbers[value]].able = False
+        for value, gain in self.gains:
+            found.storages[found.numbers[value]].gain += gain
+        for a, b, loss in self.mixtures:
+            found.mixtures.append((found.numbers[a], found.numbers[b], loss))
+        return found
+
+
+def _is_attention(group: GroupOp) -> bool:
+    """Whether a group is an attention, which reads and writes strided windows."""
+    types = {op.type_name for op in group.operators}
+    return {"MatMul", "Softmax"} <= types
+
+
+def _arguments(group: GroupOp) -> Inner:
+    return dict(zip(group.body.block.args, group.inputs, strict=True))
+
+
+def _pixels(value: SSAValue) -> int:
+    return prod(shape_of(value.type)[2:])
+
+
+def _cuts_blocks(op: OperatorOp, block_bytes: int) -> bool:
+    """Whether a Slice begins within a block; a Concat or Split of whole blocks never does."""
+    starts = slice_starts(op) if op.type_name == "Slice" else None
+    block = block_for(op.inputs[0], block_bytes)
+    return starts is not None and block > 0 and starts[1] % block != 0
+
+
+def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:
+    """The kernel's reads that an operand is computed from, one element from one element."""
+    pending: list[SSAValue] = [value]
+    while pending:
+        value = pending.pop()
+        if value in inner:
+            yield inner[value]
+        elif isinstance(value.owner, OperatorOp):
+            pending += [v for v in value.owner.inputs if _alike(v, value)]
+
+
+def _alike(operand: SSAValue, value: SSAValue) -> bool:
+    """Whether two tensors have one shape, which a Cast does not change."""
+    return not isinstance(operand.type, NoneType) and shape_of(operand.type) == shape_of(value.type)
+
+
+def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
+    """What a contraction saves for each byte of its operand 0 when that is blocked; 0 if nothing.
+
+    Weights must be constant, and groups of channels hold whole blocks or blocks whole groups.
+    """
+    if op.type_name not in ("Conv", "ConvTranspose"):
+        return 0.0
+    weight = inner.get(moved_from(op.inputs[1]))
+    if weight is None or not isinstance(weight.owner, WeightOp):
+        return 0.0
+    groups = integer(op, "group", 1)
+    channels = shape_of(op.inputs[0].type)[1]
+    images = _sources(op.inputs[0], inner)
+    block = min((block_for(v, block_bytes) for v in images), default=0)
+    if not block:
+        return 0.0
+    members = channels // groups
+    if members % block == 0:
+        return DENSE_GAIN
+    small = op.type_name == "Conv" and holds_groups(op, block)
+    return DEPTHWISE_GAIN if small else 0.0
+
+
+def blocked_convolutions(groups: Iterable[GroupOp]) -> Iterator[tuple[OperatorOp, bool]]:
+    """Each convolution with whether all the images that it is computed from are blocked."""
+    for group in groups:
+        inner = _arguments(group)
+        for op in group.operators:
+            if op.type_name in ("Conv", "ConvTranspose"):
+                images = list(_sources(op.inputs[0], inner))
+                yield op, bool(images) and all(block_of(v.type) for v in images)

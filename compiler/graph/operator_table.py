@@ -1,0 +1,222 @@
+"""The kernels-to-be of a graph as plain lists: what the fusion policy decides on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from compiler.dag import DAG
+from compiler.graph import cost
+from compiler.graph.attributes import constant, integer, integers
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import shape_of
+
+Shape = tuple[int, ...]
+
+
+def squeezed(shape: Sequence[int]) -> Shape:
+    """A shape without its ones: tensors that agree in it hold elements in the same order."""
+    return tuple(size for size in shape if size != 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A direct data dependency, at most through reshapes that add and drop ones."""
+
+    source: int
+    operand: int
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator (or an existing group, or a copy) that launches something.
+
+    `shape` is that of all results without ones, None where they differ; `full` that of what a
+    reduction over trailing axes reduces, else None. `reads` holds (tensor, bytes) pairs.
+    """
+
+    kind: Kind
+    name: str
+    shape: Shape | None
+    full: Shape | None
+    flops: int
+    light: bool
+    edges: tuple[Edge, ...]
+    reads: tuple[tuple[int, int], ...]
+    result_bytes: int
+
+
+@dataclass
+class OperatorTable:
+    """All nodes in block order, with their users.
+
+    `apart[v]` are producers that `v` uses through a view that stays outside groups; `outputs`
+    are nodes whose results the graph yields, directly or through views.
+    """
+
+    operations: list[OperatorOp | GroupOp] = field(default_factory=list[OperatorOp | GroupOp])
+    nodes: list[Node] = field(default_factory=list[Node])
+    apart: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
+    users: list[list[int]] = field(default_factory=list[list[int]])
+    outputs: set[int] = field(default_factory=set[int])
+
+    def dag(self, device: cost.Device) -> DAG:
+        """The nodes' dependencies, with the estimated cost of each as a kernel of its own."""
+        costs = [
+            cost.cost_of(op, device)
+            if isinstance(op, GroupOp)
+            else cost.estimate(self.work([v]), device)
+            for v, op in enumerate(self.operations)
+        ]
+        return DAG.from_edges(costs, ((u, v) for u, us in enumerate(self.users) for v in us))
+
+    def work(self, members: Sequence[int]) -> cost.Work:
+        """The work of a kernel of these nodes."""
+        inside = set(members)
+        flops = written = 0
+        reads: dict[int, int] = {}
+        for v in members:
+            node = self.nodes[v]
+            flops += node.flops
+            for tensor, size in node.reads:
+                if tensor not in inside:
+                    reads[tensor] = max(size, reads.get(tensor, 0))
+            if v in self.outputs or not inside.issuperset(self.users[v]):
+                written += node.result_bytes
+        return cost.Work(flops, sum(reads.values()) + written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a tensor comes from: producing nodes, and whether a group may reach through."""
+
+    sources: frozenset[int]
+    direct: bool
+
+
+_NOWHERE = _Origin(frozenset(), True)
+
+
+class _Reader:
+    def __init__(self, views: frozenset[OperatorOp], copies: frozenset[OperatorOp]) -> None:
+        self.views, self.copies = views, copies
+        self.table = OperatorTable()
+        self.origins: dict[SSAValue, _Origin] = {}
+        self.tensors: dict[SSAValue, int] = {}
+
+    def read(self, graph: GraphOp) -> OperatorTable:
+        for op in graph.body.block.ops:
+            if isinstance(op, OperatorOp) and op in self.views:
+                self._view(op)
+            elif isinstance(op, OperatorOp | GroupOp):
+                self._node(op)
+            elif isinstance(op, YieldOp):
+                for value in op.operands:
+                    self.table.outputs.update(self.origins.get(value, _NOWHERE).sources)
+        return self.table
+
+    def _view(self, op: OperatorOp) -> None:
+        found = [self.origins.get(value, _NOWHERE) for value in op.inputs]
+        sources = frozenset[int]().union(*(origin.sources for origin in found))
+        direct = is_absorbable(op) and found[0].direct
+        self.origins.update(dict.fromkeys(op.outputs, _Origin(sources, direct)))
+
+    def _node(self, op: OperatorOp | GroupOp) -> None:
+        v = len(self.table.nodes)
+        found = [self.origins.get(value, _NOWHERE) for value in op.inputs]
+        apart = frozenset[int]().union(*(o.sources for o in found if not o.direct))
+        edges = tuple(
+            Edge(next(iter(origin.sources)), i, squeezed(shape_of(op.inputs[i].type)))
+            for i, origin in enumerate(found)
+            if origin.direct and origin.sources and not origin.sources & apart
+        )
+        self.table.operations.append(op)
+        self.table.nodes.append(self._describe(op, edges))
+        self.table.apart.append(apart)
+        self.table.users.append([])
+        for u in sorted({u for origin in found for u in origin.sources}):
+            self.table.users[u].append(v)
+        self.origins.update(dict.fromkeys(op.results, _Origin(frozenset([v]), True)))
+
+    def _describe(self, op: OperatorOp | GroupOp, edges: tuple[Edge, ...]) -> Node:
+        result_bytes = sum(map(cost.nbytes, op.results))
+        if isinstance(op, GroupOp) or op in self.copies:
+            return Node(Kind.OPAQUE, "", None, None, 0, False, (), self._reads(op), result_bytes)
+        shapes = {squeezed(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
+        return Node(
+            kind=KINDS[op.type_name],
+            name=op.type_name,
+            shape=shapes.pop() if len(shapes) == 1 else None,
+            full=_reduced_rows(op),
+            flops=cost.flops_of(op),
+            light=cost.is_cheap(op),
+            edges=edges,
+            reads=self._reads(op),
+            result_bytes=result_bytes,
+        )
+
+    def _reads(self, op: OperatorOp | GroupOp) -> tuple[tuple[int, int], ...]:
+        """Tensors by producing node, or by a negative number of their own."""
+        reads: list[tuple[int, int]] = []
+        for i, value in enumerate(op.operands):
+            if isinstance(value.owner, ConstantOp) or not cost.nbytes(value):
+                continue
+            size = cost.read_bytes(op, i) if isinstance(op, OperatorOp) else cost.nbytes(value)
+            origin = self.origins.get(value, _NOWHERE)
+            single = origin.direct and len(origin.sources) == 1
+            number = -1 - self.tensors.setdefault(value, len(self.tensors))
+            reads.append((next(iter(origin.sources)) if single else number, size))
+        return tuple(reads)
+
+
+def is_absorbable(op: OperatorOp) -> bool:
+    """Whether a view may move into a group: it adds or drops axes of one element only."""
+    before, after = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
+    return KINDS[op.type_name] is Kind.VIEW and squeezed(before) == squeezed(after)
+
+
+def _reduced_rows(op: OperatorOp) -> Shape | None:
+    """The shape, without ones, of what is reduced over its last axes only; None otherwise."""
+    if KINDS[op.type_name] is not Kind.REDUCTION:
+        return None
+    shape = shape_of(op.inputs[0].type)
+    axes = _reduced_axes(op, len(shape))
+    if axes is None:
+        return None
+    first = min(axes, default=len(shape))
+    long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
+    return squeezed(shape) if long <= axes and prod(shape) else None
+
+
+def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
+    """The axes that a reduction's result elements each depend on all of; None for windows."""
+    match op.type_name:
+        case "Softmax" | "LogSoftmax" | "ArgMax" | "ArgMin" | "LpNormalization":
+            default = 0 if op.type_name.startswith("Arg") else -1
+            return {integer(op, "axis", default) % rank} if rank else set()
+        case "LayerNormalization" | "RMSNormalization":
+            return set(range(integer(op, "axis", -1) % rank, rank))
+        case "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool":
+            return set(range(2, rank))
+        case name if name.startswith("Reduce"):
+            return _given_axes(op, rank)
+        case _:
+            return None
+
+
+def _given_axes(op: OperatorOp, rank: int) -> set[int]:
+    array = constant(op, 1)
+    values = array.ravel().tolist() if array is not None else integers(op, "axes")
+    if not values and not integer(op, "noop_with_empty_axes", 0):
+        return set(range(rank))
+    return {axis % rank for axis in values or ()} if rank else set()
+
+
+def read_operators(
+    graph: GraphOp, views: frozenset[OperatorOp], copies: frozenset[OperatorOp]
+) -> OperatorTable:
+    """The table of a graph whose `views` launch nothing and whose `copies` stay by themselves."""
+    return _Reader(views, copies).read(graph)

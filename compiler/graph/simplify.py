@@ -1,0 +1,208 @@
+"""Local simplifications of single operators that hold for every value, bit for bit."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import Attribute, SSAValue
+
+from compiler.graph.attributes import constant, integer, integers
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attributes_of, value_to_attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Give the operator other inputs and attributes."""
+
+    inputs: Sequence[SSAValue]
+    attributes: Mapping[str, Attribute]
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeOf:
+    """Make the operator a Reshape of this value to the shape that its result has."""
+
+    source: SSAValue
+
+
+Simplification = SSAValue | Update | ReshapeOf
+"""A value that replaces the operator's only result, or what the operator becomes."""
+
+Rule = Callable[[OperatorOp], Simplification | None]
+
+
+def simplify(op: OperatorOp) -> Simplification | None:
+    """The first simplification that applies to an operator outside groups, or None."""
+    for rule in _RULES.get(op.type_name, ()):
+        if (found := rule(op)) is not None:
+            return found
+    return None
+
+
+def joined_bytes(op: OperatorOp) -> Hashable | None:
+    """A key that Concats share whose results hold equal elements in one order, whatever shape.
+
+    A Concat interlaces its operands, each cut into as many parts as there are indices before its
+    axis; reshapes of the operands change neither. None for other operators.
+    """
+    if op.type_name != "Concat":
+        return None
+    shape = shape_of(op.outputs[0].type)
+    parts = prod(shape[: integer(op, "axis", 0) % len(shape)])
+    return parts, tuple(_reshaped(value) for value in op.inputs)
+
+
+def _reshaped(value: SSAValue) -> SSAValue:
+    """What a value shows through reshapes."""
+    while (before := _producer(value, *_VIEWS)) is not None:
+        value = before.inputs[0]
+    return value
+
+
+def _producer(value: SSAValue, *types: str) -> OperatorOp | None:
+    owner = value.owner
+    return owner if isinstance(owner, OperatorOp) and owner.type_name in types else None
+
+
+def _given(op: OperatorOp, operand: int) -> bool:
+    return operand < len(op.inputs) and not isinstance(op.inputs[operand].type, NoneType)
+
+
+def _same_type(op: OperatorOp) -> SSAValue | None:
+    """Replace an operator that cannot do anything when its result has its input's type."""
+    return op.inputs[0] if op.inputs[0].type == op.outputs[0].type else None
+
+
+def _first_input(op: OperatorOp) -> SSAValue:
+    return op.inputs[0]
+
+
+def _single(op: OperatorOp) -> SSAValue | None:
+    return op.inputs[0] if len(op.inputs) == 1 else None
+
+
+def _split_in_one(op: OperatorOp) -> SSAValue | None:
+    return op.inputs[0] if len(op.outputs) == 1 else None
+
+
+def _view_of_view(op: OperatorOp) -> ReshapeOf | None:
+    before = _producer(op.inputs[0], *_VIEWS)
+    return ReshapeOf(before.inputs[0]) if before and 0 not in shape_of(op.outputs[0].type) else None
+
+
+def _permutation(op: OperatorOp) -> list[int]:
+    given = integers(op, "perm")
+    return list(range(len(shape_of(op.inputs[0].type))))[::-1] if given is None else given
+
+
+def _transpose_of_transpose(op: OperatorOp) -> Update | None:
+    before = _producer(op.inputs[0], "Transpose")
+    if before is None:
+        return None
+    inner = _permutation(before)
+    composed = [inner[axis] for axis in _permutation(op)]
+    return Update([before.inputs[0]], {"perm": value_to_attribute(composed)})
+
+
+def _transpose_of_ones(op: OperatorOp) -> Simplification | None:
+    """A Transpose that keeps the order of all axes longer than one moves nothing."""
+    shape = shape_of(op.inputs[0].type)
+    order = [axis for axis in _permutation(op) if shape[axis] != 1]
+    if order != sorted(order) or 0 in shape:
+        return None
+    return _same_type(op) or ReshapeOf(op.inputs[0])
+
+
+def _no_padding(op: OperatorOp) -> SSAValue | None:
+    pads = constant(op, 1)
+    return op.inputs[0] if pads is not None and not pads.any() else None
+
+
+def _whole_slice(op: OperatorOp) -> SSAValue | None:
+    steps = constant(op, 4) if _given(op, 4) else np.ones(1)
+    return _same_type(op) if steps is not None and (steps == 1).all() else None
+
+
+def _neutral(operand: int, element: float, float_sign: bool | None = None) -> Rule:
+    """Drop an operand that is `element` everywhere.
+
+    `float_sign` is the sign bit a floating-point zero needs so that -0 stays -0.
+    """
+
+    def rule(op: OperatorOp) -> SSAValue | None:
+        other, array = op.inputs[1 - operand], constant(op, operand)
+        if array is None or other.type != op.outputs[0].type or not (array == element).all():
+            return None
+        is_float = "float" in dtype_of(other.type)
+        wrong_zero = float_sign is not None and is_float and (np.signbit(array) != float_sign).any()
+        return None if wrong_zero else other
+
+    return rule
+
+
+def _idempotent(op: OperatorOp) -> SSAValue | None:
+    before = _producer(op.inputs[0], op.type_name)
+    same = before is not None and list(before.inputs)[1:] == list(op.inputs)[1:]
+    return op.inputs[0] if same else None
+
+
+def _involution(op: OperatorOp) -> SSAValue | None:
+    before = _producer(op.inputs[0], op.type_name)
+    return before.inputs[0] if before is not None else None
+
+
+def _padded_convolution(op: OperatorOp) -> Update | None:
+    """Padding with zeros before a convolution is its own `pads`."""
+    pad = _producer(op.inputs[0], "Pad")
+    if pad is None or attributes_of(op).get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    added = _zero_padding(pad)
+    if added is None or added[:, :2].any() or (added < 0).any():
+        return None
+    spatial = added[:, 2:].ravel().tolist()
+    own = integers(op, "pads") or [0] * len(spatial)
+    pads = [a + b for a, b in zip(own, spatial, strict=True)]
+    return Update(
+        [pad.inputs[0], *list(op.inputs)[1:]], {**op.attributes, "pads": value_to_attribute(pads)}
+    )
+
+
+def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
+    """Elements added before (row 0) and after (row 1) each axis, where they are zeros."""
+    amounts, rank = constant(pad, 1), len(shape_of(pad.inputs[0].type))
+    fill = constant(pad, 2) if _given(pad, 2) else np.zeros(1)
+    axes = constant(pad, 3) if _given(pad, 3) else np.arange(rank)
+    is_constant = attributes_of(pad).get("mode", "constant") == "constant"
+    if not is_constant or amounts is None or axes is None or fill is None or fill.any():
+        return None
+    added = np.zeros((2, rank), dtype=np.int64)
+    added[:, axes] = amounts.reshape(2, -1)
+    return added
+
+
+_VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
+
+_RULES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
+    **dict.fromkeys(("Cast", "Expand", "Tile"), (_same_type,)),
+    **dict.fromkeys(("Concat", "Max", "Min"), (_single,)),
+    **dict.fromkeys(("Relu", "Abs", "Ceil", "Floor", "Round", "Clip"), (_idempotent,)),
+    **dict.fromkeys(("Neg", "Not", "BitwiseNot"), (_involution,)),
+    "Identity": (_first_input,),
+    "Split": (_split_in_one,),
+    "Transpose": (_transpose_of_ones, _transpose_of_transpose),
+    "Pad": (_no_padding,),
+    "Slice": (_whole_slice,),
+    "Mul": (_neutral(0, 1), _neutral(1, 1)),
+    "Div": (_neutral(1, 1),),
+    "Add": (_neutral(0, 0, True), _neutral(1, 0, True)),
+    "Sub": (_neutral(1, 0, False),),
+    "Conv": (_padded_convolution,),
+}

@@ -1,0 +1,184 @@
+"""Operands that are strided windows of other values, scaled perhaps: nothing has to be moved."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from compiler.graph.network import Network, Node
+from compiler.graph.strides import Window
+from compiler.ir.operators import KINDS, Kind
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+MATRIX = (-2, -1)
+"""The axes of an operand that a product goes over; those before them only count products."""
+
+Step = Callable[[Network, Node, Window, int], Window | None]
+
+
+def window_through(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    """Where the elements of an operator's output lie, given where those of its input 0 do.
+
+    None for an operator that computes, or whose result is no strided window.
+    """
+    kind = KINDS.get(node.type)
+    step = _reshape if kind is Kind.VIEW else _STEPS.get(node.type)
+    return None if step is None else step(network, node, window, output)
+
+
+def _reshape(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    return window.reshaped(network.values[output].shape)
+
+
+def _transpose(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    axes = range(len(window.shape))
+    return window.transposed(node.attributes.get("perm") or list(reversed(axes)))
+
+
+def _expand(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    return window.broadcast(network.values[output].shape)
+
+
+def _split(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
+    extents = [network.values[value].shape[axis] for value in node.outputs]
+    place = node.outputs.index(output)
+    return window.sliced(axis, sum(extents[:place]), extents[place])
+
+
+def _gather(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    """The one index of an axis that is picked."""
+    index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
+    if index is None or index.size != 1:
+        return None
+    axis = int(node.attributes.get("axis", 0)) % len(window.shape)
+    picked = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
+    return picked and picked.reshaped(network.values[output].shape)
+
+
+def _slice(network: Network, node: Node, window: Window, output: int) -> Window | None:
+    given = [network.constants.get(-1 if v is None else v) for v in node.inputs[1:]]
+    starts, ends = given[:2]
+    if starts is None or ends is None:
+        return None
+    axes = given[2] if len(given) > 2 and given[2] is not None else range(len(starts))
+    steps = given[3] if len(given) > 3 and given[3] is not None else [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 1:
+            return None
+        own = int(axis) % len(window.shape)
+        part = range(window.shape[own])[int(start) : int(end) : int(step)]
+        if not part:
+            return None
+        found = window.sliced(own, part.start, len(part), int(step))
+        if found is None:
+            return None
+        window = found
+    return window
+
+
+_STEPS: dict[str, Step] = {
+    "Transpose": _transpose,
+    "Expand": _expand,
+    "Split": _split,
+    "Slice": _slice,
+    "Gather": _gather,
+}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """`factor` times a window of the value `source`, by way of `operators`."""
+
+    source: int
+    window: Window
+    factor: float = 1.0
+    operators: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """One operator on the way to an operand: what it reads, what it gives, what it scales by."""
+
+    operator: int
+    before: int
+    after: int
+    factor: float
+
+
+def trace_operand(
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int] = frozenset()
+) -> Operand:
+    """A product's operand as a window of the farthest value that it can be one of.
+
+    Its matrices' axes have one stride each. Values that are `ends` are not looked through.
+    """
+    links = list(_links(network, producers, value, ends))
+    for length in range(len(links), 0, -1):
+        found = _follow(network, links[:length])
+        if found is not None and is_matrix(found.window):
+            return found
+    return Operand(value, Window.contiguous(network.values[value].shape))
+
+
+def is_matrix(window: Window) -> bool:
+    """Whether the last two axes have one stride each."""
+    return all(window.stride(axis) is not None for axis in MATRIX)
+
+
+def _links(
+    network: Network, producers: Mapping[int, int], value: int, ends: Set[int]
+) -> Iterator[_Link]:
+    """The operators behind a value that only rename, pick, scale or widen, last one first."""
+    while value not in ends and (number := producers.get(value)) is not None:
+        node = network.operators[number]
+        link = _scaling(network, node, number) or _naming(network, node, number, value)
+        if link is None:
+            return
+        yield link
+        value = link.before
+
+
+def _naming(network: Network, node: Node, number: int, value: int) -> _Link | None:
+    before = node.inputs[0] if node.inputs else None
+    known = KINDS.get(node.type) is Kind.VIEW or node.type in _STEPS or is_widening(network, node)
+    return _Link(number, before, value, 1.0) if known and before is not None else None
+
+
+def is_widening(network: Network, node: Node) -> bool:
+    """Whether an operator turns a float into one that holds every value of it."""
+    return node.type == "Cast" and all(
+        network.values[v].dtype in kinds
+        for v, kinds in ((node.inputs[0], FLOATS), (node.outputs[0], ("float32",)))
+        if v is not None
+    )
+
+
+def _scaling(network: Network, node: Node, number: int) -> _Link | None:
+    """A product with a constant, or a quotient by one, of one element."""
+    if node.type not in ("Mul", "Div"):
+        return None
+    for position, other in ((0, 1), (1, 0)) if node.type == "Mul" else ((0, 1),):
+        before, scalar = node.inputs[position], network.constants.get(node.inputs[other] or 0)
+        same = before is not None and network.values[before] == network.values[node.outputs[0]]
+        if before is not None and same and scalar is not None and scalar.size == 1:
+            factor = float(scalar.ravel()[0])
+            if node.type == "Div" and factor == 0:
+                return None
+            return _Link(
+                number, before, node.outputs[0], factor if node.type == "Mul" else 1 / factor
+            )
+    return None
+
+
+def _follow(network: Network, links: Sequence[_Link]) -> Operand | None:
+    """The window behind the last of some links, followed to the first."""
+    source, factor = links[-1].before, 1.0
+    window: Window | None = Window.contiguous(network.values[source].shape)
+    for link in reversed(links):
+        node = network.operators[link.operator]
+        factor *= link.factor
+        if node.type not in ("Mul", "Div", "Cast"):
+            window = window_through(network, node, window, link.after)
+        if window is None:
+            return None
+    return Operand(source, window, factor, tuple(link.operator for link in links))

@@ -1,0 +1,1 @@
+"""CPU kernels: schedules, templates, and code generation by LLVM."""

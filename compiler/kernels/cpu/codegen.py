@@ -1,0 +1,137 @@
+"""From launch functions to a relocatable object with the uniform entry points, by LLVM."""
+
+import re
+
+import llvmlite.binding as llvm
+import tvm
+import tvm_ffi
+from tvm import IRModule, tirx
+
+from compiler.errors import KernelError
+from compiler.kernels.cpu.remainders import guard_loops
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.ops.mathematics import link_mathematics
+from compiler.kernels.ops.tables import link_tables
+from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.launches import LaunchFunction, launch_module
+
+_DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
+_EXTREME = re.compile(
+    r"call ((?:reassoc |contract )*(?:float|double) @llvm\.(?:maximum|minimum)\.)"
+)
+_VECTOR_ACCESS = re.compile(r"^( +(?:%\S+ = load|store) <\d+ x (\w+)>.*, align )\d+", re.M)
+_ELEMENT_BYTES = {
+    "i1": 1,
+    "i8": 1,
+    "i16": 2,
+    "half": 2,
+    "bfloat": 2,
+    "i32": 4,
+    "float": 4,
+    "i64": 8,
+    "double": 8,
+    "ptr": 8,
+}
+_TVM_GLOBALS = re.compile(r"^@(__tvm|__TVM|llvm\.global_ctors).*\n", re.M)
+
+
+_LOOP = re.compile(r"^for_begin_(\w+):.*\n.* = phi .*\n.*icmp slt i\d+ %[\w.]+, (\d+)$", re.M)
+
+UNROLLED_LOOP = 8
+"""Loops of up to this many iterations may be unrolled before vectorisation."""
+
+
+def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
+    """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
+
+    Vector accesses are made to expect no more than their elements' alignment, as buffers may be
+    views at any element of a tensor.
+    """
+    options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
+    if reassociate:
+        options["fast-math-reassoc"] = True
+    if target.features:
+        options["mattr"] = target.features.split(",")
+    tvm_target = tvm.target.Target(options)
+    passes = [
+        tirx.transform.BindTarget(tvm_target),
+        tirx.transform.FP8StorageLegalize(),
+        tirx.transform.BF16StorageLegalize(),
+        tirx.transform.LowerIntrin(),
+    ]
+    build = tvm_ffi.get_global_func("target.build.llvm")
+    text = str(build(tvm.ir.transform.Sequential(passes)(module), tvm_target).inspect_source("ll"))
+    text = text.replace("define dllexport void @", "define internal void @")
+    text = _EXTREME.sub(r"call nsz \1", text)
+    text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)
+    return _TVM_GLOBALS.sub("", _DEBUG.sub("", text))
+
+
+def entry_text(symbol: str, body: str, arguments: int) -> str:
+    """LLVM code of `void symbol(void **buffers, int64_t begin, int64_t end)` that calls a body."""
+    lines = [f"define void @{symbol}(ptr noalias readonly %buffers, i64 %begin, i64 %end) {{"]
+    for i in range(arguments):
+        lines += [
+            f"  %slot{i} = getelementptr ptr, ptr %buffers, i64 {i}",
+            f"  %buffer{i} = load ptr, ptr %slot{i}",
+        ]
+    passed = "".join(f"ptr %buffer{i}, " for i in range(arguments))
+    lines += [
+        "  %first = trunc i64 %begin to i32",
+        "  %last = trunc i64 %end to i32",
+        f"  call void @{body}({passed}i32 %first, i32 %last)",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def keep_loops(text: str) -> str:
+    """Mark the loops of TVM's code that have more than a few iterations as not to be unrolled.
+
+    LLVM would unroll those of up to about 30 before its vectoriser runs, for much slower code.
+    """
+    marks: list[str] = []
+    kept = [_kept(function, marks) for function in re.split(r"^(?=define )", text, flags=re.M)]
+    return "\n".join(["".join(kept), '!899999 = !{!"llvm.loop.unroll.disable"}', *marks])
+
+
+def _kept(function: str, marks: list[str]) -> str:
+    """One function, in which a loop's last jump to its beginning has the mark."""
+    for name, extent in _LOOP.findall(function):
+        if int(extent) > UNROLLED_LOOP:
+            mark = 900000 + len(marks)
+            before, _, after = function.rpartition(f"br label %for_begin_{name}\n")
+            function = f"{before}br label %for_begin_{name}, !llvm.loop !{mark}\n{after}"
+            marks.append(f"!{mark} = distinct !{{!{mark}, !{899999}}}")
+    return function
+
+
+def compile_object(
+    name: str, launches: list[LaunchFunction], scheduled: Scheduled, target: CpuTarget
+) -> bytes:
+    """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
+    text = llvm_text(launch_module(launches), target, scheduled.reassociate)
+    text = guard_loops(keep_loops(text) if scheduled.whole_loops else text)
+    entries = []
+    for i, launch in enumerate(launches):
+        body = f"{name}_{i}_body"
+        text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
+        entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
+    linked = "\n".join([link_mathematics(link_tables(text)), *entries])
+    return optimise(linked, target)
+
+
+def optimise(text: str, target: CpuTarget) -> bytes:
+    """Optimise LLVM code for a target and emit its object."""
+    machine = target.machine()
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise KernelError(f"the generated LLVM code is invalid: {error}") from error
+    tuning = llvm.PipelineTuningOptions(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    tuning.loop_interleaving = tuning.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)

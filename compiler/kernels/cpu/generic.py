@@ -1,0 +1,266 @@
+"""The schedule that fits every group: attach statistics to rows, vectorise.
+
+Root nests get a grid of blocks; inside, the innermost loop is contiguous where the data allow,
+and LLVM's loop vectoriser does the rest.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+
+from tvm import IRModule, s_tir, te
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import PrimFunc
+
+from compiler.errors import KernelError
+from compiler.ir.operators import KINDS, Kind
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.group import Group
+from compiler.kernels.ops.layout import stored_tensor
+from compiler.kernels.ops.lowering import Emitter
+from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.access import BlockFacts, can_fuse, extent_of, facts
+from compiler.kernels.tir.stages import inline_stages
+
+BLOCK_WORK = 1 << 15
+"""Innermost iterations that one block of a grid should have, about 10 to 100 us."""
+
+UNROLLED_WINDOW = 32
+"""Up to this many terms, a window's sum is unrolled inside the innermost loop."""
+
+INNER_WORK = 16
+"""Iterations that the vectorised innermost loops should have together."""
+
+KEPT = "keep"
+"""The mark of a stage that is computed once for all its readers, in memory."""
+
+FLAT_WORK = 1 << 10
+"""Iterations that the fused innermost loop of a map should have."""
+
+
+def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
+    """Lower a group and schedule it without knowing what it computes.
+
+    Without `attach` every stage that cannot be inlined is a launch of its own, through workspaces.
+    """
+    function = generic_function(group)
+    if is_opaque(group):
+        return Scheduled(function)
+    schedule = s_tir.Schedule(function, debug_mask="none")
+    nests = GenericSchedule(schedule, attach)
+    nests.apply()
+    return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
+
+
+def generic_function(group: Group, keep: bool = True) -> PrimFunc:
+    """What a group computes, without a schedule, on its reads and writes as they lie in memory.
+
+    Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
+    """
+    if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
+        raise KernelError("an opaque operator reads and writes row-major tensors only")
+    emitter = Emitter(group)
+    logical = zip(emitter.lower_all(), group.writes, strict=True)
+    results = [stored_tensor(tensor, info) for tensor, info in logical]
+    tensors = distinct(results, emitter)
+    if not is_opaque(group):
+        tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
+    return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
+
+
+def _with_single_definitions(function: PrimFunc) -> PrimFunc:
+    """A function whose variables are defined once: reducers such as ArgMax's repeat their operand,
+    and with it the values that it binds."""
+    transformed = s_tir.transform.ConvertSSA()(IRModule({"main": function}))
+    return transformed["main"]
+
+
+def is_opaque(group: Group) -> bool:
+    """Whether a group has an operator whose kernel is written by hand."""
+    return any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators)
+
+
+def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
+    """Results as tensors of their own: one that is an input or given twice is copied."""
+    taken = list(emitter.placeholders)
+    tensors: list[te.Tensor] = []
+    for tensor in results:
+        if any(tensor.same_as(other) for other in taken):
+            tensor = te.compute(tensor.shape, tensor.__call__, name="copy")
+        taken.append(tensor)
+        tensors.append(tensor)
+    return tensors
+
+
+def divisor_below(number: int, limit: int) -> int:
+    """The largest divisor of a number that is at most `limit` (at least 1)."""
+    return next(d for d in range(max(1, min(number, limit)), 0, -1) if number % d == 0)
+
+
+class GenericSchedule:
+    """Schedules the blocks of one function, from the results backwards."""
+
+    def __init__(self, schedule: s_tir.Schedule, attach: bool):
+        self.schedule = schedule
+        self.attach = attach
+        self.reduces = False
+        self.row_loops: list[tuple[LoopRV, tuple[int, ...]]] = []
+
+    def apply(self) -> None:
+        """Give each block a place."""
+        blocks = self.root_blocks()
+        known = [facts(self.schedule, block) for block in blocks]
+        self.reduces = any(f.reduces for f in known)
+        hosts = self.hosts(blocks, known)
+        for number in reversed(range(len(blocks))):
+            if hosts[number] == number:
+                guests = [known[i] for i, host in enumerate(hosts) if host == number != i]
+                row = self.nest(blocks[number], known[number], guests)
+                for guest in reversed(range(number)):
+                    if hosts[guest] == number:
+                        self.place(blocks[guest], known[guest], row)
+
+    def root_blocks(self) -> list[SBlockRV]:
+        """The blocks under the root, in order."""
+        return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
+
+    def hosts(self, blocks: list[SBlockRV], known: list[BlockFacts]) -> list[int]:
+        """For each block the block in whose rows it is computed; itself for a nest of its own."""
+        names = [f.name for f in known]
+        hosts = list(range(len(blocks)))
+        for number in reversed(range(len(blocks))):
+            if known[number].output or not self.attach:
+                continue
+            readers = {
+                hosts[names.index(facts(self.schedule, c).name)]
+                for c in self.schedule.get_consumers(blocks[number])
+            }
+            if len(readers) == 1 and self.fits(known[number], known[next(iter(readers))], known):
+                hosts[number] = readers.pop()
+        return hosts
+
+    def fits(self, guest: BlockFacts, host: BlockFacts, known: list[BlockFacts]) -> bool:
+        """Whether computing a block in the host's rows repeats no work."""
+        if host.reduces and not host.output:
+            return False
+        if guest.buffer not in host.used:
+            return True
+        varying = host.used[guest.buffer]
+        outer = [axis for axis in self.outer_axes(host, []) if host.extents[axis] > 1]
+        if guest.reduces:
+            return len(host.direct[guest.buffer]) > 0 or max(guest.extents, default=1) == 1
+        return all(axis in varying for axis in outer)
+
+    def outer_axes(self, host: BlockFacts, guests: Sequence[BlockFacts]) -> list[int]:
+        """The spatial axes of a nest that run over rows: those that all its guests vary with."""
+        axes = list(range(host.spatial))
+        inner_reduction = host.reduces and host.reduce_inner
+        for guest in guests:
+            if guest.reduces:
+                inner_reduction = inner_reduction or guest.reduce_inner
+            if guest.reduces and guest.buffer in host.direct:
+                axes = [axis for axis in axes if axis in host.direct[guest.buffer]]
+        invariant = len(axes) < sum(n > 1 for n in host.extents[: host.spatial])
+        if inner_reduction or (invariant and self.keeps_last(host, axes)):
+            return axes
+        work = 1
+        while axes and work < INNER_WORK:
+            work *= host.extents[axes.pop()]
+        return axes
+
+    def keeps_last(self, host: BlockFacts, axes: Sequence[int]) -> bool:
+        """Whether a nest's innermost axis of more than one element stays inside the rows."""
+        long = [axis for axis in range(host.spatial) if host.extents[axis] > 1]
+        return not long or long[-1] not in axes
+
+    def nest(
+        self, block: SBlockRV, known: BlockFacts, guests: Sequence[BlockFacts]
+    ) -> LoopRV | None:
+        """Give a root block its grid, rows and inner loops; returns the row loop."""
+        loops = list(self.schedule.get_loops(block))
+        if len(loops) != len(known.extents):
+            return None
+        spatial, reduced = loops[: known.spatial], loops[known.spatial :]
+        outer = self.outer_axes(known, guests)
+        inner = [axis for axis in range(known.spatial) if axis not in outer]
+        row = None
+        work = prod(known.extents[axis] for axis in inner) * prod(known.extents[known.spatial :])
+        work *= max([1, *(prod(g.extents[g.spatial :]) for g in guests)])
+        order = [spatial[axis] for axis in (*outer, *inner)]
+        if outer != list(range(len(outer))):
+            self.schedule.reorder(*order)
+        if not guests and not known.reduces:
+            return self.flat(known, order)
+        if outer:
+            row = self.grid([spatial[axis] for axis in outer], work)
+        self.arrange(block, [spatial[axis] for axis in inner], reduced, known)
+        return row
+
+    def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
+        """A nest without reductions: the innermost axes that lie contiguous become one loop."""
+        outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
+        units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
+        if units and outer:
+            self.schedule.reorder(*[loops[axis] for axis in (*units, *outer)])
+        inner = [outer.pop()] if outer else []
+        while outer and prod(known.extents[axis] for axis in inner) < FLAT_WORK:
+            if not can_fuse(known, outer[-1], inner[0]):
+                break
+            inner.insert(0, outer.pop())
+        work = prod(known.extents[axis] for axis in inner)
+        if len(inner) > 1:
+            self.schedule.fuse(*[loops[axis] for axis in inner])
+        if outer:
+            self.grid([loops[axis] for axis in outer], work)
+        elif len(inner) == 1:
+            self.grid([loops[inner[0]]], 1)
+
+    def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
+        """Fuse loops and cut them into blocks of enough work; returns the loop inside a block."""
+        fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+        extent = extent_of(self.schedule, fused)
+        rows = divisor_below(extent, max(1, BLOCK_WORK // max(1, work)))
+        blocks, row = self.schedule.split(fused, [extent // rows, rows])
+        if extent > rows:
+            self.schedule.parallel(blocks)
+        return row
+
+    def place(self, block: SBlockRV, known: BlockFacts, row: LoopRV | None) -> None:
+        """Compute a block inside a row of its host."""
+        if row is None:
+            loops = list(self.schedule.get_loops(block))
+            own = loops
+        else:
+            self.schedule.compute_at(block, row, preserve_unit_loops=True)
+            loops = list(self.schedule.get_loops(block))
+            own = loops[len(loops) - len(known.extents) :]
+        if known.reduces:
+            self.arrange(block, own[: known.spatial], own[known.spatial :], known)
+
+    def arrange(
+        self, block: SBlockRV, spatial: list[LoopRV], reduced: list[LoopRV], known: BlockFacts
+    ) -> None:
+        """Order a reduction's loops for its memory, and set its start value before them."""
+        if not reduced:
+            return
+        inner = [loop for loop in spatial if extent_of(self.schedule, loop) > 1]
+        if not known.reduce_inner and prod(known.extents[known.spatial :]) <= UNROLLED_WINDOW:
+            self.start_before(block, reduced[0])
+            for loop in reduced:
+                self.schedule.unroll(loop)
+            return
+        if not known.reduce_inner and inner:
+            work, last = 1, []
+            while inner and work < INNER_WORK:
+                last.insert(0, inner.pop())
+                work *= extent_of(self.schedule, last[0])
+            self.schedule.reorder(*reduced, *last)
+        self.start_before(block, reduced[0])
+
+    def start_before(self, block: SBlockRV, loop: LoopRV) -> None:
+        """Set a reduction's start value before a loop, when the rows' index lets TVM prove it may.
+
+        Otherwise it stays inside, behind a test of the first iteration: slower, and as right.
+        """
+        with suppress(s_tir.ScheduleError):
+            self.schedule.decompose_reduction(block, loop)

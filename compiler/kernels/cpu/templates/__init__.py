@@ -1,0 +1,49 @@
+"""Schedules for particular groups: a template returns a scheduled kernel or declines.
+
+A template module registers itself with `@template("Conv", ...)` and is named in `MODULES`. It
+gets the group and its anchor (the first operator of one of those types) and uses an `Emitter`:
+`lower_before(anchor)`, then sets `emitter.values[anchor.outputs[0]]`, then `lower_all()`.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.target import CpuTarget
+
+Template = Callable[[Group, Operator, CpuTarget], Scheduled | None]
+
+MODULES: tuple[str, ...] = ("conv2d", "conv_transpose", "matmul")
+"""The modules of this package that register templates."""
+
+TEMPLATES: dict[str, list[Template]] = {}
+"""The templates of each anchor operator type, most special first."""
+
+
+def template(*types: str) -> Callable[[Template], Template]:
+    """Register a function as a template for groups anchored by some operator types."""
+
+    def register(function: Template) -> Template:
+        for name in types:
+            TEMPLATES.setdefault(name, []).append(function)
+        return function
+
+    return register
+
+
+def apply_template(group: Group, target: CpuTarget) -> Scheduled | None:
+    """The first template's schedule for a group, or None when all decline.
+
+    None is for tensors with their channels in blocks, which the generic schedule takes.
+    """
+    if any(info.block for info in (*group.reads, *group.writes)):
+        return None
+    for name in MODULES:
+        import_module(f"{__name__}.{name}")
+    for operator in group.operators:
+        for candidate in TEMPLATES.get(operator.type, ()):
+            scheduled = candidate(group, operator, target)
+            if scheduled is not None:
+                return scheduled
+    return None

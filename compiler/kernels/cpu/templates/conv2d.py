@@ -1,0 +1,155 @@
+"""Convolution: lanes along the image or along output channels, whichever wastes less.
+
+Lanes along the image (weights are broadcast, results need no transposition):
+
+    for each block (runs of images and groups, chunks of positions, tiles of output channels):
+      tile = 0                                                    rows x vectors registers
+      for channel, kernel row, kernel column:
+        tile += broadcast(weights[rows]) x plane[position + shift : vectors]
+      scratch = tile                                              on the stack
+      for each channel, row, vector of columns: store(epilogue(scratch + bias))
+
+Lanes along output channels (inputs are broadcast, for small images) is the same with
+`tile += broadcast(plane[positions]) x weights[vectors]` and a transposing epilogue.
+
+The planes are the input itself for a pointwise convolution, else a first launch fills them (see
+`planes`). A chunk is a run of row-major positions of the planes, so short rows waste few lanes.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm.tirx import PrimFunc
+
+from compiler.graph.packing import packed_shape
+from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
+from compiler.kernels.cpu.tiling import (
+    Registers,
+    ceil_div,
+    channel_tile,
+    flat_tile,
+    image_tile,
+    registers_of,
+)
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.surroundings import Surroundings
+
+
+@template("Conv")
+def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
+    """Schedule a one- or two-dimensional float32 convolution whose weights are constant."""
+    conv = conv_problem(group, anchor)
+    if conv is None:
+        return None
+    around = Surroundings(group, anchor)
+    if not around.elementwise:
+        return None
+    registers = registers_of(target.vector_bytes)
+    nest = choose_nest(conv, around, registers)
+    weight = anchor.inputs[1]
+    packings = [""] * group.inputs
+    packings[weight] = weight_packing(nest)
+    elements = prod(packed_shape(group.values[weight].shape, packings[weight]))
+    around.resize_read(weight, elements)
+    function = PrimFunc(around.buffers, nest.launches(around.reads[weight]))
+    return Scheduled(function, tuple(packings), flops=2 * conv.multiplications)
+
+
+def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
+    """The convolution of an operator, if the template can take it."""
+    if not constant_weights(group, anchor):
+        return None
+    image, weight = (group.values[i].shape for i in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
+    strides, dilations = (
+        tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
+    )
+    pads = pads_before(anchor, image[2:], weight[2:], strides, dilations)
+    return Convolution(
+        output[0],
+        groups,
+        weight[1],
+        weight[0] // groups,
+        plane_of(image[2:], 1),
+        plane_of(weight[2:], 1),
+        plane_of(strides, 1),
+        plane_of(dilations, 1),
+        plane_of(pads, 0),
+        plane_of(output[2:], 1),
+    )
+
+
+def constant_weights(group: Group, anchor: Operator) -> bool:
+    """Whether an operator is a float32 convolution in one or two dimensions over a weight that
+    nothing else in the group uses."""
+    used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
+    weight = anchor.inputs[1]
+    return (
+        {value.dtype for value in used} == {"float32"}
+        and all(value.elements for value in used)
+        and weight < group.inputs
+        and group.weights[weight]
+        and len(group.users(weight)) == 1
+        and len(used[0].shape) in (3, 4)
+    )
+
+
+def plane_of(extents: Sequence[int], missing: int) -> tuple[int, int]:
+    """Extents of rows and columns; one dimension is a single row."""
+    return (extents[0], extents[1]) if len(extents) == 2 else (missing, extents[0])
+
+
+def pads_before(
+    anchor: Operator,
+    image: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
+    """The padding before the first element of each spatial axis."""
+    mode = anchor.attributes.get("auto_pad", "NOTSET")
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        pads = anchor.attributes.get("pads") if mode == "NOTSET" else None
+        return tuple(pads[: len(kernel)]) if pads else (0,) * len(kernel)
+    axes = zip(image, kernel, strides, dilations, strict=True)
+    total = [max(0, (ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n) for n, k, s, d in axes]
+    return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
+
+
+def choose_nest(conv: Convolution, around: Surroundings, registers: Registers) -> Nest:
+    """Lanes along the image or along channels: the one whose cost is less."""
+    positions = prod(conv.output)
+    flat = conv.pointwise and around.flat
+    line = positions if flat else conv.output[1]
+    rest = (conv.planes, Taps(conv.kernel))
+    channels, channel_cost = channel_tile(conv, registers, line)
+    wide = not flat or positions >= registers.lanes
+    if wide:
+        image, image_cost = (flat_tile if flat else image_tile)(conv, registers)
+        if image_cost <= channel_cost:
+            return ImageLanes(conv, around, image, registers.lanes, flat, image_cost, *rest)
+    return ChannelLanes(conv, around, channels, registers.lanes, flat, channel_cost, *rest)
+
+
+def weight_packing(nest: Nest) -> str:
+    """Weights as tiles of output channels, innermost the channels of a tile."""
+    conv, kernel = nest.conv, nest.conv.kernel
+    missing = nest.tiles * nest.width - conv.filters
+    return "|".join(
+        [
+            packing_step("reshape", conv.groups, conv.filters, conv.channels, *kernel),
+            packing_step("pad", 0, missing, 0, 0, 0),
+            packing_step("reshape", conv.groups, nest.tiles, nest.width, conv.channels, *kernel),
+            packing_step("transpose", 0, 1, 3, 4, 5, 2),
+        ]
+    )
+
+
+def packing_step(name: str, *numbers: int) -> str:
+    """One step of a packing."""
+    return f"{name}:{','.join(map(str, numbers))}"

@@ -1,0 +1,195 @@
+"""Transposed convolution as one convolution of stride one for each output phase.
+
+launch 0: pad the input into planes (see `planes`)
+launch 1 ..: for each remainder (a, b) of output rows and columns modulo the strides:
+  convolve the planes with the taps that reach these elements (see `conv2d`, lanes along the
+  image), and store the results `stride` elements apart
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tvm.ir import Var
+from tvm.tirx import PrimFunc, Stmt
+
+from compiler.graph.packing import packed_shape
+from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
+from compiler.kernels.cpu.templates.nests import ImageLanes, Taps
+from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.loops import sequence
+from compiler.kernels.tir.surroundings import Surroundings
+
+MOST_PHASES = 16
+"""Most output phases, each of which is code of its own."""
+
+
+@template("ConvTranspose")
+def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
+    """Schedule a one- or two-dimensional float32 transposed convolution of constant weights."""
+    transposed = read_transposed(group, anchor)
+    if transposed is None or len(transposed.phases) > MOST_PHASES:
+        return None
+    around = Surroundings(group, anchor)
+    if not around.elementwise:
+        return None
+    registers = registers_of(target.vector_bytes)
+    nests = phase_nests(transposed, around, registers)
+    weight = anchor.inputs[1]
+    packings = [""] * group.inputs
+    packings[weight] = weight_packing(nests[0], transposed.kernel)
+    around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packings[weight])))
+    function = PrimFunc(around.buffers, launches(nests, around.reads[weight]))
+    flops = 2 * sum(nest.conv.multiplications for nest in nests)
+    return Scheduled(function, tuple(packings), flops=flops)
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """A transposed convolution; `axes` are the output phases of rows and of columns."""
+
+    batch: int
+    groups: int
+    channels: int
+    filters: int
+    image: tuple[int, int]
+    kernel: tuple[int, int]
+    axes: tuple[list[TransposedPhase], list[TransposedPhase]]
+
+    @property
+    def phases(self) -> list[tuple[TransposedPhase, TransposedPhase]]:
+        """All phases (of rows, of columns)."""
+        return list(product(*self.axes))
+
+    @property
+    def lowest(self) -> tuple[int, int]:
+        """The first input offset that any phase reads, for rows and columns."""
+        rows, columns = (min((p.offset for p in axis if p.taps), default=0) for axis in self.axes)
+        return rows, columns
+
+    @property
+    def frame(self) -> Convolution:
+        """A convolution of stride one whose planes serve all phases."""
+        lowest = self.lowest
+        reach = [
+            max((p.offset + (p.taps - 1) * p.spacing for p in axis if p.taps), default=low) - low
+            for axis, low in zip(self.axes, lowest, strict=True)
+        ]
+        counts = [max(p.count for p in axis) for axis in self.axes]
+        return self.convolution(
+            (reach[0] + 1, reach[1] + 1), (1, 1), (-lowest[0], -lowest[1]), (counts[0], counts[1])
+        )
+
+    def convolution(
+        self,
+        kernel: tuple[int, int],
+        dilations: tuple[int, int],
+        pads: tuple[int, int],
+        output: tuple[int, int],
+    ) -> Convolution:
+        """A convolution of stride one over the same input."""
+        sizes = (self.batch, self.groups, self.channels, self.filters)
+        return Convolution(*sizes, self.image, kernel, (1, 1), dilations, pads, output)
+
+
+def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
+    """The transposed convolution of an operator, if the template can take it."""
+    if not constant_weights(group, anchor):
+        return None
+    image, weight = (group.values[i].shape for i in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
+    strides, dilations = (
+        tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
+    )
+    pads = pads_before(anchor, image[2:], weight[2:], strides, dilations, output[2:])
+    along = zip(
+        *(plane_of(v, 1) for v in (strides, dilations, weight[2:])),
+        plane_of(pads, 0),
+        plane_of(output[2:], 1),
+        strict=True,
+    )
+    rows, columns = (transposed_phases(*axis) for axis in along)
+    return Transposed(
+        output[0],
+        groups,
+        weight[0] // groups,
+        weight[1],
+        plane_of(image[2:], 1),
+        plane_of(weight[2:], 1),
+        (rows, columns),
+    )
+
+
+def pads_before(
+    anchor: Operator,
+    image: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    output: Sequence[int],
+) -> tuple[int, ...]:
+    """What is cut off before the first output element of each axis."""
+    get = anchor.attributes.get
+    mode, rank = get("auto_pad", "NOTSET"), len(image)
+    if mode == "VALID" or (mode == "NOTSET" and not get("output_shape")):
+        return tuple((get("pads") or [0] * rank)[:rank])
+    extra = get("output_padding") or [0] * rank
+    axes = zip(image, kernel, strides, dilations, extra, output, strict=True)
+    total = [max(0, s * (n - 1) + e + (k - 1) * d + 1 - m) for n, k, s, d, e, m in axes]
+    return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
+
+
+def phase_nests(
+    transposed: Transposed, around: Surroundings, registers: Registers
+) -> list[ImageLanes]:
+    """One nest for each output phase, all of one tile, as they share the packed weights."""
+    frame, lowest = transposed.frame, transposed.lowest
+    tile, slots = image_tile(frame, registers)
+    nests: list[ImageLanes] = []
+    for row, column in transposed.phases:
+        conv = transposed.convolution(
+            (row.taps, column.taps),
+            (row.spacing, column.spacing),
+            (0, 0),
+            (row.count, column.count),
+        )
+        origin = (row.offset - lowest[0]) * frame.planes.pitch + column.offset - lowest[1]
+        taps = Taps(
+            transposed.kernel,
+            (row.first, row.step),
+            (column.first, column.step),
+            (row.phase, len(transposed.axes[0])),
+            (column.phase, len(transposed.axes[1])),
+            max(0, origin),
+        )
+        share = slots * row.taps * column.taps / prod(frame.kernel)
+        nests.append(
+            ImageLanes(conv, around, tile, registers.lanes, False, share, frame.planes, taps)
+        )
+    return nests
+
+
+def launches(nests: Sequence[ImageLanes], weights: Var) -> Stmt:
+    """All launches: fill the planes once, then one for each phase."""
+    source, fill = nests[0].fill(max(nest.reach for nest in nests))
+    return sequence([*fill, *[nest.convolve(weights, source) for nest in nests]])
+
+
+def weight_packing(nest: ImageLanes, kernel: tuple[int, int]) -> str:
+    """Weights as tiles of output channels, innermost the channels of a tile."""
+    conv = nest.conv
+    missing = nest.tiles * nest.width - conv.filters
+    steps = [
+        packing_step("reshape", conv.groups, conv.channels, conv.filters, *kernel),
+        packing_step("pad", 0, 0, missing, 0, 0),
+        packing_step("reshape", conv.groups, conv.channels, nest.tiles, nest.width, *kernel),
+        packing_step("transpose", 0, 2, 1, 4, 5, 3),
+    ]
+    return "|".join(steps)

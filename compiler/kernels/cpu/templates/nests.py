@@ -1,0 +1,453 @@
+"""The loop nests of a convolution over planes; `conv2d` shows them and chooses between them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+
+from compiler.kernels.cpu.convolution import Convolution, Planes
+from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
+from compiler.kernels.cpu.tiling import Tile, ceil_div, split_blocks
+from compiler.kernels.tir.loops import (
+    RegisterTile,
+    block_loops,
+    buffer,
+    loop,
+    scratch,
+    sequence,
+    vector_at,
+    vector_loop,
+)
+from compiler.kernels.tir.surroundings import Surroundings
+
+LOCAL_UNITS = 16
+"""From this many groups on, blocks divide the groups and fill their planes themselves."""
+
+LOCAL_PLANES_BYTES = 512 << 10
+"""Most bytes of one group's planes then, which are to stay in the second-level cache."""
+
+LINE = 16
+"""Elements of a cache line, which no two blocks' workspaces share."""
+
+UNROLLED_TAPS = 12
+"""Most kernel taps that are unrolled together; of a larger kernel, one row at a time."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one register tile works on: image, group, chunk of positions, tile of channels.
+
+    `planes` is where the planes of the group's first channel begin.
+    """
+
+    image: Any
+    group: Any
+    chunk: Any
+    tile: Any
+    planes: Any
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Where the kernel taps of a nest are in the packed weights, the planes and the result.
+
+    Pairs are (first, step) for rows and columns: tap (i, j) of the nest uses the weights of tap
+    (first + i * step, ...) of `kernel`, and its result (y, x) is element (first + y * step, ...).
+    `origin` is added to the position in the planes.
+    """
+
+    kernel: tuple[int, int]
+    rows: tuple[int, int] = (0, 1)
+    columns: tuple[int, int] = (0, 1)
+    result_rows: tuple[int, int] = (0, 1)
+    result_columns: tuple[int, int] = (0, 1)
+    origin: int = 0
+
+
+@dataclass(frozen=True)
+class Nest(ABC):
+    """A convolution with its tile; `flat` when chunks are runs of an image's positions.
+
+    `slots` is the estimated cost of one group of one image.
+    """
+
+    conv: Convolution
+    around: Surroundings
+    tile: Tile
+    lanes: int
+    flat: bool
+    slots: float
+    planes: Planes
+    taps: Taps
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Output channels of one tile."""
+
+    @property
+    @abstractmethod
+    def chunks(self) -> int:
+        """Chunks of output positions in an image."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """Elements of a channel's planes that the chunks read, as if the last had no end."""
+
+    @abstractmethod
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        """The results of one tile."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether the planes are the input itself."""
+        return self.flat and self.around.read_number(0) is not None
+
+    @property
+    def stride(self) -> int:
+        """Elements from one channel's planes to the next."""
+        return prod(self.conv.image) if self.direct else self.planes.phases * self.planes.plane
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of output channels in a group."""
+        return ceil_div(self.conv.filters, self.width)
+
+    @property
+    def units(self) -> int:
+        """Groups of all images."""
+        return self.conv.batch * self.conv.groups
+
+    @property
+    def local(self) -> bool:
+        """Whether every block fills the planes of its own groups, one group after another."""
+        room = self.conv.channels * self.stride * 4 <= LOCAL_PLANES_BYTES
+        return not self.direct and self.units >= LOCAL_UNITS and room
+
+    def launches(self, weights: Var) -> Stmt:
+        """All launches: fill the planes unless they are the input, then convolve."""
+        if self.direct:
+            number = self.around.read_number(0)
+            assert number is not None
+            return self.convolve(weights, self.around.reads[number])
+        if self.local:
+            return self._convolve_locally(weights)
+        source, fill = self.fill(self.reach)
+        return sequence([*fill, self.convolve(weights, source)])
+
+    def fill(self, reach: int) -> tuple[Var, list[Stmt]]:
+        """A workspace for the planes, `reach` elements for the last channel, and its launch."""
+        conv = self.planes.conv
+        elements = self.units * conv.channels * self.stride
+        workspace = buffer("planes", elements + max(0, reach - self.stride))
+        fill = fill_planes(conv, self.around, workspace, self.stride, self.lanes)
+        return workspace, [tirx.AllocBuffer(workspace), fill]
+
+    def convolve(self, weights: Var, source: Var) -> Stmt:
+        """The launch that convolves planes that are there."""
+        extents = (self.units, self.chunks, self.tiles)
+        blocks = split_blocks(self.slots * self.units, *extents)
+        group = self.conv.channels * self.stride
+
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            def unit(i: Any) -> Stmt:
+                number = firsts[0] + i
+                return self._unit(number, number * group, firsts, lengths, weights, source)
+
+            return loop("unit", lengths[0], unit)
+
+        return block_loops(blocks, extents, body)
+
+    def _convolve_locally(self, weights: Var) -> Stmt:
+        """The launch that fills planes and convolves them while they are in the cache."""
+        blocks = split_blocks(self.slots * self.units, self.units)
+        own = self.conv.channels * self.stride + max(0, self.reach - self.stride)
+        own = ceil_div(own, LINE) * LINE
+        workspace = buffer("planes", blocks[0] * own)
+        run = ceil_div(self.units, blocks[0])
+
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            base = firsts[0] // run * own
+
+            def unit(i: Any) -> Stmt:
+                number = firsts[0] + i
+                extents = [number, 0, 0], [1, self.chunks, self.tiles]
+                return sequence(
+                    [
+                        self._fill_unit(number, base, workspace),
+                        self._unit(number, base, *extents, weights, workspace),
+                    ]
+                )
+
+            return loop("unit", lengths[0], unit)
+
+        return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
+
+    def _fill_unit(self, number: Any, base: Any, workspace: Var) -> Stmt:
+        image, group = self._split(number)
+
+        def channel(c: Any) -> Stmt:
+            lead = [image, group * self.conv.channels + c]
+            start = base + c * self.stride
+            return fill_channel(self.conv, self.around, workspace, lead, start, self.lanes)
+
+        return loop("plane", self.conv.channels, channel)
+
+    def _split(self, unit: Any) -> tuple[Any, Any]:
+        groups = self.conv.groups
+        return (unit // groups, unit % groups) if groups > 1 else (unit, 0)
+
+    def _unit(
+        self,
+        number: Any,
+        planes: Any,
+        firsts: list[Any],
+        lengths: list[Any],
+        weights: Var,
+        source: Var,
+    ) -> Stmt:
+        """The chunks and tiles of one group of one image."""
+        image, group = self._split(number)
+
+        def compute(chunk: Any, tile: Any) -> Stmt:
+            place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes)
+            return self.compute(place, weights, source)
+
+        return loop(
+            "chunk", lengths[1], lambda c: loop("tile", lengths[2], lambda t: compute(c, t))
+        )
+
+    def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, int], Stmt]) -> Stmt:
+        """Sum over channels and kernel taps; `tap` gives the step of (channel, row, column)."""
+        height, width = self.conv.kernel
+
+        def row(channel: Any, i: Any) -> Stmt:
+            return sequence([tap(channel, i, j) for j in range(width)])
+
+        def channel(c: Any) -> Stmt:
+            if height * width <= UNROLLED_TAPS or not self._rows_are_regular():
+                return sequence([row(c, i) for i in range(height)])
+            return loop("kernel_row", height, lambda i: row(c, i))
+
+        sums = [loop("channel", self.conv.channels, channel)] if height * width else []
+        return sequence([*tile.start(), *sums])
+
+    def _rows_are_regular(self) -> bool:
+        phases = self.planes.row_phases
+        return len(phases) in (1, self.conv.strides[0])
+
+    def _shift(self, row: Any, column: int) -> Any:
+        """The shift of a kernel tap; the row may be a loop variable."""
+        if self.flat:
+            return 0
+        return self.planes.shift(row, column, self.conv.dilations) + self.taps.origin
+
+    @property
+    def last_shift(self) -> int:
+        """The largest shift of any tap."""
+        height, width = self.conv.kernel
+        return max((self._shift(i, j) for i in range(height) for j in range(width)), default=0)
+
+    def _weight(self, place: Place, channel: Any, row: Any, column: int) -> Any:
+        """Where the weights of a tile's channels begin for one tap."""
+        taps = self.taps
+        tile = place.group * self.tiles + place.tile
+        line = taps.rows[0] + row * taps.rows[1]
+        tap = line * taps.kernel[1] + taps.columns[0] + column * taps.columns[1]
+        return ((tile * self.conv.channels + channel) * prod(taps.kernel) + tap) * self.width
+
+    def _channel(self, place: Place, channel: Any) -> Any:
+        """Where the planes of a channel begin."""
+        return place.planes + channel * self.stride
+
+    def _for_channels(self, place: Place, body: Callable[[Any, Any, Any], Stmt]) -> Stmt:
+        """A loop over a tile's channels; `body` gets the channel's number in the tile, its number
+        in the result and what is to be added to its sums."""
+        filters = self.conv.filters
+
+        def one(i: Any) -> Stmt:
+            own = place.tile * self.width + i
+            number = place.group * filters + own
+            statement = body(i, number, self.around.bias([number]))
+            return (
+                tirx.IfThenElse(own < filters, statement, None)
+                if filters % self.width
+                else statement
+            )
+
+        return loop("filter", self.width, one)
+
+    def _store(self, place: Place, number: Any, row: Any, column: Any, value: Any) -> Stmt:
+        if self.flat:
+            return self.around.store_flat(value, [place.image, number], column)
+        taps = self.taps
+        at = [
+            taps.result_rows[0] + row * taps.result_rows[1],
+            taps.result_columns[0] + column * taps.result_columns[1],
+        ]
+        return self.around.store(value, [place.image, number, *at[-self.around.spatial :]])
+
+
+class ImageLanes(Nest):
+    """Lanes along row-major positions of the planes."""
+
+    @property
+    def width(self) -> int:
+        return self.tile.rows
+
+    @property
+    def _chunk(self) -> int:
+        """Positions that the vectors of a chunk cover."""
+        return self.tile.steps * self.tile.vectors * self.lanes
+
+    @property
+    def _advance(self) -> int:
+        """Positions from one chunk to the next."""
+        return self._chunk if self.flat else self.tile.span * self.planes.pitch
+
+    @property
+    def chunks(self) -> int:
+        if self.flat:
+            return ceil_div(prod(self.conv.output), self._chunk)
+        return ceil_div(self.conv.output[0], self.tile.span)
+
+    @property
+    def reach(self) -> int:
+        last_shift = 0 if self.flat else self.last_shift
+        return (self.chunks - 1) * self._advance + self._chunk + last_shift
+
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        whole = self._tile(place, weights, source, self.tile.vectors, self._chunk)
+        rest = prod(self.conv.output) % self._chunk if self.flat else 0
+        if not rest:
+            return whole
+        tail = self._tile(place, weights, source, ceil_div(rest, self.lanes), rest)
+        if self.chunks == 1:
+            return tail
+        return tirx.IfThenElse(place.chunk < self.chunks - 1, whole, tail)
+
+    def _tile(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
+        """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
+        starts = [j * self.lanes for j in range(vectors)]
+        if self.flat:
+            starts[-1] = min(starts[-1], positions - self.lanes)
+        before = max(0, -starts[-1])
+        pitch = self._chunk + before
+        sums, allocate = scratch("sums", self.width * pitch)
+
+        def step(number: Any) -> Stmt:
+            tile = RegisterTile(self.tile.rows, vectors, self.lanes)
+            first = number * (vectors * self.lanes)
+
+            def tap(channel: Any, row: Any, column: int) -> Stmt:
+                weight = self._weight(place, channel, row, column)
+                position = place.chunk * self._advance + first + self._shift(row, column)
+                base = self._channel(place, channel) + position
+                return tile.step(
+                    lambda i: tirx.BufferLoad(weights, [weight + i]),
+                    lambda j: vector_at(source, base + starts[j], self.lanes),
+                )
+
+            reduced = self._reduce(tile, tap)
+            kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
+            return sequence([reduced, kept])
+
+        epilogue = self._epilogue(
+            place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
+        )
+        return sequence([allocate, loop("step", self.tile.steps, step), epilogue])
+
+    def _epilogue(self, place: Place, positions: int, total: Callable[[Any, Any], Any]) -> Stmt:
+        height, width = self.conv.output
+        span, pitch = self.tile.span, self.planes.pitch
+
+        def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
+            def one(x: Any) -> Stmt:
+                value = total(i, y * pitch + x)
+                column = place.chunk * self._chunk + x if self.flat else x
+                row = place.chunk * span + y
+                value = value if bias is None else value + bias
+                return self._store(place, number, row, column, value)
+
+            return vector_loop(extent, self.lanes, one)
+
+        def channel(i: Any, number: Any, bias: Any) -> Stmt:
+            if self.flat:
+                return line(i, number, bias, 0, positions)
+
+            def row(y: Any) -> Stmt:
+                statement = line(i, number, bias, y, width)
+                guard = place.chunk * span + y < height
+                return tirx.IfThenElse(guard, statement, None) if height % span else statement
+
+            return loop("row", span, row)
+
+        return self._for_channels(place, channel)
+
+
+class ChannelLanes(Nest):
+    """Lanes along output channels; a chunk is a run of positions in a line of the result.
+
+    Lines are the rows of the result, or all its positions at once if `flat`.
+    """
+
+    @property
+    def width(self) -> int:
+        return self.tile.vectors * self.lanes
+
+    @property
+    def _line(self) -> int:
+        return prod(self.conv.output) if self.flat else self.conv.output[1]
+
+    @property
+    def _runs(self) -> int:
+        return ceil_div(self._line, self.tile.rows)
+
+    @property
+    def chunks(self) -> int:
+        return self._runs * (1 if self.flat else self.conv.output[0])
+
+    @property
+    def reach(self) -> int:
+        return 0
+
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        whole = self._tile(place, weights, source, self.tile.rows)
+        rest = self._line % self.tile.rows
+        if not rest:
+            return whole
+        tail = self._tile(place, weights, source, rest)
+        return tirx.IfThenElse(place.chunk % self._runs < self._runs - 1, whole, tail)
+
+    def _tile(self, place: Place, weights: Var, source: Var, positions: int) -> Stmt:
+        sums, allocate = scratch("sums", positions * self.width)
+        tile = RegisterTile(positions, self.tile.vectors, self.lanes)
+        line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
+
+        def tap(channel: Any, row: Any, column: int) -> Stmt:
+            start = first if self.flat else line * self.planes.pitch + first
+            base = self._channel(place, channel) + start + self._shift(row, column)
+            weight = self._weight(place, channel, row, column)
+            return tile.step(
+                lambda i: tirx.BufferLoad(source, [base + i]),
+                lambda j: vector_at(weights, weight + j * self.lanes, self.lanes),
+            )
+
+        def channel(i: Any, number: Any, bias: Any) -> Stmt:
+            def one(x: Any) -> Stmt:
+                value = tirx.BufferLoad(sums, [x * self.width + i])
+                value = value if bias is None else value + bias
+                return self._store(place, number, line, first + x, value)
+
+            return vector_loop(positions, self.lanes, one)
+
+        kept = tile.store(sums, lambda i, j: i * self.width + j * self.lanes)
+        return sequence(
+            [allocate, self._reduce(tile, tap), kept, self._for_channels(place, channel)]
+        )

@@ -1,0 +1,136 @@
+"""The first launch of a convolution: its input as padded, phase-split planes in a workspace."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+
+from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.tiling import ceil_div
+from compiler.kernels.tir.loops import block_loops, loop, sequence, vector_loop
+from compiler.kernels.tir.surroundings import Surroundings
+
+UNROLLED_PHASES = 9
+"""Most phases that are code of their own; more are a loop."""
+
+BLOCK_ELEMENTS = 1 << 15
+"""Elements that one block writes at least."""
+
+
+def fill_planes(
+    conv: Convolution, around: Surroundings, target: Var, stride: int, lanes: int
+) -> Stmt:
+    """Write the operand 0 of the anchor into planes, `stride` elements from channel to channel."""
+    channels = conv.groups * conv.channels
+    total = conv.batch * channels
+    run_planes = min(total, max(1, BLOCK_ELEMENTS // stride))
+
+    def channel(index: Any) -> Stmt:
+        lead = [index // channels, index % channels]
+        return fill_channel(conv, around, target, lead, index * stride, lanes)
+
+    def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
+        return loop("plane", lengths[0], lambda i: channel(firsts[0] + i))
+
+    return block_loops((ceil_div(total, run_planes),), (total,), run)
+
+
+def fill_channel(
+    conv: Convolution,
+    around: Surroundings,
+    target: Var,
+    lead: Sequence[Any],
+    base: Any,
+    lanes: int,
+) -> Stmt:
+    """Write the planes of one channel, `lead` its image and number, from `base` on."""
+    planes = conv.planes
+    if planes.phases > UNROLLED_PHASES and planes.regular:
+        return _fill_phases(conv, around, target, lead, base, lanes)
+    parts: list[Stmt] = []
+    for a in planes.row_phases:
+        for b in planes.column_phases:
+            parts += _fill_plane(conv, around, target, lead, base, (a, b), lanes)
+            base = base + planes.plane
+    return sequence(parts)
+
+
+def _fill_phases(
+    conv: Convolution,
+    around: Surroundings,
+    target: Var,
+    lead: Sequence[Any],
+    base: Any,
+    lanes: int,
+) -> Stmt:
+    """Write the planes of one channel with a loop over the phases, every element guarded."""
+    planes, (height, width) = conv.planes, conv.image
+    columns = len(planes.column_phases)
+
+    def element(phase: Any, y: Any, x: Any) -> Stmt:
+        row = y * conv.strides[0] + phase // columns - conv.pads[0]
+        column = x * conv.strides[1] + phase % columns - conv.pads[1]
+        inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
+        value = around.operand(0, [*lead, *[row, column][-around.spatial :]])
+        guarded = tirx.if_then_else(inside, value, tirx.const(0.0, "float32"))
+        return tirx.BufferStore(
+            target, guarded, [base + phase * planes.plane + y * planes.pitch + x]
+        )
+
+    def phase(number: Any) -> Stmt:
+        def row(y: Any) -> Stmt:
+            return loop("column", planes.pitch, lambda x: element(number, y, x))
+
+        def behind(x: Any) -> Stmt:
+            place = base + number * planes.plane + planes.rows * planes.pitch + x
+            return tirx.BufferStore(target, tirx.const(0.0, "float32"), [place])
+
+        rest = planes.plane - planes.rows * planes.pitch
+        rows = loop("row", planes.rows, row)
+        return sequence([rows, vector_loop(rest, lanes, behind)]) if rest else rows
+
+    return loop("phase", planes.phases, phase)
+
+
+def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[int, int]:
+    """The range of plane indices of a phase that lie inside the image."""
+    first = min(extent, max(0, -((phase - pad) // stride)))
+    return first, min(extent, max(first, -((phase - pad - image) // stride)))
+
+
+def _fill_plane(
+    conv: Convolution,
+    around: Surroundings,
+    target: Var,
+    lead: Sequence[Any],
+    base: Any,
+    phase: tuple[int, int],
+    lanes: int,
+) -> list[Stmt]:
+    planes, (a, b) = conv.planes, phase
+    top, bottom = inside(a, conv.strides[0], conv.pads[0], conv.image[0], planes.rows)
+    left, right = inside(b, conv.strides[1], conv.pads[1], conv.image[1], planes.pitch)
+
+    def clear(start: Any, count: int) -> list[Stmt]:
+        def zero(x: Any) -> Stmt:
+            return tirx.BufferStore(target, tirx.const(0.0, "float32"), [start + x])
+
+        return [vector_loop(count, lanes, zero)] if count else []
+
+    def row(y: Any) -> Stmt:
+        start = base + (y + top) * planes.pitch
+        at = (y + top) * conv.strides[0] + a - conv.pads[0]
+
+        def copy(x: Any) -> Stmt:
+            column = (x + left) * conv.strides[1] + b - conv.pads[1]
+            value = around.operand(0, [*lead, *[at, column][-around.spatial :]])
+            return tirx.BufferStore(target, value, [start + left + x])
+
+        inner = [vector_loop(right - left, lanes, copy)] if right > left else []
+        return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
+
+    rows = [loop("row", bottom - top, row)] if bottom > top else []
+    after = planes.plane - bottom * planes.pitch
+    return [*clear(base, top * planes.pitch), *rows, *clear(base + bottom * planes.pitch, after)]

@@ -1,0 +1,215 @@
+"""Choosing register tiles and blocks: candidate lists and cost functions on plain numbers.
+
+Costs count issue slots of one core: a multiply-add of a vector takes one, loads as given below.
+They rank candidates; on the machine of the benchmarks 3.75 slots pass in a nanosecond. The lists
+of candidates are what a tuner would measure.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from compiler.kernels.cpu.convolution import Convolution
+
+SCRATCH_BYTES = 12 << 10
+"""Most bytes of the stack tile between the sums and the epilogue."""
+
+BLOCK_SLOTS = 100_000
+"""Issue slots that one block should have at least, 30 us or so."""
+
+MAX_BLOCKS = 32
+"""Most blocks of one launch of a convolution or matrix product."""
+
+SUM_SHARE = 0.82
+"""The share of the registers that may hold sums: LLVM needs some for itself."""
+
+FIRST_CACHE_BYTES = 24 << 10
+"""What of the first-level cache a panel may fill."""
+
+PAGES_BYTES = 256 << 10
+"""What the first level of the address cache reaches."""
+
+FAR_SLOTS = 4
+"""Slots lost on every row of a channel when the channels are spread over more than that."""
+
+SHORT_RUN_SLOTS = 320
+"""Slots lost then besides, over the positions read in a row: short runs defeat prefetching."""
+
+LONG_RUN = 256
+"""Positions from which that does not matter."""
+
+CROSSING_SLOTS = 1.5
+"""Slots of loading one vector at any alignment from a plane in the first-level cache."""
+
+MOST_ROWS = 14
+"""Most rows of A in a register tile: their lines may fall in one set of the first-level cache."""
+
+STORE_SLOTS = 4
+"""Slots that one vector of results costs after the reduction, besides its epilogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Vector registers of a target: how many, and float32 lanes in each."""
+
+    count: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A register tile of `rows` x `vectors`; `steps` tiles make a chunk of `span` rows."""
+
+    rows: int
+    vectors: int
+    steps: int = 1
+    span: int = 1
+
+
+def registers_of(vector_bytes: int) -> Registers:
+    """The registers of an x86 or Arm target by the width of its vectors."""
+    return Registers(32 if vector_bytes == 64 else 16, max(1, vector_bytes // 4))
+
+
+@cache
+def register_tiles(registers: Registers, kept_rows: bool = False) -> tuple[tuple[int, int], ...]:
+    """The (rows, vectors) whose sums and operands fit the registers.
+
+    `kept_rows` leaves a register for every row, as LLVM keeps the scalars that neighbouring
+    kernel taps have in common.
+    """
+    tiles: list[tuple[int, int]] = []
+    for rows in range(1, registers.count):
+        for vectors in range(1, registers.count):
+            held = min(rows, vectors) + 1
+            if kept_rows:
+                held = max(held, rows + (vectors if vectors <= rows else 1))
+            sums = rows * vectors
+            if sums + held < registers.count and sums <= registers.count * SUM_SHARE:
+                tiles.append((rows, vectors))
+    return tuple(tiles)
+
+
+def step_slots(rows: int, vectors: int, vector_slots: float) -> float:
+    """Slots of one reduction step of a register tile: arithmetic or loads, whichever is more."""
+    return max(rows * vectors, 0.5 * rows + vector_slots * vectors, 4.0) + 0.5
+
+
+def streamed_slots(bytes: int) -> float:
+    """Slots of loading one aligned vector of a panel of that size, read again and again."""
+    return 1.0 if bytes <= FIRST_CACHE_BYTES else 2.7
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The quotient rounded up."""
+    return -(-a // b)
+
+
+def reduction_slots(
+    conv: Convolution, rows: int, vectors: int, vector_slots: float, run: int
+) -> float:
+    """Slots of all steps of one register tile, which reads `run` positions of a row at a time."""
+    far = conv.channels * conv.planes.plane * conv.planes.phases * 4 > PAGES_BYTES
+    jumps = (FAR_SLOTS + SHORT_RUN_SLOTS / run) * conv.kernel[0] if far else 0
+    taps = conv.kernel[0] * conv.kernel[1]
+    return conv.channels * (taps * step_slots(rows, vectors, vector_slots) + jumps)
+
+
+def flat_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
+    """The tile of a pointwise convolution over positions of the image, and its slots a group."""
+    positions = conv.output[0] * conv.output[1]
+
+    def tile_cost(rows: int, vectors: int) -> float:
+        load = max(CROSSING_SLOTS, streamed_slots(conv.channels * vectors * registers.lanes * 4))
+        steps = reduction_slots(conv, rows, vectors, load, vectors * registers.lanes)
+        return steps + rows * vectors * STORE_SLOTS
+
+    def cost(rows: int, vectors: int) -> float:
+        whole, rest = divmod(positions, vectors * registers.lanes)
+        total = whole * tile_cost(rows, vectors) if whole else 0
+        if rest:
+            total += tile_cost(rows, ceil_div(rest, registers.lanes))
+        return total * ceil_div(conv.filters, rows)
+
+    best = min(register_tiles(registers), key=lambda t: cost(*t))
+    return Tile(*best), cost(*best)
+
+
+def image_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
+    """The tile of a convolution with lanes along the rows of its planes, and its slots a group."""
+
+    def cost(tile: Tile) -> float:
+        run = tile.vectors * registers.lanes
+        step = reduction_slots(conv, tile.rows, tile.vectors, CROSSING_SLOTS, run)
+        store = tile.rows * tile.vectors * STORE_SLOTS
+        tiles = ceil_div(conv.output[0], tile.span) * tile.steps * ceil_div(conv.filters, tile.rows)
+        return tiles * (step + store)
+
+    best = min(_image_candidates(conv, registers), key=cost)
+    return best, cost(best)
+
+
+def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]:
+    height, width = conv.output
+    pitch = conv.planes.pitch
+    for rows, vectors in register_tiles(registers):
+        if rows > conv.filters and rows > 1:
+            continue
+        for span in range(1, height + 1):
+            covered = (span - 1) * pitch + width
+            steps = ceil_div(covered, vectors * registers.lanes)
+            if rows * steps * vectors * registers.lanes * 4 > SCRATCH_BYTES and span > 1:
+                break
+            yield Tile(rows, vectors, steps, span)
+
+
+def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tuple[Tile, float]:
+    """The tile with lanes along output channels, and its slots a group; lines have `positions`."""
+    depth = conv.channels * conv.kernel[0] * conv.kernel[1]
+    lines = conv.output[0] * conv.output[1] // positions
+    lanes = registers.lanes
+
+    def cost(rows: int, vectors: int) -> float:
+        whole, rest = divmod(positions, rows)
+        load = streamed_slots(depth * vectors * lanes * 4)
+        slots = whole * reduction_slots(conv, rows, vectors, load, LONG_RUN)
+        if rest:
+            slots += reduction_slots(conv, rest, vectors, load, LONG_RUN)
+        store = positions * vectors * (STORE_SLOTS + lanes)
+        return lines * ceil_div(conv.filters, vectors * lanes) * (slots + store)
+
+    tiles = register_tiles(registers, kept_rows=conv.kernel[1] > 1)
+    candidates = [t for t in tiles if t[0] <= positions]
+    best = min(candidates, key=lambda t: cost(*t))
+    return Tile(*best), cost(*best)
+
+
+def product_tile(
+    rows: int, columns: int, depth: int, registers: Registers, packed: bool
+) -> tuple[Tile, float]:
+    """The tile of a matrix product, and its slots a batch."""
+    lanes = registers.lanes
+
+    def cost(height: int, vectors: int) -> float:
+        whole, rest = divmod(rows, height)
+        panels = ceil_div(columns, vectors * lanes)
+        load = streamed_slots(depth * vectors * lanes * 4) if packed else CROSSING_SLOTS
+        slots = whole * depth * step_slots(height, vectors, load)
+        if rest:
+            slots += depth * step_slots(rest, vectors, load)
+        return panels * (slots + rows * vectors * STORE_SLOTS)
+
+    candidates = [t for t in register_tiles(registers) if t[0] <= min(rows, MOST_ROWS)]
+    best = min(candidates, key=lambda t: cost(*t))
+    return Tile(*best), cost(*best)
+
+
+def split_blocks(slots: float, *extents: int) -> tuple[int, ...]:
+    """How many blocks to make along each extent, outermost first."""
+    wanted = max(1, min(MAX_BLOCKS, round(slots / BLOCK_SLOTS)))
+    result: list[int] = []
+    for extent in extents:
+        runs = ceil_div(extent, ceil_div(extent, min(extent, wanted)))
+        result.append(runs)
+        wanted = ceil_div(wanted, runs)
+    return tuple(result)

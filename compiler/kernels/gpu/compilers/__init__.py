@@ -1,0 +1,1 @@
+"""Compilers of CUDA text: NVRTC, hipcc, and the host's for the emulator."""

@@ -1,0 +1,56 @@
+"""CUDA text to an object file of the host that holds code for AMD GPUs, by the HIP compiler."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from compiler.errors import KernelError
+from compiler.kernels.gpu.compilers.hip_toolchain import FILES, hip_version, run_hip_compiler
+from compiler.kernels.gpu.hip_target import HipTarget
+from compiler.kernels.gpu.source import headers
+
+FLAGS = (
+    *("-x", "hip", "-c", "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
+    *("-DFLOWLOOM_HIP", "-Wno-unused-command-line-argument"),
+)
+
+UNKNOWN = re.compile(
+    r"invalid target ID|unsupported HIP gpu|unknown target CPU|cannot find ROCm device library"
+)
+"""What clang says of an architecture that is newer than itself or than its device library."""
+
+
+def compile_object(text: str, symbols: Iterable[str], target: HipTarget) -> bytes:
+    """An object file with a code object for each architecture and, by `GPU_EXPORT`, its kernels.
+
+    Raises KernelError with the compiler's log, or with a remedy for an architecture that the
+    compiler does not know.
+    """
+    exports = "".join(f"GPU_EXPORT({symbol})\n" for symbol in symbols)
+    with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
+        place = Path(folder)
+        (place / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}\n{exports}')
+        for name, body in headers().items():
+            (place / name).write_text(body)
+        for header in (FILES / "kernels" / "hip").glob("*.cuh"):
+            shutil.copy(header, place)
+        offload = [f"--offload-arch={each}" for each in target.architectures]
+        include = [f"-I{FILES / 'include'}", f"-I{place}"]
+        built = place / "kernel.o"
+        ran = run_hip_compiler(*FLAGS, *offload, *include, "-o", built, place / "kernel.hip")
+        if ran.returncode != 0:
+            raise _failure(ran.stderr, target)
+        return built.read_bytes()
+
+
+def _failure(log: str, target: HipTarget) -> KernelError:
+    complaint = next((line for line in log.splitlines() if UNKNOWN.search(line)), None)
+    if complaint is None:
+        return KernelError(f"the HIP compiler failed for {target.arch}:\n{log[-4000:]}")
+    return KernelError(
+        f"the HIP compiler ({hip_version()}) cannot compile for {target.arch}: {complaint}; choose"
+        " other architectures with --arch, or name a newer HIP compiler in FLOWLOOM_HIPCC"
+        " (docs/targets.md)"
+    )

@@ -1,0 +1,66 @@
+"""CUDA text to cubin: by NVRTC from its wheel, or by nvcc where that is missing."""
+
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from compiler.errors import KernelError
+from compiler.kernels.gpu.source import headers
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.nvrtc import compile_text, load_nvrtc, nvrtc_version
+
+
+def compile_cubin(text: str, target: CudaTarget) -> bytes:
+    """Compile CUDA text for an architecture; raises KernelError with the compiler's log."""
+    if load_nvrtc() is not None:
+        return compile_text(text, target.compiler_arch, headers())
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise KernelError(
+            "there is no CUDA compiler: install NVRTC with `pip install flowloom[cuda]`,"
+            " or put nvcc on the PATH"
+        )
+    return compile_by_nvcc(nvcc, text, target)
+
+
+@cache
+def compiler_version() -> str:
+    """The compiler that is used and its version, for cache keys and reports."""
+    if load_nvrtc() is not None:
+        return nvrtc_version()
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        return "none"
+    return subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout.split("\n")[
+        -2
+    ]
+
+
+def compile_by_nvcc(nvcc: str, text: str, target: CudaTarget) -> bytes:
+    """Compile with the nvcc command."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
+        source.write_text(text)
+        for name, body in headers().items():
+            (Path(folder) / name).write_text(body)
+        command = [nvcc, "-cubin", f"-arch={target.compiler_arch}", "-std=c++17", "-w"]
+        ran = subprocess.run([*command, "-o", cubin, source], capture_output=True, text=True)
+        if ran.returncode != 0:
+            raise KernelError(f"nvcc failed for {target.arch}:\n{ran.stderr}")
+        return cubin.read_bytes()
+
+
+@cache
+def check_compiler(target: CudaTarget) -> None:
+    """Raise KernelError if NVRTC is there and too old, or too new, for an architecture."""
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        return
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    if target.capability not in known:
+        raise KernelError(
+            f"{compiler_version()} compiles for sm_{', sm_'.join(map(str, known))}, not for"
+            f" {target.arch}: get another by `pip install -U nvidia-cuda-nvrtc`"
+        )

@@ -1,0 +1,284 @@
+"""Schedules that fit every group: rows of reductions in one kernel where they fit together, else
+one kernel for each loop nest."""
+
+from collections.abc import Sequence
+from math import prod
+
+from tvm import s_tir
+from tvm.s_tir import ScheduleError
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import PrimFunc
+
+from compiler.ir.layouts import blocks_first
+from compiler.kernels.cpu.generic import divisor_below, generic_function, is_opaque
+from compiler.kernels.gpu.opaque import bind_opaque
+from compiler.kernels.gpu.reducers import register_reducers
+from compiler.kernels.group import Group
+from compiler.kernels.ops.layout import BLOCK_MARK
+from compiler.kernels.tir.access import extent_of
+
+ELEMENT_THREADS = 128
+"""Threads of a block where each computes elements of its own."""
+
+SERIAL_ROWS = 8192
+"""From this many results on, a thread computes each reduction alone."""
+
+SERIAL_LENGTH = 32
+"""Up to this many elements a thread reduces them alone."""
+
+PART_LENGTH = 1 << 12
+"""Elements of each part of a reduction that several blocks share, at least."""
+
+MOST_PARTS, LEAST_PARTS = 512, 16
+"""Parts of all reductions of an operator together, and of each that is cut: fewer are not worth
+the launch of a second kernel."""
+
+
+def schedule_generic(group: Group) -> PrimFunc:
+    """Lower a group and schedule it without knowing what it computes."""
+    function = generic_function(group, keep=False)
+    return bind_opaque(function) if is_opaque(group) else schedule_function(function)
+
+
+def schedule_function(function: PrimFunc) -> PrimFunc:
+    """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
+    register_reducers()
+    schedule = s_tir.Schedule(function, debug_mask="none")
+    reductions = [b for b in root_blocks(schedule) if is_reduction(schedule, b)]
+    divided = [divide(schedule, block) for block in reductions]
+    together = schedule.copy()
+    if reductions and not any(divided) and fuse_rows(together):
+        return together.mod["main"]
+    return separate(schedule).mod["main"]
+
+
+def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
+    """The blocks under the root, in order."""
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+
+
+def is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether a block sums over at least one axis."""
+    return any(int(v.iter_type) == 2 for v in schedule.get(block).iter_vars)
+
+
+def writes_result(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Whether a block writes a parameter of the function."""
+    params = list(schedule.mod["main"].params)
+    return any(r.source.same_as(p) for r in schedule.get(block).writes for p in params)
+
+
+def extents(schedule: s_tir.Schedule, loops: Sequence[LoopRV]) -> list[int]:
+    """The constant extents of loops."""
+    return [extent_of(schedule, loop) for loop in loops]
+
+
+def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
+    """A root block's loops: those over its results, and those of its reduction."""
+    loops = list(schedule.get_loops(block))
+    if not loops:
+        return [], []
+    values = schedule.get(loops[-1]).body.iter_values
+    axes = zip(values, schedule.get(block).iter_vars, strict=True)
+    summed = [value for value, axis in axes if int(axis.iter_type) == 2]
+    reduced = [x for x in loops if any(schedule.get(x).loop_var.same_as(v) for v in summed)]
+    return [x for x in loops if x not in reduced], reduced
+
+
+def parts_of(count: int, length: int) -> int:
+    """How many blocks share each of `count` reductions of `length` elements; 1 where none does.
+
+    A block for each keeps few multiprocessors busy if they are few and long. Parts are equal: TVM
+    does not reduce across threads what is cut with a rest.
+    """
+    most = min(MOST_PARTS // max(1, count), length // PART_LENGTH)
+    parts = divisor_below(length, most)
+    return parts if parts >= LEAST_PARTS else 1
+
+
+def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+    """Cut few long reductions into parts, which a block before this one reduces; False if not.
+
+    The parts and their order depend on the shapes alone.
+    """
+    spatial, reduced = spatial_loops(schedule, block)
+    parts = parts_of(prod(extents(schedule, spatial)), prod(extents(schedule, reduced)))
+    if parts == 1:
+        return False
+    for other in root_blocks(schedule):
+        if not schedule.get_loops(other):
+            schedule.add_unit_loop(other)  # TVM's rfactor fails where a block has no loop
+    outer, _ = schedule.split(schedule.fuse(*reduced), [parts, None])
+    schedule.rfactor(outer, 0)
+    return True
+
+
+def fuse_rows(schedule: s_tir.Schedule) -> bool:
+    """Compute each row's reductions beside the result that uses them; False when they differ."""
+    (*reductions, sink) = root_blocks(schedule)
+    if any(not is_reduction(schedule, b) for b in reductions):
+        return False
+    if is_reduction(schedule, sink):
+        if len(schedule.get(sink).writes) > 1 or any(
+            writes_result(schedule, b) for b in reductions
+        ):
+            return False
+        reductions, sink = [*reductions, sink], schedule.cache_write(sink, 0, "global")
+        (*reductions, sink) = root_blocks(schedule)
+    if any(writes_result(schedule, b) for b in reductions):
+        return False
+    rows = row_axes(schedule, reductions, sink)
+    if rows is None:
+        return False
+    try:
+        _schedule_rows(schedule, reductions, sink, rows)
+    except ScheduleError:
+        return False
+    return True
+
+
+def row_axes(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+) -> list[int] | None:
+    """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
+    stored = extents(schedule, spatial_loops(schedule, sink)[0])
+    block = channels_together(schedule, sink)
+    if not block:
+        return _kept_axes(schedule, reductions, stored)
+    batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
+    shape = [stored[batch], stored[blocks] * block, *stored[2:-1]]
+    rows = _kept_axes(schedule, reductions, shape)
+    if rows is None:
+        return None
+    places = {0: [batch], 1: [blocks, len(stored) - 1]}
+    return sorted(place for row in rows for place in places.get(row, [row]))
+
+
+def channels_together(schedule: s_tir.Schedule, block: SBlockRV) -> int:
+    """How many channels lie together in what a block writes; 0 where it is row-major."""
+    return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
+
+
+def _kept_axes(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
+) -> list[int] | None:
+    """The axes of a logical shape that all reductions keep; None when they are not its rows."""
+    found: list[int] | None = None
+    for block in reductions:
+        kept = extents(schedule, spatial_loops(schedule, block)[0])
+        if len(kept) == len(shape) and all(k in (1, n) for k, n in zip(kept, shape, strict=True)):
+            rows = [i for i, (k, n) in enumerate(zip(kept, shape, strict=True)) if k == n]
+        elif [n for n in kept if n > 1] == [n for n in shape if n > 1]:
+            rows = list(range(len(shape)))
+        else:
+            return None
+        if found is not None and rows != found:
+            return None
+        found = rows
+    return found
+
+
+def _schedule_rows(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
+) -> None:
+    loops = spatial_loops(schedule, sink)[0]
+    outer = [loops[i] for i in rows]
+    inner = [loop for i, loop in enumerate(loops) if i not in rows]
+    count = prod(extents(schedule, outer))
+    length = max(prod(extents(schedule, spatial_loops(schedule, block)[1])) for block in reductions)
+    if prod(extents(schedule, inner)) == 1 and (count >= SERIAL_ROWS or length <= SERIAL_LENGTH):
+        _rows_by_thread(schedule, reductions, sink)
+    else:
+        _rows_by_block(schedule, reductions, sink, outer, inner, row_threads(length))
+
+
+def row_threads(length: int) -> int:
+    """Threads of the block that reduces a row of some elements."""
+    return 32 if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
+
+
+def _rows_by_thread(
+    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+) -> None:
+    thread = bind_elements(schedule, sink)
+    for block in reversed(reductions):
+        schedule.compute_at(block, thread)
+        _set_scope(schedule, block, "local")
+
+
+def _rows_by_block(
+    schedule: s_tir.Schedule,
+    reductions: Sequence[SBlockRV],
+    sink: SBlockRV,
+    outer: Sequence[LoopRV],
+    inner: Sequence[LoopRV],
+    threads: int,
+) -> None:
+    if outer and inner:
+        schedule.reorder(*outer, *inner)
+    row = schedule.fuse(*outer) if outer else _unit_loop_around(schedule, sink)
+    column = schedule.fuse(*inner) if inner else schedule.add_unit_loop(sink)
+    schedule.bind(row, "blockIdx.x")
+    _, thread = schedule.split(column, [None, threads])
+    schedule.bind(thread, "threadIdx.x")
+    for block in reversed(reductions):
+        schedule.compute_at(block, row)
+        _set_scope(schedule, block, "shared")
+        reduced = len([v for v in schedule.get(block).iter_vars if int(v.iter_type) == 2])
+        loops = list(schedule.get_loops(block))[-reduced:]
+        _, thread = schedule.split(schedule.fuse(*loops), [None, threads])
+        schedule.bind(thread, "threadIdx.x")
+
+
+def _unit_loop_around(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+    """A loop of one iteration around all loops of a block, of which a scalar has none."""
+    loops = list(schedule.get_loops(block))
+    return schedule.add_unit_loop(loops[0] if loops else block)
+
+
+def _set_scope(schedule: s_tir.Schedule, block: SBlockRV, scope: str) -> None:
+    for i in range(len(schedule.get(block).writes)):
+        schedule.set_scope(block, i, scope)
+
+
+def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+    """Give each element of a root block's result a thread; returns the thread's loop."""
+    loops = spatial_loops(schedule, block)[0]
+    if not loops:
+        first = list(schedule.get_loops(block))
+        loops = [schedule.add_unit_loop(first[0] if first else block)]
+    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    elements = extent_of(schedule, fused)
+    # One element has one thread: TVM drops the bound of an axis with nothing in it to choose.
+    threads = min(ELEMENT_THREADS, -(-elements // 32) * 32) if elements > 1 else 1
+    outer, thread = schedule.split(fused, [None, threads])
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    return thread
+
+
+def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
+    """Give each root block a kernel of its own."""
+    for block in root_blocks(schedule):
+        if not is_reduction(schedule, block):
+            bind_elements(schedule, block)
+        else:
+            _separate_reduction(schedule, block)
+    return schedule
+
+
+def _separate_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> None:
+    spatial, reduced = spatial_loops(schedule, block)
+    count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
+    if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:
+        single = len(schedule.get(block).writes) == 1
+        copy = schedule.cache_write(block, 0, "local") if single else None
+        thread = bind_elements(schedule, block)
+        if copy is not None:
+            schedule.reverse_compute_at(copy, thread)
+        return
+    threads = row_threads(length)
+    row = schedule.fuse(*spatial) if spatial else schedule.add_unit_loop(reduced[0])
+    _, thread = schedule.split(schedule.fuse(*list(schedule.get_loops(block))[1:]), [None, threads])
+    schedule.bind(row, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")

@@ -1,0 +1,121 @@
+"""Building one CUDA kernel, from group to KernelSpec."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
+from compiler.kernels.gpu.cubin import Resources, check_resources
+from compiler.kernels.gpu.generic import schedule_generic
+from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.lower import split_device
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.source import complete_text, cuda_text
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.gpu.templates.attention.template import attention_kernel
+from compiler.kernels.gpu.templates.depthwise_pointwise.template import separable_kernel
+from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
+from compiler.kernels.gpu.templates.grouped_conv.template import grouped_kernel
+from compiler.kernels.gpu.templates.pointwise.template import pointwise_kernel
+from compiler.kernels.gpu.templates.row_norm.template import rows_kernel
+from compiler.kernels.gpu.templates.stem_conv.template import stem_kernel
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec, Launch
+
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
+"""How a kernel says how many threads its blocks have, and how many of these a processor."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Complete CUDA text, its cubin, and what each entry of it needs."""
+
+    source: str
+    cubin: bytes
+    used: Mapping[str, Resources]
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes that a thread keeps on the stack, in all entries."""
+        return sum(used.stack_bytes for used in self.used.values())
+
+
+def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
+    """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
+    return compile_kernel(group, generate_entries(group, target), target)
+
+
+def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
+    """The CUDA text and the launches of a group, with second entry points where they are used."""
+    kernel = generate(group, target)
+    return with_indirect_entries(kernel) if group.boundary else kernel
+
+
+def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
+    """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
+    compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
+    launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
+    programmatic = target.programmatic
+    return KernelSpec(
+        group.name,
+        "cuda",
+        compiled.cubin,
+        tuple(replace(launch, programmatic=programmatic) for launch in launches),
+        kernel.packings or ("",) * group.inputs,
+        kernel.scratch,
+        kernel.flops,
+        group.traffic_bytes,
+        compiled.source,
+    )
+
+
+def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+    """Compile complete CUDA text, with registers on the stack only where there is no other way.
+
+    The compiler may keep a few there so that one more block fits a multiprocessor, which shared
+    memory often prevents anyhow. Then it is told that one block is enough.
+    """
+    first = _compile(source, launches, target)
+    if not first.stack_bytes:
+        return first
+    second = _compile(_BOUNDS.sub(r"__launch_bounds__(\1, 1)", source), launches, target)
+    return min(first, second, key=lambda each: each.stack_bytes)
+
+
+def _compile(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+    check_compiler(target)
+    cubin = compile_cubin(source, target)
+    return Compiled(source, cubin, check_resources(cubin, launches, target))
+
+
+def with_resources(launch: Launch, used: Resources) -> Launch:
+    """A launch that tells what its code takes of a multiprocessor."""
+    return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
+
+
+TEMPLATES = (
+    attention_kernel,
+    separable_kernel,
+    grouped_kernel,
+    stem_kernel,
+    contraction_kernel,
+    rows_kernel,
+    pointwise_kernel,
+)
+"""What may write a group's kernel before the generic schedule does, in order."""
+
+
+def generate(group: Group, target: CudaTarget) -> CudaKernel:
+    """The CUDA text and the launches of a group.
+
+    No template adds in an order that time decides (there are no atomic sums), so that a kernel
+    gives the same bits every time.
+    """
+    if all(info.elements == 0 for info in group.writes):
+        return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
+    for template in TEMPLATES:
+        kernel = template(group, target)
+        if kernel is not None:
+            return kernel
+    device = split_device(schedule_generic(group), group.name, target)
+    return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)

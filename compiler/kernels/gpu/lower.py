@@ -1,0 +1,195 @@
+"""Cutting a scheduled PrimFunc into device functions and the launches of them, without a GPU."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import IRModule, s_tir, tirx
+from tvm.ir.transform import Sequential
+from tvm.tirx import PrimFunc
+from tvm.tirx.stmt import AllocBuffer, DeclBuffer
+
+from compiler.errors import KernelError
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.schedule import ELEMENT_BYTES, Launch
+
+DEVICE_CALL = 2
+"""TVM's number of the calling convention of a device function."""
+
+SUMMED_AXIS = 2
+"""TVM's number of the axes of a reduction."""
+
+SHARED_TAG = "tirx.use_dyn_shared_memory"
+
+REDUCTION_PASSES = [
+    s_tir.transform.CanonicalizeLoop(),
+    s_tir.transform.LowerCrossThreadReduction(),
+]
+"""The start of TVM's pipeline, after which no reduction may run over threads."""
+
+PASSES = [
+    s_tir.transform.LowerInitBlock(),
+    s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+    s_tir.transform.ConvertBlocksToOpaque(),
+    s_tir.transform.LiftThreadBinding(),
+    s_tir.transform.CompactBufferAllocation(),
+    s_tir.transform.UnifyThreadBinding(),
+    s_tir.transform.LowerMatchBuffer(),
+    s_tir.transform.StmtSimplify(),
+    s_tir.transform.LowerOpaqueBlock(),
+    tirx.transform.FlattenBuffer(),
+    tirx.transform.BF16ComputeLegalize(),
+    tirx.transform.NarrowDataType(32),
+    s_tir.transform.LoopPartition(),
+    tirx.transform.VectorizeLoop(True),
+    s_tir.transform.HoistIfThenElse(),
+    tirx.transform.UnrollLoop(),
+    s_tir.transform.RenormalizeSplitPattern(),
+    tirx.transform.StmtSimplify(),
+    tirx.transform.RemoveNoOp(),
+    s_tir.transform.RewriteUnsafeSelect(),
+    tirx.transform.CommonSubexprElim(),
+    tirx.transform.VerifyMemory(),
+    tirx.transform.AnnotateEntryFunc(),
+    s_tir.transform.ThreadSync("shared"),
+    s_tir.transform.ThreadSync("shared.dyn"),
+    s_tir.transform.ThreadSync("warp"),
+    s_tir.transform.LowerThreadAllreduce(),
+    s_tir.transform.MergeSharedMemoryAllocations(),
+    tirx.transform.SplitHostDevice(),
+]
+"""The rest of TVM's pipeline, up to where its own host calling convention begins."""
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """Device functions with their launches, whose `args` index the PrimFunc's parameters.
+
+    Buffers at the root that several launches share follow the parameters; `scratch` are their
+    bytes.
+    """
+
+    module: IRModule
+    launches: tuple[Launch, ...]
+    scratch: tuple[int, ...]
+
+
+def device_target(target: CudaTarget) -> tvm.target.Target:
+    """TVM's form of a target."""
+    return tvm.target.Target(
+        {
+            "kind": "cuda",
+            "arch": target.text_arch,
+            "max_threads_per_block": 1024,
+            "max_num_threads": 1024,
+            "thread_warp_size": 32,
+            "max_shared_memory_per_block": 48 << 10,
+            "registers_per_block": 65536,
+        }
+    )
+
+
+def split_device(function: PrimFunc, name: str, target: CudaTarget) -> DeviceCode:
+    """Lower a scheduled PrimFunc; its kernels are called `name_0`, `name_1`, ..."""
+    module = IRModule({name: function.with_attr("global_symbol", name)})
+    module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(
+        module
+    )
+    module = Sequential(REDUCTION_PASSES)(module)
+    _check_reductions(module[name])
+    module = Sequential(PASSES)(module)
+    host = [f for f in module.functions.values() if _convention(f) != DEVICE_CALL]
+    if len(host) != 1:
+        raise KernelError(f"the kernel {name} was lowered to {len(host)} host functions")
+    launches, scratch = _read_host(host[0])
+    functions: dict[str, PrimFunc] = {}
+    renamed: list[Launch] = []
+    for i, launch in enumerate(launches):
+        symbol = f"{name}_{i}"
+        functions[symbol] = module[launch.symbol].with_attr("global_symbol", symbol)
+        renamed.append(replace(launch, symbol=symbol))
+    return DeviceCode(IRModule(functions), tuple(renamed), scratch)
+
+
+def _check_reductions(function: PrimFunc) -> None:
+    """Raise KernelError if threads would add to one element at once: TVM passes over what it
+    cannot lower."""
+    threads: list[Any] = []
+    races: list[str] = []
+
+    def loop(statement: tirx.For) -> None:
+        axis = statement.thread_binding
+        if axis is not None and str(axis.thread_tag).startswith("threadIdx"):
+            threads.append(statement.loop_var)
+
+    def block(statement: s_tir.SBlockRealize) -> None:
+        if all(region.source.scope() == "local" for region in statement.block.writes):
+            return
+        for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
+            used = tirx.analysis.undefined_vars(value)
+            over_threads = any(v.same_as(thread) for v in used for thread in threads)
+            if int(axis.iter_type) == SUMMED_AXIS and over_threads:
+                races.append(statement.block.name_hint)
+
+    visitors = [(tirx.For, loop), (s_tir.SBlockRealize, block)]
+    tvm_ffi.structural_walk(function.body, visitors, order="pre")
+    if races:
+        raise KernelError(f"threads would race in the reduction {races[0]}")
+
+
+def _convention(function: PrimFunc) -> int:
+    return int(function.attrs.get("calling_conv", 0))
+
+
+def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
+    """The launches of a host function, and the bytes of the buffers that it allocates."""
+    aliases: dict[Any, Any] = {}
+    scratch: dict[Any, int] = {}
+    calls: list[Any] = []
+
+    def allocation(statement: AllocBuffer) -> None:
+        scratch[statement.buffer] = _buffer_bytes(statement.buffer)
+
+    def declaration(statement: DeclBuffer) -> None:
+        aliases[statement.buffer] = _base(statement.data)
+
+    def call(expression: tvm.ir.Call) -> None:
+        if getattr(expression.op, "name", "") == "tirx.call_ffi_kernel":
+            calls.append(expression)
+
+    visitors = [(AllocBuffer, allocation), (DeclBuffer, declaration), (tvm.ir.Call, call)]
+    tvm_ffi.structural_walk(host.body, visitors, order="pre")
+    numbers: dict[Any, int] = {p: i for i, p in enumerate(host.params)}
+    numbers |= {buffer: len(host.params) + i for i, buffer in enumerate(scratch)}
+    for alias, source in aliases.items():
+        numbers.setdefault(alias, numbers[source])
+    return [_launch(c, numbers) for c in calls], tuple(scratch.values())
+
+
+def _buffer_bytes(buffer: Any) -> int:
+    return prod(int(n) for n in buffer.shape) * ELEMENT_BYTES[str(buffer.dtype)]
+
+
+def _base(data: Any) -> Any:
+    """The buffer that an expression of its data pointer belongs to."""
+    return data.args[0] if isinstance(data, tvm.ir.Call) else data
+
+
+def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
+    tags = [str(tag) for tag in call.attrs.launch_params]
+    symbol, *rest = list(call.args)
+    pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
+    given = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
+    grid, block = (
+        [given.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
+    )
+    return Launch(
+        str(symbol.value),
+        tuple(numbers[_base(p)] for p in pointers),
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        given.get(SHARED_TAG, 0),
+    )

@@ -1,0 +1,165 @@
+"""CUDA text of device functions; of headers it includes only those of this package."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import numpy
+import tvm_ffi
+from tvm import IRModule, tirx
+from tvm.ir import Call
+from tvm.ir.transform import Sequential
+from tvm.target.codegen import llvm_get_intrinsic_name
+from tvm.tirx import Add, Div, FloatImm, PrimFunc
+
+from compiler.errors import KernelError
+from compiler.kernels.gpu.headers import headers as headers  # sources include them
+from compiler.kernels.gpu.lower import device_target
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.ops.tables import TABLES
+from compiler.kernels.tir.once import without_once
+
+_DEVICE_PASSES = [
+    tirx.transform.FP8StorageLegalize(),
+    tirx.transform.BF16StorageLegalize(),
+    tirx.transform.StmtSimplify(),
+    tirx.transform.LowerIntrin(),
+]
+
+_INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
+"""Functions of prelude.cuh that stand for LLVM's."""
+
+_ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
+"""Functions that one unit in the last place of a quotient may bring to another integer."""
+
+_KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
+"""The definition of a kernel up to its body."""
+
+_COMPILE = "tvm_callback_cuda_compile"
+_LOCK = Lock()
+
+_TABLE_TYPES = {"float32": "float", "float64": "double"}
+
+
+def cuda_text(module: IRModule, target: CudaTarget) -> str:
+    """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
+    portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
+    lowered = without_once(Sequential(_DEVICE_PASSES)(portable))
+    build = tvm_ffi.get_global_func("target.build.cuda")
+    with _uncompiled():
+        text = str(build(lowered, device_target(target)).inspect_source())
+    return text[text.index('extern "C" __global__') :]
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Keep TVM from compiling text that is not complete, as it does where a device is present."""
+    with _LOCK:
+        compile_text = tvm_ffi.get_global_func(_COMPILE, allow_missing=True)
+        tvm_ffi.register_global_func(_COMPILE, lambda text: b"", override=True)
+        try:
+            yield
+        finally:
+            tvm_ffi.remove_global_func(_COMPILE)
+            if compile_text is not None:
+                tvm_ffi.register_global_func(_COMPILE, compile_text)
+
+
+def _portable(function: PrimFunc) -> PrimFunc:
+    """A function with calls of our own in place of LLVM's intrinsics, and of what is slow in a GPU.
+
+    To divide takes many instructions and a branch, so float32 is multiplied by a constant's
+    reciprocal, one unit in the last place off at most, but for quotients that are rounded to
+    integers. GELU's `erf(x) + 1` is one function.
+    """
+
+    def replace(call: Call, mutator: Any) -> Any:
+        name = getattr(call.op, "name", "")
+        if name in _ROUNDING and isinstance(call.args[0], Div):
+            quotient = mutator.default_mutate(call.args[0])
+            return Call(call.op, [quotient], ret_ty=call.ty)
+        call = mutator.default_mutate(call)
+        if name != "tirx.call_llvm_pure_intrin":
+            return call
+        name = llvm_get_intrinsic_name(int(call.args[0].value))
+        if name not in _INTRINSICS:
+            raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
+        return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
+
+    def multiply(quotient: Div, mutator: Any) -> Any:
+        quotient = mutator.default_mutate(quotient)
+        factor = _reciprocal(quotient.b)
+        return quotient if factor is None else quotient.a * factor
+
+    def join(total: Add, mutator: Any) -> Any:
+        total = mutator.default_mutate(total)
+        for one, other in ((total.a, total.b), (total.b, total.a)):
+            if isinstance(one, FloatImm) and one.value == 1 and _is_erf(other):
+                return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
+        return total
+
+    rules = ((Call, replace), (Div, multiply), (Add, join))
+    return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+
+
+def _is_erf(value: Any) -> bool:
+    name = getattr(getattr(value, "op", None), "name", "")
+    return name == "tirx.call_pure_extern" and value.args[0] == "flowloom_erf"
+
+
+def _reciprocal(divisor: Any) -> Any:
+    """The reciprocal of a float32 constant; None where either is no normal number."""
+    if not isinstance(divisor, FloatImm) or str(divisor.ty.dtype) != "float32":
+        return None
+    limits, value = numpy.finfo("float32"), abs(float(divisor.value))
+    normal = limits.tiny <= value <= 1 / limits.tiny
+    return tirx.const(float(numpy.float32(1 / divisor.value)), "float32") if normal else None
+
+
+def complete_text(text: str) -> str:
+    """Kernels with everything they use before them, and `begin_launch` as their first statement.
+
+    Text that calls `begin_launch` itself is left as it is: it knows a better place.
+    """
+    if "begin_launch(" not in text:
+        text = _KERNEL_HEAD.sub(r"\g<0>\n  begin_launch();", text)
+    parts = [header("prelude")]
+    for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
+        if re.search(rf"\b{kind}\b", text):
+            parts.append(header(name))
+    parts += [table_text(name) for name in sorted(set(re.findall(r"flowloom_table_\w+", text)))]
+    return "\n".join([*parts, text])
+
+
+def table_text(symbol: str) -> str:
+    """The CUDA definition of a table and of the function that reads it."""
+    values = TABLES[symbol]
+    kind = _TABLE_TYPES.get(str(values.dtype), f"{values.dtype}_t")
+    elements = ", ".join(map(literal, values))
+    return (
+        f"static __device__ const {kind} {symbol}_data[] = {{{elements}}};\n"
+        f"__device__ __forceinline__ {kind} {symbol}(int position)"
+        f" {{ return {symbol}_data[position]; }}"
+    )
+
+
+def literal(value: numpy.generic) -> str:
+    """A C literal of exactly this value."""
+    if not isinstance(value, numpy.floating):
+        return (
+            str(value) if value != numpy.iinfo(numpy.int64).min else "(-9223372036854775807ll - 1)"
+        )
+    if not numpy.isfinite(value):
+        sign = "-" if value < 0 else ""
+        return f"{sign}CUDART_NAN_F" if numpy.isnan(value) else f"{sign}CUDART_INF_F"
+    return float(value).hex() + ("f" if value.dtype == numpy.float32 else "")
+
+
+def header(name: str) -> str:
+    """The line that includes one of this package's CUDA headers.
+
+    Another platform compiles the same kernels with headers of its own in the place of some.
+    """
+    return f'#include "{name}.cuh"'

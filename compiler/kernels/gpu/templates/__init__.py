@@ -1,0 +1,1 @@
+"""CUDA kernel templates, each with its headers."""

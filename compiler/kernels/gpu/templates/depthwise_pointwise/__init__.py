@@ -1,0 +1,1 @@
+"""A depthwise convolution and the pointwise one that follows, in one kernel."""

@@ -1,0 +1,1 @@
+"""GEMM, GEMV and convolution as implicit GEMM."""

@@ -1,0 +1,1 @@
+"""Convolutions with few channels in each group."""

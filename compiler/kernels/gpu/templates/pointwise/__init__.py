@@ -1,0 +1,1 @@
+"""Elementwise groups with several results."""

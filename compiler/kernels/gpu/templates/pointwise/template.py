@@ -1,0 +1,64 @@
+"""Webs of elementwise operators with several results in one loop: a thread has one place of all.
+
+What several operators use is computed once and stays in a register, so that the text grows with
+the number of operators however they are linked, and results do not become kernels of their own.
+"""
+
+from math import prod
+
+from compiler.ir.operators import KINDS, Kind
+from compiler.kernels.gpu.epilogue import StoreFunction, device_function
+from compiler.kernels.gpu.generic import ELEMENT_THREADS
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.gpu.templates.gemm.tiles import ceil_div
+from compiler.kernels.group import Group
+from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.loops import variable
+from compiler.kernels.tir.surroundings import Surroundings
+from compiler.schedule import Launch
+
+MANY = 32
+"""From here on even operators with one result are better not put into one expression."""
+
+HALVES = ("float16", "bfloat16")
+
+
+def pointwise_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
+    """The kernel of elementwise operators whose results have one shape; None for others.
+
+    One result of few operators is left to the generic schedule.
+    """
+    shape = group.writes[0].shape
+    single = len(group.writes) == 1 and len(group.operators) <= MANY
+    if single or {info.shape for info in group.writes} != {shape} or not _is_pointwise(group):
+        return None
+    around, place = Surroundings(group, None), variable("place")
+    at = unflatten_index(place, shape)
+    statement, name = around.store(None, at), f"{group.name}_place"
+    return _kernel(group, device_function(name, around, statement, [place], target), prod(shape))
+
+
+def _is_pointwise(group: Group) -> bool:
+    """Whether each operator maps elements, one result each, and computes in 32 bits or more."""
+    for op in group.operators:
+        used = [group.values[i].dtype for i in (*op.inputs, *op.outputs) if i is not None]
+        narrow = op.type != "Cast" and not set(HALVES).isdisjoint(used)
+        if KINDS[op.type] not in (Kind.ELEMENTWISE, Kind.VIEW) or len(op.outputs) > 1 or narrow:
+            return False
+    return True
+
+
+def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:
+    name, threads = f"{group.name}_0", min(ELEMENT_THREADS, ceil_div(elements, 32) * 32)
+    names = [f"buffer{i}" for i in range(len(function.types))]
+    given = [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
+    text = (
+        f'{function.text}\nextern "C" __global__ void __launch_bounds__({threads})'
+        f" {name}({', '.join(given)}) {{\n"
+        f"  const int place = blockIdx.x * {threads} + threadIdx.x;\n"
+        f"  if (place < {elements}) {function.name}({', '.join([*names, 'place'])});\n}}\n"
+    )
+    grid = (ceil_div(elements, threads), 1, 1)
+    launch = Launch(name, function.arguments, grid, (threads, 1, 1))
+    return CudaKernel(text, (launch,), flops=group.operations)

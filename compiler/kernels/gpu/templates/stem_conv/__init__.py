@@ -1,0 +1,1 @@
+"""The first convolution of an image network."""

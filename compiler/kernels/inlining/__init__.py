@@ -1,1 +1,0 @@
-"""Stages of tensor expressions put into what reads them, each value computed once."""

@@ -1,0 +1,192 @@
+"""Lowerings of activation functions."""
+
+from math import copysign, floor, isfinite, sqrt
+
+import numpy as np
+from tvm import te, tirx
+
+from compiler.ir.operators.dtypes import INTEGERS
+from compiler.kernels.ops.elementwise import Scalar, elementwise, maximum, minimum
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.mathematics import call, dtype_of
+
+
+def constant(x: Scalar, value: float) -> Scalar:
+    """A constant of a scalar's dtype."""
+    return tirx.const(value, dtype_of(x))
+
+
+def _positive(x: Scalar, otherwise: Scalar) -> Scalar:
+    """x above zero and for NaN, else another value."""
+    return tirx.Select(x < constant(x, 0), otherwise, x)
+
+
+def softplus(x: Scalar) -> Scalar:
+    """log(1 + e**x) without overflow."""
+    zero = constant(x, 0)
+    return maximum(x, zero) + call("log1p", call("exp", zero - tirx.abs(x)))
+
+
+def _cube(x: Scalar) -> Scalar:
+    return x * x * x
+
+
+def gelu(x: Scalar, approximate: str) -> Scalar:
+    """x times the normal distribution function, exactly or by tanh."""
+    if approximate == "tanh":
+        inner = constant(x, sqrt(2 / 3.141592653589793)) * (x + constant(x, 0.044715) * _cube(x))
+        share = call("tanh", inner)
+    else:
+        share = call("erf", x * constant(x, sqrt(0.5)))
+    return constant(x, 0.5) * x * (constant(x, 1) + share)
+
+
+def _parameter(context: Context, name: str, default: float) -> float:
+    return float(context.attribute(name, default))
+
+
+@lowering("Relu")
+def relu(context: Context) -> te.Tensor:
+    """max(x, 0)."""
+    return elementwise(context, lambda x: _positive(x, constant(x, 0)))
+
+
+@lowering("LeakyRelu")
+def leaky_relu(context: Context) -> te.Tensor:
+    """x, or alpha x below zero."""
+    alpha = _parameter(context, "alpha", 0.01)
+    return elementwise(context, lambda x: _positive(x, x * constant(x, alpha)))
+
+
+@lowering("PRelu")
+def prelu(context: Context) -> te.Tensor:
+    """x, or slope x below zero."""
+    return elementwise(context, lambda x, slope: _positive(x, x * slope))
+
+
+@lowering("ThresholdedRelu")
+def thresholded_relu(context: Context) -> te.Tensor:
+    """x above alpha, else 0, of NaN too."""
+    alpha = _parameter(context, "alpha", 1.0)
+    return elementwise(context, lambda x: tirx.Select(x > constant(x, alpha), x, constant(x, 0)))
+
+
+@lowering("Elu")
+def elu(context: Context) -> te.Tensor:
+    """x, or alpha (e**x - 1) below zero."""
+    alpha = _parameter(context, "alpha", 1.0)
+    return elementwise(context, lambda x: _positive(x, constant(x, alpha) * call("expm1", x)))
+
+
+@lowering("Celu")
+def celu(context: Context) -> te.Tensor:
+    """x, or alpha (e**(x / alpha) - 1) below zero."""
+    alpha = _parameter(context, "alpha", 1.0)
+
+    def function(x: Scalar) -> Scalar:
+        if alpha == 0:  # the limit, as TVM divides by no constant zero
+            return _positive(x, constant(x, 0))
+        return _positive(x, constant(x, alpha) * call("expm1", x / constant(x, alpha)))
+
+    return elementwise(context, function)
+
+
+@lowering("Selu")
+def selu(context: Context) -> te.Tensor:
+    """Scaled exponential linear unit."""
+    alpha = _parameter(context, "alpha", 1.67326319217681884765625)
+    gamma = _parameter(context, "gamma", 1.05070102214813232421875)
+
+    def function(x: Scalar) -> Scalar:
+        return constant(x, gamma) * _positive(x, constant(x, alpha) * call("expm1", x))
+
+    return elementwise(context, function)
+
+
+@lowering("HardSigmoid")
+def hard_sigmoid(context: Context) -> te.Tensor:
+    """alpha x + beta, limited to [0, 1]."""
+    alpha, beta = _parameter(context, "alpha", 0.2), _parameter(context, "beta", 0.5)
+    return elementwise(context, lambda x: _hard_sigmoid(x, alpha, beta))
+
+
+def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
+    line = constant(x, alpha) * x + constant(x, beta)
+    return minimum(maximum(line, constant(x, 0)), constant(x, 1))
+
+
+@lowering("HardSwish")
+def hard_swish(context: Context) -> te.Tensor:
+    """x times its hard sigmoid."""
+    return elementwise(context, lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5))
+
+
+@lowering("Gelu")
+def gelu_operator(context: Context) -> te.Tensor:
+    """Gaussian error linear unit."""
+    approximate = context.attribute("approximate", "none")
+    return elementwise(context, lambda x: gelu(x, approximate))
+
+
+@lowering("Mish")
+def mish(context: Context) -> te.Tensor:
+    """x tanh(softplus(x))."""
+    return elementwise(context, lambda x: x * call("tanh", softplus(x)))
+
+
+@lowering("Softplus")
+def softplus_operator(context: Context) -> te.Tensor:
+    """log(1 + e**x)."""
+    return elementwise(context, softplus)
+
+
+@lowering("Softsign")
+def softsign(context: Context) -> te.Tensor:
+    """x / (1 + |x|)."""
+    return elementwise(context, lambda x: x / (constant(x, 1) + tirx.abs(x)))
+
+
+def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
+    """Shrink of an integer: real arithmetic, whose result is cut towards zero."""
+    whole, rest = _floor(bias), bias % 1 != 0
+    up, down = _moved(x, whole), _moved(x, -whole)
+    if rest:
+        up = tirx.Select(_compared(x, -whole, above=False), _moved(x, whole + 1), up)
+        down = tirx.Select(_compared(x, whole, above=True), _moved(x, -whole - 1), down)
+    edge = _floor(limit)
+    upper = tirx.Select(_compared(x, edge, above=True), down, constant(x, 0))
+    return tirx.Select(_compared(x, -edge, above=False), up, upper)
+
+
+def _floor(value: float) -> int:
+    """The integer below, which no tensor's integers reach where it is not finite."""
+    return floor(value) if isfinite(value) else int(copysign(1 << 70, value))
+
+
+def _moved(x: Scalar, by: int) -> Scalar:
+    """x plus an integer of any size, modulo 2 to the power of its type's bits."""
+    low = np.uint64(abs(by) & ((1 << 64) - 1))
+    step = constant(x, int(low.astype(dtype_of(x))))
+    return x + step if by >= 0 else x - step
+
+
+def _compared(x: Scalar, value: int, above: bool) -> Scalar:
+    """Whether x is above, or below, an integer that its type may not hold."""
+    limits = np.iinfo(dtype_of(x))
+    if not limits.min <= value <= limits.max:
+        return tirx.const((value < 0) == above, "bool")
+    return x > constant(x, value) if above else x < constant(x, value)
+
+
+@lowering("Shrink")
+def shrink(context: Context) -> te.Tensor:
+    """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
+    limit, bias = _parameter(context, "lambd", 0.5), _parameter(context, "bias", 0.0)
+
+    def function(x: Scalar) -> Scalar:
+        if dtype_of(x) in INTEGERS:
+            return _shrunk_integer(x, limit, bias)
+        upper = tirx.Select(x > constant(x, limit), x - constant(x, bias), constant(x, 0))
+        return tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper)
+
+    return elementwise(context, function)

@@ -1,0 +1,214 @@
+"""Lowerings of contractions: convolutions and matrix products, accumulated in float32 or wider."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from compiler.kernels.ops.elementwise import cast, wide
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.pooling import padded, window_of
+
+
+def converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
+    """A tensor's elements in another dtype; the tensor itself when it has it."""
+    if str(tensor.dtype) == dtype:
+        return tensor
+    return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")
+
+
+@lowering("Conv")
+def conv(context: Context) -> te.Tensor:
+    """Convolution over any number of spatial axes, grouped, strided, dilated."""
+    weight, kernel = context.tensor(1), context.info(1).shape
+    groups = context.attribute("group", 1)
+    window = window_of(context, kernel[2:])
+    dtype = context.output.dtype
+    accumulator = wide(dtype)
+    source = padded(context.tensor(0), window, tirx.const(0, dtype))
+    channel = te.reduce_axis((0, kernel[1]), "channel")
+    offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
+    per_group = kernel[0] // groups
+
+    def body(n: Any, c: Any, *place: Any) -> Any:
+        first = c // per_group * kernel[1] if groups > 1 else 0
+        left = cast(source(n, first + channel, *window.at(place, offsets)), accumulator)
+        right = cast(weight(c, channel, *offsets), accumulator)
+        return te.sum(left * right, axis=[channel, *offsets])
+
+    return with_bias(context, te.compute(context.output.shape, body, name="Conv"))
+
+
+def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
+    """Add input 2 by channel, and convert to the result's dtype."""
+    if not context.has(2):
+        return converted(result, context.output.dtype)
+    bias, accumulator = context.tensor(2), str(result.dtype)
+
+    def body(n: Any, c: Any, *place: Any) -> Any:
+        total = result(n, c, *place) + cast(bias(c), accumulator)
+        return cast(total, context.output.dtype)
+
+    return te.compute(context.output.shape, body, name="biased")
+
+
+@lowering("ConvTranspose")
+def conv_transpose(context: Context) -> te.Tensor:
+    """Transposed convolution, gathered: each output sums the taps that reach it."""
+    data, weight = context.tensor(0), context.tensor(1)
+    shape, kernel = context.info(0).shape, context.info(1).shape
+    groups, rank = context.attribute("group", 1), len(shape) - 2
+    strides = context.attribute("strides") or [1] * rank
+    dilations = context.attribute("dilations") or [1] * rank
+    before = transposed_pads(context, strides, dilations)
+    accumulator = wide(context.output.dtype)
+    channels, per_group = shape[1] // groups, kernel[1]
+    channel = te.reduce_axis((0, channels), "channel")
+    steps = [s if d == 1 else 1 for s, d in zip(strides, dilations, strict=True)]
+    taps = [
+        te.reduce_axis((0, -(-k // s)), f"tap{i}")
+        for i, (k, s) in enumerate(zip(kernel[2:], steps, strict=True))
+    ]
+
+    def body(n: Any, c: Any, *place: Any) -> Any:
+        at: list[Any] = []
+        window: list[Any] = []
+        tests: list[Any] = []
+        for i in range(rank):
+            position = place[i] + before[i]
+            tap = position % steps[i] + taps[i] * steps[i]
+            reach = position - tap * dilations[i]
+            source = tirx.floordiv(reach, strides[i])
+            at.append(source)
+            window.append(tap)
+            tests += [source >= 0, source < shape[2 + i]]
+            tests += [tap < kernel[2 + i]] if kernel[2 + i] % steps[i] else []
+            tests += (
+                [tirx.EQ(tirx.floormod(reach, strides[i]), 0)] if steps[i] != strides[i] else []
+            )
+        first = c // per_group * channels if groups > 1 else 0
+        left = cast(data(n, first + channel, *at), accumulator)
+        right = cast(weight(first + channel, c % per_group, *window), accumulator)
+        value = tirx.if_then_else(tirx.all(*tests), left * right, tirx.const(0, accumulator))
+        return te.sum(value, axis=[channel, *taps])
+
+    return with_bias(context, te.compute(context.output.shape, body, name="ConvTranspose"))
+
+
+def transposed_pads(
+    context: Context, strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """How many output positions a transposed convolution cuts in front of each axis."""
+    spatial, kernel = context.info(0).shape[2:], context.info(1).shape[2:]
+    mode = context.attribute("auto_pad", "NOTSET")
+    explicit = context.attribute("output_shape")
+    if mode in ("NOTSET", "") and not explicit:
+        return list((context.attribute("pads") or [0] * len(spatial))[: len(spatial)])
+    extra = context.attribute("output_padding") or [0] * len(spatial)
+    pads: list[int] = []
+    for i, size in enumerate(spatial):
+        reach = strides[i] * (size - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
+        total = max(0, reach - context.output.shape[2 + i])
+        upper = mode == "SAME_UPPER"
+        pads.append(total // 2 if upper or mode in ("NOTSET", "") else total - total // 2)
+    return pads if mode != "VALID" else [0] * len(spatial)
+
+
+@lowering("MatMul")
+def matmul(context: Context) -> te.Tensor:
+    """numpy's matrix product, batches broadcast."""
+    a, b = context.tensor(0), context.tensor(1)
+    left, right = context.info(0).shape, context.info(1).shape
+    accumulator = wide(context.output.dtype)
+    k = te.reduce_axis((0, left[-1]), "k")
+
+    def batch(shape: Sequence[int], indices: Sequence[Any]) -> list[Any]:
+        own = list(indices)[len(indices) - len(shape) :]
+        return [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
+
+    def body(*indices: Any) -> Any:
+        lead = list(indices)
+        column = [lead.pop()] if len(right) > 1 else []
+        row = [lead.pop()] if len(left) > 1 else []
+        x = a(*batch(left[:-2], lead), *row, k)
+        y = b(*batch(right[:-2], lead), k, *column)
+        return te.sum(cast(x, accumulator) * cast(y, accumulator), axis=k)
+
+    result = te.compute(context.output.shape, body, name="MatMul")
+    return converted(result, context.output.dtype)
+
+
+@lowering("Gemm")
+def gemm(context: Context) -> te.Tensor:
+    """alpha A B + beta C, with A and B transposed on demand."""
+    a, b, shape = context.tensor(0), context.tensor(1), context.info(0).shape
+    left, right = context.attribute("transA", 0), context.attribute("transB", 0)
+    dtype = context.output.dtype
+    accumulator = wide(dtype)
+    k = te.reduce_axis((0, shape[0] if left else shape[1]), "k")
+
+    def body(i: Any, j: Any) -> Any:
+        x = a(k, i) if left else a(i, k)
+        y = b(j, k) if right else b(k, j)
+        return te.sum(cast(x, accumulator) * cast(y, accumulator), axis=k)
+
+    product = te.compute(context.output.shape, body, name="Gemm")
+    alpha, beta = context.attribute("alpha", 1.0), context.attribute("beta", 1.0)
+    if alpha == 1.0 and not context.has(2):
+        return converted(product, dtype)
+
+    def scaled(i: Any, j: Any) -> Any:
+        total = product(i, j)
+        if alpha != 1.0:
+            total = total * tirx.const(alpha, accumulator)
+        if context.has(2):
+            addend = cast(context.element(2, (i, j)), accumulator)
+            total = total + (addend if beta == 1.0 else addend * tirx.const(beta, accumulator))
+        return cast(total, dtype)
+
+    return te.compute(context.output.shape, scaled, name="scaled")
+
+
+@lowering("Einsum")
+def einsum(context: Context) -> te.Tensor:
+    """Einstein summation with implicit results and ellipses."""
+    terms, result = einsum_terms(
+        context.attribute("equation"),
+        [len(context.info(i).shape) for i in range(len(context.inputs))],
+    )
+    extents: dict[str, int] = {}
+    for i, term in enumerate(terms):
+        for label, extent in zip(term, context.info(i).shape, strict=True):
+            extents[label] = max(extents.get(label, 1), extent)
+    summed = {x: te.reduce_axis((0, n), f"sum{i}") for i, (x, n) in enumerate(extents.items())
+              if x not in result}  # fmt: skip
+    accumulator = wide(context.output.dtype)
+    tensors = [context.tensor(i) for i in range(len(terms))]
+
+    def body(*indices: Any) -> Any:
+        at = {**summed, **dict(zip(result, indices, strict=True))}
+        value = tirx.const(1, accumulator)
+        for tensor, term in zip(tensors, terms, strict=True):
+            own = [0 if int(n) == 1 else at[x] for x, n in zip(term, tensor.shape, strict=True)]
+            value = value * cast(tensor(*own), accumulator)
+        return te.sum(value, axis=list(summed.values())) if summed else value
+
+    total = te.compute(context.output.shape, body, name="Einsum")
+    return converted(total, context.output.dtype)
+
+
+def einsum_terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The labels of each input and of the result; an ellipsis becomes capital Greek letters."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    widths = [r - len(t.replace("...", "")) for r, t in zip(ranks, terms, strict=True)]
+    broadcast = "".join(chr(0x391 + i) for i in range(max(widths, default=0)))
+    full = [
+        t.replace("...", broadcast[len(broadcast) - w :])
+        for t, w in zip(terms, widths, strict=True)
+    ]
+    if arrow:
+        return full, right.replace("...", broadcast)
+    letters = [x for x in "".join(terms) if x != "."]
+    once = sorted(x for x in set(letters) if letters.count(x) == 1)
+    return full, (broadcast if "..." in left else "") + "".join(once)

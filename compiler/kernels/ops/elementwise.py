@@ -1,0 +1,301 @@
+"""Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts.
+
+TVM simplifies a product with a constant 0 to 0, of infinities and NaN too.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy
+from tvm import te, tirx
+
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.mathematics import call, dtype_of
+
+Scalar = Any
+"""A scalar expression of TVM."""
+
+NARROW = ("float16", "bfloat16")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a dtype name is one of the floats."""
+    return "float" in dtype
+
+
+def cast(x: Scalar, dtype: str) -> Scalar:
+    """Convert a scalar as numpy does: to bool by comparison, to small integers by wrapping."""
+    source = dtype_of(x)
+    if source == dtype:
+        return x
+    if dtype == "bool":
+        other = tirx.NE(x, tirx.const(0, source))  # LLVM's comparison is false of NaN
+        return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
+    if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
+        return x.astype("int32").astype(dtype)
+    if source in NARROW or (dtype in NARROW and source != "float32"):
+        return x.astype("float32").astype(dtype)
+    return x.astype(dtype)
+
+
+def wide(dtype: str) -> str:
+    """The dtype in which values of a dtype are computed."""
+    return "float32" if dtype in NARROW else dtype
+
+
+def elementwise(context: Context, function: Callable[..., Any]) -> te.Tensor:
+    """Apply a function of scalars to all inputs, broadcast; 16-bit floats are computed in 32."""
+    positions = [i for i in range(len(context.inputs)) if context.has(i)]
+    dtype = context.output.dtype
+
+    def body(*indices: Any) -> Scalar:
+        scalars = [context.element(i, indices) for i in positions]
+        return cast(function(*[cast(s, wide(dtype_of(s))) for s in scalars]), dtype)
+
+    return te.compute(context.output.shape, body, name=context.operator.type)
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.max(a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.min(a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
+
+
+def is_nan(x: Scalar) -> Scalar:
+    """Whether a float is NaN."""
+    return tirx.isnan(x)
+
+
+def _register(type: str, function: Callable[..., Any]) -> None:
+    lowering(type)(lambda context: elementwise(context, function))
+
+
+def _zero(x: Scalar) -> Scalar:
+    return tirx.const(0, dtype_of(x))
+
+
+def _one(x: Scalar) -> Scalar:
+    return tirx.const(1, dtype_of(x))
+
+
+def absolute(x: Scalar) -> Scalar:
+    """The absolute value, -0.0 included."""
+    if dtype_of(x).startswith("u") or dtype_of(x) == "bool":
+        return x
+    return tirx.abs(x)
+
+
+def _sign(x: Scalar) -> Scalar:
+    """1, -1 or 0; NaN of NaN."""
+    zero, one = _zero(x), _one(x)
+    if dtype_of(x).startswith("u"):
+        return tirx.Select(x > zero, one, zero)
+    other = tirx.Select(tirx.EQ(x, zero), zero, x) if is_float(dtype_of(x)) else zero
+    return tirx.Select(x > zero, one, tirx.Select(x < zero, zero - one, other))
+
+
+def _negate(x: Scalar) -> Scalar:
+    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else _zero(x) - x
+
+
+def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) -> Scalar:
+    """An integer division that gives 0 for a divisor 0, and wraps instead of trapping for -1."""
+    zero, one = _zero(a), _one(a)
+    by_zero = tirx.EQ(b, zero)
+    safe = tirx.Select(by_zero, one, b)
+    if dtype_of(a).startswith("u"):
+        return tirx.Select(by_zero, zero, function(a, safe))
+    by_minus = tirx.EQ(b, tirx.const(-1, dtype_of(b)))
+    safe = tirx.Select(by_minus, one, safe)
+    wrapped = zero - function(a, one) if function is tirx.truncdiv else zero
+    return tirx.Select(by_zero, zero, tirx.Select(by_minus, wrapped, function(a, safe)))
+
+
+def divide(a: Scalar, b: Scalar) -> Scalar:
+    """Division; integers truncate towards zero."""
+    return a / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+
+
+def _modulo(a: Scalar, b: Scalar) -> Scalar:
+    """The remainder with the sign of the divisor, as Python's."""
+    rest = _remainder(a, b)
+    if dtype_of(a).startswith("u"):
+        return rest
+    zero = _zero(a)
+    below = tirx.all(rest < zero, b > zero)
+    wrong = tirx.any(below, tirx.all(rest > zero, b < zero))
+    return tirx.Select(wrong, rest + b, rest)
+
+
+def _remainder(a: Scalar, b: Scalar) -> Scalar:
+    """The remainder with the sign of the dividend, as C's."""
+    return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(tirx.truncmod, a, b)
+
+
+def _comparable(x: Scalar) -> Scalar:
+    """A scalar as a type that TVM compares for LLVM: bool is none."""
+    return x.astype("int8") if dtype_of(x) == "bool" else x
+
+
+def _logical_not(x: Scalar) -> Scalar:
+    return tirx.Not(x)
+
+
+for _type, _function in {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": divide,
+    "Neg": _negate,
+    "Abs": absolute,
+    "Sign": _sign,
+    "Reciprocal": lambda x: _one(x) / x,
+    "Sqrt": tirx.sqrt,
+    "Floor": tirx.floor,
+    "Ceil": tirx.ceil,
+    "Round": tirx.nearbyint,
+    "IsNaN": is_nan,
+    "Equal": lambda a, b: tirx.EQ(_comparable(a), _comparable(b)),
+    "Greater": lambda a, b: a > b,
+    "GreaterOrEqual": lambda a, b: a >= b,
+    "Less": lambda a, b: a < b,
+    "LessOrEqual": lambda a, b: a <= b,
+    "And": lambda a, b: tirx.all(a, b),
+    "Or": lambda a, b: tirx.any(a, b),
+    "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),
+    "Not": _logical_not,
+    "BitwiseAnd": lambda a, b: a & b,
+    "BitwiseOr": lambda a, b: a | b,
+    "BitwiseXor": lambda a, b: a ^ b,
+    "BitwiseNot": lambda x: ~x,
+    "Where": lambda c, a, b: tirx.Select(c, a, b),
+}.items():
+    _register(_type, _function)
+
+for (
+    _name
+) in "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Exp Log Sin Sinh Tan Tanh Erf Sigmoid".split():
+    _register(_name, partial(call, _name.lower()))
+
+
+@lowering("Max", "Min")
+def extreme(context: Context) -> te.Tensor:
+    """The largest or smallest of any number of inputs."""
+    pick = maximum if context.operator.type == "Max" else minimum
+
+    def function(first: Scalar, *others: Scalar) -> Scalar:
+        for other in others:
+            first = pick(first, other)
+        return first
+
+    return elementwise(context, function)
+
+
+@lowering("Mod")
+def modulo(context: Context) -> te.Tensor:
+    """Python's remainder, or C's with `fmod`."""
+    return elementwise(context, _remainder if context.attribute("fmod", 0) else _modulo)
+
+
+@lowering("BitShift")
+def bit_shift(context: Context) -> te.Tensor:
+    """Shift left or right; a count outside the width shifts everything out."""
+    left = context.attribute("direction") == "LEFT"
+    bits = numpy.dtype(context.output.dtype).itemsize * 8
+
+    def function(x: Scalar, count: Scalar) -> Scalar:
+        kind, wide_count = dtype_of(x), count.astype("int64")
+        inside = tirx.all(wide_count >= 0, wide_count < bits)
+        by = tirx.Select(inside, wide_count, tirx.const(bits - 1, "int64")).astype(kind)
+        if not left and not kind.startswith("u"):
+            return x >> by
+        return tirx.Select(inside, x << by if left else x >> by, _zero(x))
+
+    return elementwise(context, function)
+
+
+@lowering("Cast", "Expand", "Identity")
+def convert(context: Context) -> te.Tensor:
+    """The first input, broadcast and converted to the result's type."""
+    dtype = context.output.dtype
+    return te.compute(
+        context.output.shape,
+        lambda *indices: cast(context.element(0, indices), dtype),
+        name=context.operator.type,
+    )
+
+
+@lowering("Clip")
+def clip(context: Context) -> te.Tensor:
+    """Limit values to bounds that may be missing; NaN stays."""
+
+    def body(*indices: Any) -> Scalar:
+        x = context.element(0, indices)
+        for position, pick in ((1, maximum), (2, minimum)):
+            if context.has(position):
+                x = pick(x, context.element(position, ()))
+        return x
+
+    return te.compute(context.output.shape, body, name="Clip")
+
+
+@lowering("IsInf")
+def is_infinite(context: Context) -> te.Tensor:
+    """Whether a value is infinite, of the signs asked for."""
+    signs = [(1, "detect_positive"), (-1, "detect_negative")]
+    wanted = [sign for sign, name in signs if context.attribute(name, 1)]
+
+    def function(x: Scalar) -> Scalar:
+        infinity = tirx.infinity(dtype_of(x))
+        tests = [tirx.EQ(x, infinity if sign > 0 else _negate(infinity)) for sign in wanted]
+        return tirx.any(*tests) if tests else tirx.const(0, "bool")
+
+    return elementwise(context, function)
+
+
+@lowering("Pow")
+def power(context: Context) -> te.Tensor:
+    """Powers; common constant exponents become products, integers stay exact."""
+    base, exponent = context.info(0).dtype, context.info(1).dtype
+    value = context.inputs[1]
+    known = float(value.reshape(-1)[0]) if isinstance(value, numpy.ndarray) else None
+
+    def function(x: Scalar, y: Scalar) -> Scalar:
+        if not is_float(base) and not is_float(exponent):
+            return _integer_power(x.astype("int64"), y.astype("int64"))
+        if known in (1.0, 2.0, 3.0, 0.5, -1.0, 0.0) and is_float(base):
+            return _short_power(x, known)
+        kind = "float64" if "float64" in (base, exponent) or not is_float(base) else "float32"
+        return call("pow", x.astype(kind), y.astype(kind))
+
+    return elementwise(context, function)
+
+
+def _integer_power(x: Scalar, y: Scalar) -> Scalar:
+    """A power of int64; of negative exponents what truncation leaves, and 0 for the base 0."""
+    one, zero, minus = _one(x), _zero(x), tirx.const(-1, "int64")
+    sign = tirx.Select(tirx.EQ(y & one, zero), one, minus)
+    fraction = tirx.Select(tirx.EQ(x, one), one, tirx.Select(tirx.EQ(x, minus), sign, zero))
+    power = tirx.call_pure_extern("int64", "flowloom_integer_power", x, y)
+    return tirx.Select(y < zero, fraction, power)
+
+
+def _short_power(x: Scalar, exponent: float) -> Scalar:
+    one = _one(x)
+    options = {1.0: x, 2.0: x * x, 3.0: x * x * x, -1.0: one / x, 0.0: one}
+    return _root(x) if exponent == 0.5 else options[exponent]
+
+
+def _root(x: Scalar) -> Scalar:
+    """x to the power 0.5: unlike the square root +0 of -0, and +inf of -inf."""
+    infinity = tirx.infinity(dtype_of(x))
+    return tirx.Select(tirx.EQ(x, _negate(infinity)), infinity, absolute(tirx.sqrt(x)))

@@ -1,0 +1,228 @@
+"""Lowering of Resize: each axis is a small table of source positions and weights."""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import numpy
+from tvm import te, tirx
+
+from compiler.kernels.ops.elementwise import cast, is_float, wide
+from compiler.kernels.ops.injective import normal_axis, zeros
+from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.mathematics import dtype_of
+from compiler.kernels.ops.tables import table_element
+
+Array = numpy.ndarray
+
+UNROLLED_TAPS = 4
+"""Up to this many source elements per axis are summed inline; more become a stage of their own."""
+
+
+def source_coordinates(
+    mode: str, size: int, extent: int, scale: numpy.floating, roi: tuple[float, float]
+) -> Array:
+    """The source coordinate of each output position, by ONNX's coordinate transformation.
+
+    It is computed in the type of `scale`, which decides where neighbours are equally near.
+    """
+    x = numpy.arange(size, dtype=scale.dtype)
+    if mode == "asymmetric":
+        return x / scale
+    if mode == "align_corners":
+        # The nearest as onnxruntime, which counts whole elements; others as ONNX's reference.
+        length = size if scale.dtype == numpy.float32 else scale * extent
+        return x * (extent - 1) / (length - 1) if length > 1 else x * 0
+    if mode == "pytorch_half_pixel":
+        return (x + 0.5) / scale - 0.5 if size > 1 else x * 0
+    if mode == "half_pixel_symmetric":
+        offset = extent / 2 * (1 - size / (scale * extent))
+        wide = x.astype(numpy.float64)  # onnxruntime rounds the offset and the sum only
+        return (offset + (wide + 0.5) / float(scale) - 0.5).astype(scale.dtype)
+    if mode == "tf_crop_and_resize":
+        start, end = roi
+        if size > 1:
+            return start * (extent - 1) + x * (end - start) * (extent - 1) / (size - 1)
+        return x * 0 + 0.5 * (start + end) * (extent - 1)
+    return (x + 0.5) / scale - 0.5
+
+
+TIE = numpy.float32(1e-6)
+"""Coordinates so near to a half are one, for onnxruntime too: quotients of 32 bits miss it."""
+
+
+def _rounded(x: Array, tie: int) -> Array:
+    """The nearest integers; `tie` is added to the lower one where both are as near."""
+    low = numpy.floor(x)
+    over = x - low - x.dtype.type(0.5)
+    return low + numpy.where(numpy.abs(over) <= TIE, tie, over > 0)
+
+
+_ROUNDING: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: _rounded(x, 0),
+    "round_prefer_ceil": lambda x: _rounded(x, 1),
+    "floor": numpy.floor,
+    "ceil": numpy.ceil,
+}
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    d = numpy.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return numpy.where(d <= 1, near, numpy.where(d < 2, far, 0.0))
+
+
+def _triangle(distance: Array) -> Array:
+    return numpy.maximum(0.0, 1 - numpy.abs(distance))
+
+
+def axis_taps(
+    context: Context, coordinates: Array, extent: int, scale: numpy.floating
+) -> tuple[Array, Array]:
+    """Source positions and weights, [output size, taps] each."""
+    mode = context.attribute("mode", "nearest")
+    if mode == "nearest":
+        rounding = context.attribute("nearest_mode", "round_prefer_floor")
+        places = _ROUNDING[rounding](coordinates).astype(numpy.int64)
+        return numpy.clip(places, 0, extent - 1)[:, None], numpy.ones((len(places), 1))
+    shrink = min(1.0, scale) if context.attribute("antialias", 0) else 1.0
+    radius = (2 if mode == "cubic" else 1) / shrink
+    first = numpy.floor(coordinates).astype(numpy.int64)
+    taps = numpy.arange(1 - ceil(radius), ceil(radius) + 1)
+    places = first[:, None] + taps[None, :]
+    distance = (places - coordinates[:, None]) * shrink
+    a = context.attribute("cubic_coeff_a", -0.75)
+    weights = _cubic(distance, a) if mode == "cubic" else _triangle(distance)
+    if context.attribute("exclude_outside", 0):
+        weights = numpy.where((places >= 0) & (places < extent), weights, 0.0)
+    if shrink < 1.0 or context.attribute("exclude_outside", 0):
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return numpy.clip(places, 0, extent - 1), weights
+
+
+def _axis_index(places: Array, position: Any) -> Any:
+    """The source position of an output position: arithmetic where it fits, else a table."""
+    size = len(places)
+    for up in range(1, 9):
+        if (places == numpy.arange(size) // up).all():
+            return position // up if up > 1 else position
+    return table_element(places.astype(numpy.int32), position)
+
+
+def resize_axis(
+    data: te.Tensor, axis: int, places: Array, weights: Array, outside: Array | None, fill: float
+) -> te.Tensor:
+    """Resize one axis; where `outside` holds the result is `fill`."""
+    shape = [int(n) for n in data.shape]
+    shape[axis] = len(places)
+    taps = places.shape[1]
+    dtype = str(data.dtype)
+    kind = numpy.float64 if dtype == "float64" else numpy.float32
+
+    def term(indices: tuple[Any, ...], tap: int) -> Any:
+        at = _axis_index(places[:, tap], indices[axis])
+        value = data(*indices[:axis], at, *indices[axis + 1 :])
+        if taps == 1:
+            return value
+        return value * table_element(weights[:, tap].astype(kind), indices[axis], dtype)
+
+    def inline(*indices: Any) -> Any:
+        total = term(indices, 0)
+        for tap in range(1, taps):
+            total = total + term(indices, tap)
+        if outside is None:
+            return total
+        inside = table_element(outside, indices[axis], "bool")
+        return tirx.Select(inside, tirx.const(fill, dtype), total)
+
+    if taps <= UNROLLED_TAPS:
+        return te.compute(tuple(shape), inline, name="Resize")
+    tap = te.reduce_axis((0, taps), "tap")
+
+    def summed(*indices: Any) -> Any:
+        position = indices[axis] * taps + tap
+        at = table_element(places.astype(numpy.int32), position)
+        weight = table_element(weights.astype(kind), position, dtype)
+        return te.sum(data(*indices[:axis], at, *indices[axis + 1 :]) * weight, axis=tap)
+
+    return te.compute(tuple(shape), summed, name="Resize")
+
+
+@lowering("Resize")
+def resize(context: Context) -> te.Tensor:
+    """Nearest, linear and cubic interpolation, separable by axis."""
+    shape, full = context.info(0).shape, context.output.shape
+    axes = [normal_axis(a, len(shape)) for a in context.attribute("axes") or range(len(shape))]
+    mode = context.attribute("coordinate_transformation_mode", "half_pixel")
+    nearest = context.attribute("mode", "nearest") == "nearest"
+    if context.info(0).elements == 0:
+        return _of_nothing(context)
+    kind = numpy.float32 if nearest else numpy.float64  # onnxruntime rounds floats of 32 bits
+    scales = [kind(scale) for scale in _scales(context, axes)]
+    roi = [float(v) for v in context.array(1).reshape(-1)] if context.has(1) else []
+    crop = mode == "tf_crop_and_resize"
+    dtype = context.output.dtype
+    compute = dtype if nearest else _computed_in(dtype)
+    data = context.tensor(0)
+    if compute != dtype:
+        source = data
+        data = te.compute(source.shape, lambda *i: cast(source(*i), compute), name="widened")
+    for number, axis in enumerate(axes):
+        limits = (roi[number], roi[number + len(axes)]) if crop else (0.0, 1.0)
+        if shape[axis] == full[axis] and not crop and scales[number] == 1.0:
+            continue
+        at = source_coordinates(mode, full[axis], shape[axis], scales[number], limits)
+        places, weights = axis_taps(context, at, shape[axis], scales[number])
+        outside = (at < 0) | (at > shape[axis] - 1) if crop else None
+        data = resize_axis(data, axis, places, weights, outside, _fill(context, compute))
+    if compute != dtype:
+        done = data
+        return te.compute(full, lambda *i: _narrow(done(*i), dtype), name="narrowed")
+    return data
+
+
+def _of_nothing(context: Context) -> te.Tensor:
+    if context.output.elements:
+        raise context.fail(f"it cannot enlarge {list(context.info(0).shape)}, without elements")
+    return zeros(context)
+
+
+def _computed_in(dtype: str) -> str:
+    """The type of interpolation: one whose errors no integer of `dtype` shows but at a tie."""
+    if is_float(dtype):
+        return wide(dtype)
+    return "float32" if dtype in ("int8", "uint8", "bool") else "float64"
+
+
+def _fill(context: Context, dtype: str) -> float:
+    """The value outside of a cropped region, which integers round and limit."""
+    fill = context.attribute("extrapolation_value", 0.0)
+    if is_float(dtype):
+        return fill
+    low, high = (int(limit(dtype).value) for limit in (tirx.min_value, tirx.max_value))
+    return min(max(round(fill), low), high)
+
+
+def _narrow(value: Any, dtype: str) -> Any:
+    """A float as the result's type: integers are rounded, ties to even, and saturate."""
+    if is_float(dtype):
+        return cast(value, dtype)
+    low, high = tirx.min_value(dtype), tirx.max_value(dtype)
+    kind = dtype_of(value)
+    rounded = tirx.max(tirx.nearbyint(value), tirx.const(float(low.value), kind))
+    most = tirx.const(float(high.value), kind)  # 2**63 for int64, which is one too many
+    return tirx.Select(rounded >= most, high, cast(tirx.min(rounded, most), dtype))
+
+
+def _scales(context: Context, axes: list[int]) -> list[float]:
+    """The scale of each resized axis."""
+    shape, full = context.info(0).shape, context.output.shape
+    if context.has(2) and context.array(2).size:
+        return [float(v) for v in context.array(2).reshape(-1)]
+    ratios = [full[axis] / shape[axis] for axis in axes]
+    policy = context.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return ratios
+    asked = [s / shape[axis] for s, axis in zip(context.integers(3), axes, strict=True)]
+    return [min(asked) if policy == "not_larger" else max(asked)] * len(axes)

@@ -1,0 +1,167 @@
+"""Cutting a scheduled PrimFunc into launches: one plain function for each root-level loop nest."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import tvm_ffi
+from tvm import IRModule, s_tir, tirx
+from tvm.ir import PointerType, PrimType, Var
+from tvm.ir.transform import Sequential
+from tvm.tirx import AttrStmt, For, ForKind, IntImm, PrimFunc, SeqStmt, Stmt
+from tvm.tirx.buffer import is_buffer_var
+from tvm.tirx.stmt import AllocBuffer, DeclBuffer
+
+from compiler.errors import KernelError
+from compiler.kernels.tir.registers import in_registers
+from compiler.schedule import ELEMENT_BYTES
+
+
+class StackError(KernelError):
+    """A block's local buffers outgrow the stack."""
+
+
+STACK_LIMIT = 16 << 10
+"""Most bytes of buffers that one block keeps on the stack; larger ones must be workspaces."""
+
+_LOWER = [
+    s_tir.transform.CanonicalizeLoop(),
+    s_tir.transform.LowerInitBlock(),
+    s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+    s_tir.transform.ConvertBlocksToOpaque(),
+    s_tir.transform.CompactBufferAllocation(),
+    s_tir.transform.LowerMatchBuffer(),
+    s_tir.transform.StmtSimplify(),
+    s_tir.transform.LowerOpaqueBlock(),
+    tirx.transform.FlattenBuffer(),
+    tirx.transform.BF16ComputeLegalize(),
+    tirx.transform.NarrowDataType(32),
+    s_tir.transform.LoopPartition(),
+    tirx.transform.VectorizeLoop(True),
+    s_tir.transform.HoistIfThenElse(),
+    tirx.transform.UnrollLoop(),
+    s_tir.transform.RenormalizeSplitPattern(),
+    tirx.transform.StmtSimplify(),
+    tirx.transform.RemoveNoOp(),
+    s_tir.transform.RewriteUnsafeSelect(),
+    tirx.transform.CommonSubexprElim(),
+]
+
+
+@dataclass(frozen=True)
+class LaunchFunction:
+    """One root-level loop nest; `args` index the task's buffers, `blocks` is its grid."""
+
+    function: PrimFunc
+    args: tuple[int, ...]
+    blocks: int
+
+
+@dataclass
+class _Root:
+    """The statements of a lowered PrimFunc's root, sorted."""
+
+    aliases: dict[Any, Any] = field(default_factory=dict)
+    scratch: list[Any] = field(default_factory=list)
+    nests: list[Stmt] = field(default_factory=list)
+
+
+def lower_function(function: PrimFunc, name: str) -> PrimFunc:
+    """Lower a scheduled PrimFunc to loops over flat buffers."""
+    module = IRModule({name: function.with_attr("global_symbol", name)})
+    return in_registers(Sequential(_LOWER)(module)[name])
+
+
+def split_launches(function: PrimFunc, name: str) -> tuple[list[LaunchFunction], tuple[int, ...]]:
+    """The launches of a lowered PrimFunc, and the bytes of its root-level scratch buffers.
+
+    Those buffers follow the PrimFunc's parameters in the numbering of the launches' `args`. The
+    outermost loop of a nest is its grid when it is marked parallel.
+    """
+    root = _sort_root(function)
+    numbers = {param: i for i, param in enumerate(function.params)}
+    for alias, source in root.aliases.items():
+        numbers[alias] = numbers[source]
+    for buffer in root.scratch:
+        numbers[buffer] = len(function.params) + root.scratch.index(buffer)
+    launches = [_launch(nest, f"{name}_{i}", numbers) for i, nest in enumerate(root.nests)]
+    return launches, tuple(_buffer_bytes(buffer) for buffer in root.scratch)
+
+
+def _sort_root(function: PrimFunc) -> _Root:
+    root = _Root()
+    for statement in _statements(function.body):
+        if isinstance(statement, AllocBuffer):
+            root.scratch.append(statement.buffer)
+        elif isinstance(statement, DeclBuffer):
+            root.aliases[statement.buffer] = statement.data.args[0]
+        else:
+            root.nests.append(statement)
+    return root
+
+
+def _statements(body: Stmt) -> Iterator[Stmt]:
+    """The statements of a body, those of nested sequences included."""
+    if isinstance(body, SeqStmt):
+        for statement in body.seq:
+            yield from _statements(statement)
+    elif isinstance(body, AttrStmt) and body.attr_key == "pragma_scope":
+        yield from _statements(body.body)
+    else:
+        yield body
+
+
+def _buffer_bytes(buffer: Any) -> int:
+    lanes = int(getattr(buffer.dtype, "lanes", 1))
+    dtype = str(buffer.dtype).split("x")[0]
+    return prod(int(extent) for extent in buffer.shape) * ELEMENT_BYTES[dtype] * lanes
+
+
+def buffers_of(statement: Stmt) -> list[Any]:
+    """The buffers that a statement uses, in order of their first use."""
+    found: dict[Any, None] = {}
+
+    def visit(variable: Any) -> None:
+        if is_buffer_var(variable):
+            found.setdefault(variable)
+
+    tvm_ffi.structural_walk(statement, (Var, visit), order="pre")
+    return list(found)
+
+
+def _check_stack(statement: Stmt, name: str) -> None:
+    sizes: list[int] = []
+    tvm_ffi.structural_walk(
+        statement, (AllocBuffer, lambda alloc: sizes.append(_buffer_bytes(alloc.buffer)))
+    )
+    if sum(sizes) > STACK_LIMIT:
+        raise StackError(
+            f"a block of the kernel {name} needs {sum(sizes)} bytes of stack, more than"
+            f" {STACK_LIMIT}: its schedule must keep those buffers in a workspace"
+        )
+
+
+def _launch(nest: Stmt, name: str, numbers: dict[Any, int]) -> LaunchFunction:
+    _check_stack(nest, name)
+    begin, end = Var("begin", PrimType("int32")), Var("end", PrimType("int32"))
+    used = [buffer for buffer in buffers_of(nest) if buffer in numbers]
+    pointers = [Var(f"pointer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(used)]
+    declarations = [DeclBuffer(b, data=p) for b, p in zip(used, pointers, strict=True)]
+    loop, blocks = _grid_loop(nest, begin, end)
+    function = PrimFunc([*pointers, begin, end], SeqStmt([*declarations, loop]))
+    function = function.with_attr({"global_symbol": name, "tirx.noalias": True})
+    return LaunchFunction(function, tuple(numbers[b] for b in used), blocks)
+
+
+def _grid_loop(nest: Stmt, begin: Var, end: Var) -> tuple[Stmt, int]:
+    if isinstance(nest, For) and nest.kind == ForKind.PARALLEL and isinstance(nest.extent, IntImm):
+        loop = For(nest.loop_var, begin, end - begin, ForKind.SERIAL, nest.body)
+        return loop, int(nest.extent)
+    once = Var("block", PrimType("int32"))
+    return For(once, begin, end - begin, ForKind.SERIAL, nest), 1
+
+
+def launch_module(launches: Sequence[LaunchFunction]) -> IRModule:
+    """The launches' functions as one module."""
+    return IRModule({str(f.function.attrs["global_symbol"]): f.function for f in launches})

@@ -1,0 +1,174 @@
+"""What surrounds the anchor of a fused group, as code on flat buffers.
+
+The operators before and after the anchor are lowered to tensor expressions as everywhere; a
+template writes its own loops and asks here for the value of one element.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import tvm_ffi
+from tvm import te, tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+from tvm.tirx.stmt import Bind
+
+from compiler.graph.operator_table import squeezed
+from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.kernels.ops.layout import stored_index
+from compiler.kernels.ops.lowering import Emitter, flatten_index
+from compiler.kernels.tir.expand import Leaf, expand, identity, inputs_first
+from compiler.kernels.tir.loops import buffer, sequence, variable
+
+_ROW, _COLUMN = variable("row"), variable("column")
+
+
+class Surroundings:
+    """The group around one anchor, whose first result is a float32 tensor, or without one.
+
+    `buffers` are the kernel's parameters, each flat: the reads, then the writes.
+    """
+
+    def __init__(self, group: Group, anchor: Operator | None):
+        emitter = Emitter(group)
+        self.shape, self.operands = group.writes[0].shape, []
+        if anchor is not None:
+            emitter.lower_before(anchor)
+            self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
+            self.shape = group.values[anchor.outputs[0]].shape
+        self.sum = te.placeholder(self.shape, "float32", name="anchor")
+        if anchor is not None:
+            emitter.values[anchor.outputs[0]] = self.sum
+        self.results = emitter.lower_all()
+        self.values = emitter.values
+        self.placeholders = emitter.placeholders
+        self.reads = [buffer(f"read{i}", t.elements, t.dtype) for i, t in enumerate(group.reads)]
+        self.writes = [buffer(f"write{i}", t.elements, t.dtype) for i, t in enumerate(group.writes)]
+        self.stored = group.writes
+
+    @property
+    def buffers(self) -> list[Var]:
+        """The parameters of the kernel."""
+        return [*self.reads, *self.writes]
+
+    @property
+    def spatial(self) -> int:
+        """The number of axes after the batch and channel axes of a convolution."""
+        return len(self.shape) - 2
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether every result has the anchor's shape and all the rest can be computed in place.
+
+        A row-major one may have other axes of one element.
+        """
+        known = [tensor for tensor in self.operands if tensor is not None]
+        alike = map(self._is_alike, self.stored)
+        return all(alike) and not any(
+            isinstance(tensor.op.body[0], tirx.Reduce)
+            for tensor in inputs_first([*self.results, *known])
+        )
+
+    def _is_alike(self, result: TensorInfo) -> bool:
+        in_order = not result.block and squeezed(result.shape) == squeezed(self.shape)
+        return in_order or result.shape == self.shape
+
+    def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:
+        """Where a result is that follows from an element of the anchor's."""
+        shape = tuple(int(extent) for extent in result.shape)
+        if shape == self.shape:
+            return indices
+        rest = iter([i for i, extent in zip(indices, self.shape, strict=True) if extent != 1])
+        return [0 if extent == 1 else next(rest) for extent in shape]
+
+    def resize_read(self, number: int, elements: int) -> None:
+        """Say how large a read is that a packing lays out beforehand."""
+        self.reads[number] = buffer(f"read{number}", elements, self.reads[number].dtype)
+
+    def read_number(self, position: int) -> int | None:
+        """Which of the group's reads an operand of the anchor is; None if it is computed."""
+        tensor = self.operands[position]
+        return next((i for i, t in enumerate(self.placeholders) if t.same_as(tensor)), None)
+
+    def operand(self, position: int, indices: Sequence[Any]) -> Any:
+        """An element of an operand, computed by what comes before the anchor."""
+        return self._value(self.operands[position], indices, None, None)
+
+    def bias(self, indices: Sequence[Any]) -> Any:
+        """An element of the anchor's operand 2; None if that is left out."""
+        present = len(self.operands) > 2 and self.operands[2] is not None
+        return self.operand(2, indices) if present else None
+
+    def result(self, value: Any, indices: Sequence[Any]) -> Any:
+        """The element of the first result that follows from an element of the anchor's."""
+        result = self.results[0]
+        return self._value(result, self._index_of(result, indices), value, None)
+
+    def store(self, value: Any, indices: Sequence[Any]) -> Stmt:
+        """Store the element of every result that follows from an element of the anchor's."""
+        return self._store(value, list(indices), None)
+
+    def store_flat(self, value: Any, lead: Sequence[Any], place: Any) -> Stmt:
+        """As `store` for a convolution, its spatial indices given as one position; see `flat`."""
+        if self.spatial == 1:
+            return self.store(value, [*lead, place])
+        return self._store(value, [*lead, _ROW, _COLUMN], place)
+
+    @property
+    def flat(self) -> bool:
+        """Whether results depend on the spatial indices by their row-major position only."""
+        found: list[Var] = []
+        zero = tirx.const(0, "int32")
+        statement = self.store_flat(tirx.const(0.0, "float32"), [zero, zero], zero)
+
+        def visit(variable: Var) -> None:
+            if variable.same_as(_ROW) or variable.same_as(_COLUMN):
+                found.append(variable)
+
+        tvm_ffi.structural_walk(statement, (Var, visit))
+        return not found
+
+    def _store(self, value: Any, indices: list[Any], place: Any) -> Stmt:
+        places = [self._index_of(tensor, indices) for tensor in self.results]
+        wanted = [tensor(*at) for tensor, at in zip(self.results, places, strict=True)]
+        code = expand(wanted, self._leaf(value, place))
+        statements: list[Stmt] = [Bind(variable, bound) for variable, bound in code.steps]
+        results = zip(self.writes, code.results, self.stored, places, strict=True)
+        for target, element, info, at in results:
+            position = self._position(info.stored_shape, stored_index(info, at), place)
+            statements.append(tirx.BufferStore(target, element, [position]))
+        return sequence(statements)
+
+    def _position(self, shape: Sequence[int], indices: Sequence[Any], place: Any) -> Any:
+        """The position in memory of an index; `place` is that of its row and column together."""
+        at = _flat_axes(indices) if place is not None else -1
+        if at < 0 or tuple(shape[at : at + 2]) != self.shape[-2:]:
+            return flatten_index(indices, shape)
+        pixels = shape[at] * shape[at + 1]
+        indices = [*indices[:at], place, *indices[at + 2 :]]
+        return flatten_index(indices, [*shape[:at], pixels, *shape[at + 2 :]])
+
+    def _value(self, tensor: te.Tensor, indices: Sequence[Any], value: Any, place: Any) -> Any:
+        return expand([tensor(*indices)], self._leaf(value, place)).nested()
+
+    def _leaf(self, value: Any, place: Any) -> Leaf:
+        """What is known: the anchor's element and what is read."""
+        reads = dict(zip(map(identity, self.placeholders), self.reads, strict=True))
+
+        def leaf(tensor: te.Tensor, indices: Sequence[Any]) -> Any:
+            if tensor.same_as(self.sum):
+                return value
+            read = reads.get(identity(tensor))
+            if read is None:
+                return None
+            shape = [int(extent) for extent in tensor.shape]
+            return tirx.BufferLoad(read, [self._position(shape, indices, place)])
+
+        return leaf
+
+
+def _flat_axes(indices: Sequence[Any]) -> int:
+    """Which axis the row's index is, followed by the column's; -1 where they are not together."""
+    pairs = enumerate(pairwise(indices))
+    return next((i for i, (a, b) in pairs if _ROW.same_as(a) and _COLUMN.same_as(b)), -1)

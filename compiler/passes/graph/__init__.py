@@ -1,0 +1,1 @@
+"""Passes that decide what the kernels are."""

@@ -1,0 +1,70 @@
+"""The pass that decides how tensors lie in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.rewriter import Rewriter
+
+from compiler.errors import PipelineError
+from compiler.graph.layouts import Storages, block_for, choose_blocked, read_storages
+from compiler.graph.signature import signature
+from compiler.graph.targets import target_kind
+from compiler.ir.dataflow import GraphOp
+from compiler.ir.edit import graphs_of
+from compiler.ir.layouts import BLOCK_BYTES, block_of, with_block
+from compiler.passes.base import GraphPass
+
+POLICIES = ("target", "always", "never")
+
+
+@dataclass(frozen=True)
+class AssignLayouts(GraphPass):
+    """Put the channels of images in blocks where convolutions read them.
+
+    Requires: `fuse` ran. Ensures: no kernel is added, views are still views, the inputs, outputs
+    and weights of a graph lie row-major, and so does all that a kernel reads as a matrix; each
+    group's `kernel` is its signature again.
+
+        %1 = dataflow.group "Conv_a" (%0, %w) : ... -> tensor<1x8x9x9xf32> {...}
+        %2 = dataflow.group "Conv_b" (%1, %v) : (tensor<1x8x9x9xf32>, ...) -> ...
+      becomes
+        %1 = dataflow.group "Conv_c" (%0, %w) : ... -> tensor<1x8x9x9xf32, #channels<4>> {...}
+        %2 = dataflow.group "Conv_d" (%1, %v) : (tensor<1x8x9x9xf32, #channels<4>>, ...) -> ...
+    """
+
+    name = "assign-layouts"
+
+    policy: str = "target"
+    """`target` blocks where the graph's target gains by it, `always` for any, `never` for none."""
+    block_bytes: int = BLOCK_BYTES
+    """Bytes of the channels that lie together: what one thread copies at a time."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Lay out every `dataflow.graph` of the module."""
+        if self.policy not in POLICIES:
+            raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+        if self.block_bytes < 1:
+            raise PipelineError(f"block-bytes must be at least 1, not {self.block_bytes}")
+        for graph in graphs_of(op):
+            wanted = self.policy == "always" or target_kind(graph) == "cuda"
+            _lay_out(graph, self.block_bytes if wanted and self.policy != "never" else 0)
+
+
+def _lay_out(graph: GraphOp, block_bytes: int) -> None:
+    found = read_storages(graph, block_bytes)
+    apply_layouts(graph, found, choose_blocked(found.storages, found.mixtures), block_bytes)
+
+
+def apply_layouts(
+    graph: GraphOp, found: Storages, blocked: Sequence[bool], block_bytes: int
+) -> None:
+    """Note in types which storages are blocked, and rename the kernels."""
+    for value, number in found.numbers.items():
+        block = block_for(value, block_bytes) if blocked[number] else 0
+        if block != block_of(value.type):
+            Rewriter.replace_value_with_new_type(value, with_block(value.type, block))
+    for group in graph.groups:
+        if group.kernel is not None:
+            group.kernel = StringAttr(signature(group))

@@ -1,0 +1,126 @@
+"""The pass that removes what does nothing and what is computed twice."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from compiler.graph.simplify import ReshapeOf, Simplification, Update, joined_bytes, simplify
+from compiler.ir.dataflow import (
+    ConstantOp,
+    GraphOp,
+    GroupOp,
+    NoneOp,
+    OperatorOp,
+    WeightOp,
+    YieldOp,
+)
+from compiler.ir.edit import graphs_of
+from compiler.ir.types import shape_of
+from compiler.ir.values import array_to_attribute
+from compiler.passes.base import GraphPass
+
+
+@dataclass(frozen=True)
+class Canonicalize(GraphPass):
+    """Simplify operators locally, merge equal ones and drop dead ones; no result bit changes.
+
+    Requires: nothing; what is inside groups stays as it is. Ensures: no simplification of
+    `compiler.graph.simplify` applies, no two operators compute the same, none is dead; a Concat
+    with the bytes of an earlier one is a Reshape of it.
+
+        %1 = dataflow.op "Relu" (%0) ...
+        %2 = dataflow.op "Identity" (%1) ...
+        %3 = dataflow.op "Relu" (%0) ...
+        %4 = dataflow.op "Add" (%2, %3) ...
+      becomes
+        %1 = dataflow.op "Relu" (%0) ...
+        %4 = dataflow.op "Add" (%1, %1) ...
+    """
+
+    name = "canonicalize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Canonicalize every `dataflow.graph` of the module."""
+        for graph in graphs_of(op):
+            while _sweep(graph):
+                pass
+
+
+def _sweep(graph: GraphOp) -> bool:
+    """Go over the operators once; whether anything changed."""
+    changed = False
+    first: dict[Hashable, Operation] = {}
+    joined: dict[Hashable, SSAValue] = {}
+    for op in list(graph.body.block.ops):
+        if isinstance(op, OperatorOp) and (found := simplify(op)) is not None:
+            _rewrite(op, found)
+            changed = True
+        if isinstance(op, OperatorOp) and (again := _joined_before(op, joined)):
+            _rewrite(op, ReshapeOf(again))
+            changed = True
+        key = _content(op)
+        if key is not None and first.setdefault(key, op) is not op:
+            for old, new in zip(op.results, first[key].results, strict=True):
+                old.replace_all_uses_with(new)
+            changed = True
+    return _remove_dead(graph) or changed
+
+
+def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
+    """The result of an earlier Concat with the same bytes as this one's."""
+    key = joined_bytes(op)
+    if key is None or 0 in shape_of(op.outputs[0].type):
+        return None
+    first = joined.setdefault(key, op.outputs[0])
+    return None if first is op.outputs[0] else first
+
+
+def _rewrite(op: OperatorOp, found: Simplification) -> None:
+    match found:
+        case SSAValue():
+            op.outputs[0].replace_all_uses_with(found)
+        case Update():
+            op.operands = found.inputs
+            op.attributes = dict(found.attributes)
+        case ReshapeOf():
+            shape = np.array(shape_of(op.outputs[0].type), dtype=np.int64)
+            constant = ConstantOp(array_to_attribute(shape))
+            block = op.parent_block()
+            assert block is not None
+            block.insert_op_before(constant, op)
+            op.op_type = StringAttr("Reshape")
+            op.operands = [found.source, constant.output]
+            op.attributes = {}
+
+
+def _content(op: Operation) -> Hashable | None:
+    """A key that operations with equal results share; None for those that are never merged."""
+    match op:
+        case OperatorOp():
+            attributes = frozenset(op.attributes.items())
+            types = tuple(value.type for value in op.outputs)
+            return op.op_type, tuple(op.operands), attributes, types
+        case ConstantOp():
+            return op.value
+        case WeightOp():
+            return op.key, op.output.type
+        case NoneOp():
+            return NoneOp
+        case _:
+            return None
+
+
+def _remove_dead(graph: GraphOp) -> bool:
+    dead = False
+    for op in reversed(list(graph.body.block.ops)):
+        if isinstance(op, YieldOp) or any(result.first_use is not None for result in op.results):
+            continue
+        if isinstance(op, GroupOp | OperatorOp | ConstantOp | WeightOp | NoneOp):
+            op.detach()
+            op.erase()
+            dead = True
+    return dead

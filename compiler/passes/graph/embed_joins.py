@@ -1,0 +1,129 @@
+"""The pass that turns kernels which only join or cut blocks of channels into views."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from compiler.graph.aliases import plan_views
+from compiler.graph.windows import FLOATS
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
+from compiler.ir.edit import graphs_of
+from compiler.ir.layouts import stored_block
+from compiler.ir.types import dtype_of
+from compiler.passes.base import GraphPass
+
+JOINING = ("Concat", "Slice", "Split")
+
+
+@dataclass(frozen=True)
+class EmbedJoins(GraphPass):
+    """Take operators that join or cut channels out of their groups where they then move nothing.
+
+    Requires: `assign-layouts` ran; before it such an operator of several images is a kernel, as
+    row-major images have their batch outermost. Ensures: every operator outside groups is a view
+    that needs no copy.
+
+        %2 = dataflow.group "Concat_a" (%0, %1) : ... -> tensor<2x16x9x9xf32, #channels<4>> {...}
+      becomes
+        %2 = dataflow.op "Concat" (%0, %1) {axis = 1} : ... -> tensor<2x16x9x9xf32, #channels<4>>
+    """
+
+    name = "embed-joins"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Embed the joins of every `dataflow.graph` of the module."""
+        for graph in graphs_of(op):
+            _embed(graph)
+
+
+def _embed(graph: GraphOp) -> None:
+    """Replace all that may be views; what is none after all is taken back, then others may be."""
+    made = {_outside(group, op): group for group in graph.groups if (op := _joining(group))}
+    while made:
+        plan = plan_views(graph)
+        copied = {copy.user for copy in plan.copies}
+        wrong = [op for op in made if op not in plan.views or op in copied]
+        for op in wrong:
+            _replace(op, made.pop(op))
+        if not wrong:
+            break
+    for group in made.values():
+        group.detach()
+        group.erase()
+
+
+def _joining(group: GroupOp) -> OperatorOp | None:
+    """The one operator of a group that joins or cuts blocks, beside casts that change nothing."""
+    operators = [op for op in group.operators if op.type_name != "Cast"]
+    if len(operators) != 1 or operators[0].type_name not in JOINING or not _is_exact(group):
+        return None
+    op, outside = operators[0], [*group.inputs, *group.outputs]
+    blocked = all(stored_block(value.type) for value in outside)
+    traced = all(_argument(group, value) for value in _moved(op))
+    given = [_source(value) for value in group.results_yielded]
+    return op if blocked and traced and given == list(op.outputs) else None
+
+
+def _is_exact(group: GroupOp) -> bool:
+    """Whether all that comes and goes has one type, and what is inside holds every value of it."""
+    outside = {dtype_of(value.type) for value in (*group.inputs, *group.outputs)}
+    inside = {dtype_of(value.type) for op in group.operators for value in op.outputs}
+    return len(outside) == 1 and outside < set(FLOATS) and inside <= {*outside, "float32"}
+
+
+def _moved(op: OperatorOp) -> list[SSAValue]:
+    """The operands whose elements are moved: all of a Concat, else the first."""
+    return list(op.inputs if op.type_name == "Concat" else op.inputs[:1])
+
+
+def _source(value: SSAValue) -> SSAValue:
+    """What a value is but for casts."""
+    while isinstance(value.owner, OperatorOp) and value.owner.type_name == "Cast":
+        value = value.owner.inputs[0]
+    return value
+
+
+def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
+    """What a group is given for a value, but for casts; None if it computes it."""
+    arguments: dict[SSAValue, SSAValue] = dict(
+        zip(group.body.block.args, group.inputs, strict=True)
+    )
+    return arguments.get(_source(value))
+
+
+def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:
+    """The operator as a view before its group, whose users now use it."""
+    block = group.parent_block()
+    assert block is not None
+    operands = [_argument(group, value) or _constant(group, value) for value in op.inputs]
+    types = [value.type for value in group.outputs]
+    view = OperatorOp(op.type_name, operands, types, op.attributes, op.node_name)
+    block.insert_op_before(view, group)
+    for old, new in zip(group.outputs, view.outputs, strict=True):
+        old.replace_all_uses_with(new)
+    return view
+
+
+def _constant(group: GroupOp, value: SSAValue) -> SSAValue:
+    """A copy outside of a constant or missing operand of a group."""
+    block = group.parent_block()
+    assert block is not None
+    assert isinstance(value.owner, ConstantOp | NoneOp)
+    copy = value.owner.clone()
+    block.insert_op_before(copy, group)
+    return copy.results[0]
+
+
+def _replace(view: OperatorOp, group: GroupOp) -> None:
+    """Let a group compute what a view was to be; the constants copied for it go too."""
+    for old, new in zip(view.outputs, group.outputs, strict=True):
+        old.replace_all_uses_with(new)
+    owners = [value.owner for value in view.inputs]
+    view.detach()
+    view.erase()
+    for owner in owners:
+        if isinstance(owner, ConstantOp | NoneOp) and owner.output.first_use is None:
+            owner.detach()
+            owner.erase()

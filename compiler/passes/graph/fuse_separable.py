@@ -1,0 +1,185 @@
+"""The pass that makes each depthwise convolution one kernel with the pointwise one behind it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from compiler.errors import PipelineError
+from compiler.graph.separable import Convolution, are_separable, pays
+from compiler.graph.targets import target_kind, target_precision
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.edit import graphs_of
+from compiler.ir.operators import KINDS, Kind
+from compiler.ir.types import dtype_of, shape_of
+from compiler.ir.values import attributes_of
+from compiler.passes.base import GraphPass
+from compiler.passes.graph.group_maker import make_group
+
+POLICIES = ("never", "cost", "always")
+
+TARGETS = ("cuda", "emu")
+"""Kinds of targets with such kernels, where their architecture is not AMD's."""
+
+
+@dataclass(frozen=True)
+class FuseSeparable(GraphPass):
+    """Join the kernel of a depthwise convolution, with the Relu before it, to the kernel of the
+    pointwise convolution that alone uses its result.
+
+    Requires: `fuse` ran. Ensures, if asked, in a graph for a target with such kernels (cuda, emu):
+    wherever the policy says so, both convolutions are in one group, with all that the second one's
+    had; a group of a Relu that only they used is gone; each group's `kernel` is its signature.
+
+        %1 = dataflow.group "Relu_a" (%0) ...
+        %2 = dataflow.group "Conv_b" (%1, %window) ...
+        %3 = dataflow.group "Conv_Add_c" (%2, %w, %y) ...
+      becomes
+        %3 = dataflow.group "Relu_Conv_Conv_d" (%0, %window, %w, %y) ...
+    """
+
+    name = "fuse-separable"
+
+    policy: str = "never"
+    """`never` joins any: on an H200 seven of nine shapes are slower joined; `cost` does where
+    `compiler.graph.separable` says that it pays, `always` wherever there is such a kernel."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Join the separable convolutions of every `dataflow.graph` of the module."""
+        if self.policy not in POLICIES:
+            raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+        for graph in graphs_of(op):
+            able = target_kind(graph) in TARGETS and not _is_amd(graph)
+            if able and self.policy != "never":
+                self._fuse(graph)
+
+    def _fuse(self, graph: GraphOp) -> None:
+        element_bytes = 2 if target_precision(graph) in ("fp16", "bf16") else 4
+        for pair in list(_pairs(graph)):
+            first, second = (_described(op) for op in pair)
+            if self.policy == "always" or pays(first, second, element_bytes):
+                _join(*(_group_of(op) for op in pair))
+
+
+def _is_amd(graph: GraphOp) -> bool:
+    return graph.target is not None and ":gfx" in graph.target.data
+
+
+def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
+    """The depthwise convolutions, with the pointwise ones that alone use them."""
+    for group in graph.groups:
+        pointwise = _only_anchor(group)
+        if pointwise is None or not _is_fed(pointwise, group):
+            continue
+        before = _source(pointwise.inputs[0], group)
+        depthwise = _only_anchor(before) if isinstance(before, GroupOp) else None
+        if depthwise is None or not _is_bare(depthwise):
+            continue
+        if are_separable(_described(depthwise), _described(pointwise)):
+            yield depthwise, pointwise
+
+
+def _described(conv: OperatorOp) -> Convolution:
+    image, weight, result = (shape_of(v.type) for v in (*conv.inputs[:2], conv.outputs[0]))
+    return Convolution(image, weight, result, attributes_of(conv))
+
+
+def _only_anchor(group: GroupOp) -> OperatorOp | None:
+    """The convolution with constant weights of a group whose other operators are elementwise."""
+    others = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
+    if len(others) != 1 or others[0].type_name != "Conv":
+        return None
+    weight = others[0].inputs[1]
+    constant = isinstance(_source(weight, group), WeightOp) and weight.has_one_use()
+    return others[0] if constant and dtype_of(others[0].outputs[0].type) == "float32" else None
+
+
+def _source(value: SSAValue, group: GroupOp) -> Operation | None:
+    """What makes an input of a group; None for what the group computes, or the graph is given."""
+    arguments: list[SSAValue] = list(group.body.block.args)
+    owner = group.inputs[arguments.index(value)].owner if value in arguments else None
+    return owner if isinstance(owner, Operation) else None
+
+
+def _is_fed(pointwise: OperatorOp, group: GroupOp) -> bool:
+    """Whether the image comes from another group, is for this one only, and results are alike."""
+    image = pointwise.inputs[0]
+    maker = _source(image, group)
+    if not isinstance(maker, GroupOp) or len(maker.outputs) != 1:
+        return False
+    shapes = {shape_of(value.type) for value in group.outputs}
+    alike = shapes == {shape_of(pointwise.outputs[0].type)}
+    return alike and image.has_one_use() and maker.outputs[0].has_one_use()
+
+
+def _is_bare(depthwise: OperatorOp) -> bool:
+    """Whether a group is a convolution without a bias, perhaps behind a Relu."""
+    group = _group_of(depthwise)
+    names = [op.type_name for op in group.operators]
+    last = group.results_yielded[0] is depthwise.outputs[0]
+    return len(depthwise.inputs) == 2 and last and names in (["Conv"], ["Relu", "Conv"])
+
+
+def _group_of(op: OperatorOp) -> GroupOp:
+    group = op.parent_op()
+    assert isinstance(group, GroupOp)
+    return group
+
+
+def _join(first: GroupOp, second: GroupOp) -> None:
+    """Make one group of two, with a Relu that is all that the first one's input is."""
+    following, relu = second.next_op, _relu_before(first)
+    assert following is not None
+    operations = [*_ungroup(first), *_ungroup(second)]
+    if relu is not None:
+        operations.insert(0, _computed_again(relu, operations))
+    group = make_group([op for op in operations if isinstance(op, OperatorOp)], frozenset())
+    group.detach()
+    _before(following, group)
+    rest = [op for op in operations if op.parent_op() is not group]
+    for op in [*rest, *([relu] if relu else [])]:
+        if all(result.first_use is None for result in op.results):
+            op.detach()
+            op.erase()
+
+
+def _relu_before(group: GroupOp) -> GroupOp | None:
+    """The group that makes the image of a depthwise convolution by a Relu of one tensor."""
+    conv = _only_anchor(group)
+    maker = _source(conv.inputs[0], group) if conv is not None else None
+    if not isinstance(maker, GroupOp) or len(maker.inputs) != 1:
+        return None
+    return maker if [op.type_name for op in maker.operators] == ["Relu"] else None
+
+
+def _ungroup(group: GroupOp) -> list[Operation]:
+    """Put a group's operations in its place; returns them."""
+    inner = zip(group.body.block.args, group.inputs, strict=True)
+    results = zip(group.outputs, group.results_yielded, strict=True)
+    for value, replacement in (*inner, *results):
+        value.replace_all_uses_with(replacement)
+    operations = [op for op in group.body.block.ops if not isinstance(op, YieldOp)]
+    for op in operations:
+        op.detach()
+        _before(group, op)
+    group.detach()
+    group.erase()
+    return operations
+
+
+def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:
+    """A Relu like that of a group, for these users only."""
+    (value,), (result,) = relu.inputs, relu.outputs
+    name = next(relu.operators).node_name
+    copy = OperatorOp("Relu", [value], [result.type], node=name)
+    _before(users[0], copy)
+    result.replace_uses_with_if(copy.outputs[0], lambda use: use.operation in users)
+    return copy
+
+
+def _before(place: Operation, op: Operation) -> None:
+    block = place.parent_block()
+    assert block is not None
+    block.insert_op_before(op, place)

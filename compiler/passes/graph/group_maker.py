@@ -1,0 +1,113 @@
+"""Moving operators of a graph into a `dataflow.group`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue, Use
+
+from compiler.graph.operator_table import is_absorbable
+from compiler.graph.signature import signature
+from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, YieldOp
+from compiler.ir.operators import KINDS, Kind
+
+
+def make_group(operators: Sequence[OperatorOp], views: frozenset[OperatorOp]) -> GroupOp:
+    """Move operators, given in order, into a new group at the end of their graph.
+
+    Constants they use are cloned into it, and so are the `views` between two of them; weights
+    and what other groups compute become its inputs; results with users outside become its
+    outputs. An opaque operator yields every result: its loops write them all, and one that
+    nobody uses would have to lie on the stack.
+    """
+    block = operators[0].parent_block()
+    assert block is not None
+    assert block.last_op is not None
+    body = _Body(frozenset(operators), views)
+    for op in operators:
+        body.move(op)
+    body.drop_views()
+    results = [
+        value
+        for op in operators
+        for value in op.results
+        if body.is_used_outside(value) or KINDS[op.type_name] is Kind.OPAQUE
+    ]
+    body.block.add_op(YieldOp(*results))
+    group = GroupOp(body.inputs, [value.type for value in results], Region(body.block))
+    for value, output in zip(results, group.outputs, strict=True):
+        value.replace_uses_with_if(output, body.is_outside)
+        output.name_hint = value.name_hint
+    block.insert_op_before(group, block.last_op)
+    group.kernel = StringAttr(signature(group))
+    return group
+
+
+@dataclass
+class _Body:
+    members: frozenset[Operation]
+    views: frozenset[OperatorOp]
+    block: Block = field(default_factory=Block)
+    inputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    inner: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    absorbed: list[OperatorOp] = field(default_factory=list[OperatorOp])
+
+    def move(self, op: OperatorOp) -> None:
+        """Move an operator to the end, with operands from inside."""
+        operands = [self.inside(value) for value in op.inputs]
+        op.detach()
+        self.block.add_op(op)
+        op.operands = operands
+
+    def inside(self, value: SSAValue) -> SSAValue:
+        """What stands for a value inside the group."""
+        if value.owner in self.members:
+            return value
+        if value not in self.inner:
+            self.inner[value] = self._bring(value)
+        return self.inner[value]
+
+    def _bring(self, value: SSAValue) -> SSAValue:
+        owner = value.owner
+        if isinstance(owner, ConstantOp | NoneOp):
+            return self._clone(owner, [])
+        if isinstance(owner, OperatorOp) and self._leads_inside(owner):
+            operands = [self.inside(operand) for operand in owner.inputs]
+            self.absorbed.append(owner)
+            return self._clone(owner, operands)
+        self.inputs.append(value)
+        argument = self.block.insert_arg(value.type, len(self.block.args))
+        argument.name_hint = value.name_hint
+        return argument
+
+    def _clone(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        copy = op.clone()
+        copy.operands = operands
+        self.block.add_op(copy)
+        return copy.results[0]
+
+    def _leads_inside(self, op: OperatorOp) -> bool:
+        """Whether a view shows, perhaps through other views, a result of a member."""
+        while op in self.views and is_absorbable(op):
+            owner = op.inputs[0].owner
+            if owner in self.members:
+                return True
+            if not isinstance(owner, OperatorOp):
+                return False
+            op = owner
+        return False
+
+    def drop_views(self) -> None:
+        """Erase the views outside whose only users moved in with a copy of their own."""
+        for view in reversed(self.absorbed):
+            if view.outputs[0].first_use is None:
+                view.detach()
+                view.erase()
+
+    def is_outside(self, use: Use) -> bool:
+        """Whether a use is by an operation outside the group."""
+        return use.operation.parent_block() is not self.block
+
+    def is_used_outside(self, value: SSAValue) -> bool:
+        """Whether any use is outside."""
+        return any(self.is_outside(use) for use in value.uses)

@@ -1,0 +1,1 @@
+"""Passes that decide where, when and in which memory kernels run."""

@@ -1,0 +1,44 @@
+"""`elide-sync`: drop the tokens that stream order and other tokens imply."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.ir.flatten import schedule_of, units_of
+from compiler.ir.taskflow import GraphOp, set_after
+from compiler.passes.base import SchedulePass
+from compiler.verify.sync import remaining_waits
+
+
+@dataclass(frozen=True)
+class ElideSync(SchedulePass):
+    """Drop every token that stream order and the other tokens imply.
+
+    Requires a synchronised `taskflow.graph`; leaves others alone. Ensures that the same tasks are
+    ordered as before, and that no token can be dropped without losing an order.
+
+    Before:
+        %0 = taskflow.launch "A" stream 0 writes %a : memref<4xf32>
+        %1 = taskflow.launch "B" stream 0 after %0 reads %a : ... writes %b : memref<4xf32>
+        %2 = taskflow.launch "C" stream 1 after %0, %1 reads %a, %b : ... writes %c : ...
+    After:
+        %1 = taskflow.launch "B" stream 0 reads %a : ... writes %b : memref<4xf32>
+        %2 = taskflow.launch "C" stream 1 after %1 reads %a, %b : ... writes %c : ...
+    """
+
+    name = "elide-sync"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Thin out the tokens of every synchronised `taskflow.graph` of the module."""
+        for graph in op.ops:
+            if isinstance(graph, GraphOp) and graph.unsynchronized is None:
+                _elide(graph)
+
+
+def _elide(graph: GraphOp) -> None:
+    schedule, unit_of, units = schedule_of(graph), units_of(graph), list(graph.tasks)
+    kept_by = remaining_waits(schedule)
+    for unit, task, kept in zip(unit_of, schedule.tasks, kept_by, strict=True):
+        if len(kept) < len(task.after):
+            set_after(units[unit], [units[unit_of[awaited]].results[0] for awaited in kept])

@@ -1,0 +1,200 @@
+"""`lower-to-taskflow`: tensors become places in memory, groups become launches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from compiler.errors import PipelineError
+from compiler.graph.aliases import ViewPlan, plan_views
+from compiler.graph.packing import packed_shape
+from compiler.graph.storage import lay_out
+from compiler.ir import dataflow, taskflow
+from compiler.ir.types import dtype_of, memref_type, shape_of
+from compiler.passes.base import SchedulePass
+from compiler.passes.schedule.stages import order_stages
+
+
+@dataclass(frozen=True)
+class LowerToTaskflow(SchedulePass):
+    """Lower groups to kernel launches over memory, without any order between streams yet.
+
+    Requires groups with kernels and streams, partitions in one piece, stages one after another,
+    and only views outside groups. Ensures an unsynchronized `taskflow.graph`: a launch for each
+    lone group and a subflow for each larger partition, with disjoint places in one arena. Its
+    tokens say that stages wait for each other: each stream's first task for each stream's last.
+
+    Before:
+        %a = dataflow.group "Relu" stream 0 (%x) : (tensor<4xf32>) -> tensor<4xf32> {...}
+        dataflow.yield %a : tensor<4xf32>
+    After:
+        ^bb0(%x : memref<4xf32>, %y : memref<4xf32>):
+          %0 = taskflow.launch "Relu" stream 0 reads %x : memref<4xf32> writes %y : memref<4xf32>
+    """
+
+    name = "lower-to-taskflow"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Replace every `dataflow.graph` of the module; raises PipelineError."""
+        for graph in [each for each in op.ops if isinstance(each, dataflow.GraphOp)]:
+            Rewriter.replace_op(graph, _lower(graph), new_results=[])
+
+
+def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
+    plan = plan_views(graph)
+    _check(graph, plan)
+    memory = _Memory(graph, plan)
+    units = list(_units(graph))
+    tasks = [_task(unit, memory) for unit in units]
+    order_stages(units, tasks)
+    memory.block.add_ops(tasks)
+    inputs, outputs = ([name.data for name in n] for n in (graph.input_names, graph.output_names))
+    return taskflow.GraphOp(graph.sym_name.data, inputs, outputs, Region(memory.block))
+
+
+def _check(graph: dataflow.GraphOp, plan: ViewPlan) -> None:
+    """Reject what no launch and no view of memory stands for."""
+    for op in graph.body.block.ops:
+        if isinstance(op, dataflow.OperatorOp) and op not in plan.views:
+            raise PipelineError(f"{_label(op)} is in no group and is no view: run fuse first")
+    for copy in plan.copies:
+        raise PipelineError(
+            f"operand {copy.operand} of {_label(copy.user)} shares memory that it cannot share"
+            " and needs a copy: run fuse first"
+        )
+
+
+def _label(op: Operation) -> str:
+    if isinstance(op, dataflow.OperatorOp):
+        return f"{op.type_name} '{op.node_name}'" if op.node_name else f"a {op.type_name}"
+    if isinstance(op, dataflow.GroupOp):
+        return f"a group of {', '.join(map(_label, op.operators))}"
+    return f"'{op.name}'"
+
+
+def _buffer_type(value: SSAValue) -> taskflow.Buffer:
+    return memref_type(dtype_of(value.type), shape_of(value.type))
+
+
+def _units(graph: dataflow.GraphOp) -> Iterator[list[dataflow.GroupOp]]:
+    """The groups of each partition; raises PipelineError for one in several pieces."""
+    seen: set[int] = set()
+    for number, members in groupby(enumerate(graph.groups), _partition):
+        if number in seen:
+            raise PipelineError(
+                f"partition {number} is not in one piece in launch order: run order-launches"
+            )
+        seen.add(number)
+        yield [group for _, group in members]
+
+
+def _partition(entry: tuple[int, dataflow.GroupOp]) -> int:
+    index, group = entry
+    return group.partition.value.data if group.partition is not None else -1 - index
+
+
+def _task(unit: list[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskOp:
+    launches = [_launch(group, memory) for group in unit]
+    stream = launches[0].stream.value.data
+    if other := [launch for launch in launches if launch.stream.value.data != stream]:
+        raise PipelineError(
+            f"a partition runs on streams {stream} and {other[0].stream.value.data}:"
+            " run assign-streams after partition"
+        )
+    one = len(launches) == 1
+    return launches[0] if one else taskflow.SubflowOp(stream, Region(Block(launches)))
+
+
+def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:
+    if group.kernel is None:
+        raise PipelineError(f"{_label(group)} has no kernel: run fuse first")
+    if group.stream is None:
+        raise PipelineError(f"{_label(group)} is on no stream: run assign-streams first")
+    packings = [packing.data for packing in group.packings or ()] or [""] * len(group.inputs)
+    nodes = dict.fromkeys(op.node_name for op in group.operators if op.node_name)
+    return taskflow.LaunchOp(
+        group.kernel.data,
+        group.stream.value.data,
+        [memory.read(*read, group) for read in zip(group.inputs, packings, strict=True)],
+        [memory.buffer(value) for value in group.outputs] + memory.workspaces(group),
+        list(nodes),
+        group.cost.value.data if group.cost is not None else None,
+    )
+
+
+class _Memory:
+    """The buffers of a graph's values; those outside the arena are made where first asked for."""
+
+    def __init__(self, graph: dataflow.GraphOp, plan: ViewPlan):
+        values = [*graph.body.block.args, *graph.results_yielded]
+        self.block = Block(arg_types=[_buffer_type(value) for value in values])
+        names = [*graph.input_names, *graph.output_names]
+        for argument, name in zip(self.block.args, names, strict=True):
+            argument.name_hint = name.data if SSAValue.is_valid_name(name.data) else None
+        self._plan = plan
+        self._buffers: dict[SSAValue, SSAValue] = {}
+        inputs = len(graph.input_names)
+        arguments = zip(graph.body.block.args, self.block.args[:inputs], strict=True)
+        self._bases: dict[SSAValue, SSAValue] = dict(arguments)
+        self._bases |= {root: self.block.args[inputs + i] for root, i in plan.outputs.items()}
+        self._layout = lay_out(graph, plan)
+        self._weights: dict[tuple[str, str, str], SSAValue] = {}
+        self._arena: SSAValue | None = None
+        if self._layout.size:
+            self.block.add_op(arena := taskflow.ArenaOp(memref_type("uint8", (self._layout.size,))))
+            self._arena = arena.result
+            self._arena.name_hint = "arena"
+
+    def read(self, value: SSAValue, packing: str, group: dataflow.GroupOp) -> SSAValue:
+        """The buffer of a group's operand, laid out as the group's kernel wants a weight."""
+        if isinstance(self._plan.places[value].root.owner, dataflow.ConstantOp):
+            raise PipelineError(f"{_label(group)} reads a constant from outside: run fuse first")
+        if not packing:
+            return self.buffer(value)
+        if not isinstance(value.owner, dataflow.WeightOp):
+            raise PipelineError(f"{_label(group)} packs an operand which is not a weight")
+        return self._weight(value.owner, packing)
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The buffer of a value: an allocation or a view of one."""
+        if value not in self._buffers:
+            place = self._plan.places[value]
+            source = self._source(place.root)
+            offset = place.offset + self._layout.roots.get(place.root, 0)
+            type = _buffer_type(value)
+            whole = source.type == type and source is not self._arena
+            self._buffers[value] = source if whole else self._view(source, offset, type)
+            if not whole:
+                self._buffers[value].name_hint = value.name_hint
+        return self._buffers[value]
+
+    def workspaces(self, group: dataflow.GroupOp) -> list[SSAValue]:
+        """The buffers of a group's workspaces."""
+        places = self._layout.workspaces.get(group, [])
+        return [self._view(self._in_arena(), o, memref_type("uint8", (n,))) for o, n in places]
+
+    def _in_arena(self) -> SSAValue:
+        assert self._arena is not None
+        return self._arena
+
+    def _source(self, root: SSAValue) -> SSAValue:
+        if isinstance(root.owner, dataflow.WeightOp):
+            return self._weight(root.owner, "")
+        return self._bases[root] if root in self._bases else self._in_arena()
+
+    def _weight(self, weight: dataflow.WeightOp, packing: str) -> SSAValue:
+        key = (weight.key.data, packing, dtype_of(weight.output.type))
+        if key not in self._weights:
+            shape = packed_shape(shape_of(weight.output.type), packing)
+            type = memref_type(dtype_of(weight.output.type), shape)
+            self.block.add_op(op := taskflow.WeightOp(weight.key.data, packing, type))
+            self._weights[key] = op.result
+        return self._weights[key]
+
+    def _view(self, source: SSAValue, offset: int, type: taskflow.Buffer) -> SSAValue:
+        self.block.add_op(op := taskflow.ViewOp(source, offset, type))
+        return op.result

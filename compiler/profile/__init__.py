@@ -1,1 +1,0 @@
-"""Measured kernel times: taken on a device without TVM, kept in a database that can be merged."""

@@ -1,0 +1,1 @@
+"""Pure decisions on a DAG of costs: placement, order, streams, simulation and search."""

@@ -1,0 +1,47 @@
+"""What a stream policy decides, and the registry of stream policies."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from compiler.dag import DAG, is_order
+from compiler.errors import PipelineError
+from compiler.scheduling.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A stream for each node; where `stages` is not empty, a stage for each node too.
+
+    A stage starts when all earlier ones are over, on every stream. `order` is the launch order that
+    the policy had in mind, empty where any will do.
+    """
+
+    streams: Sequence[int]
+    stages: Sequence[int] = ()
+    order: Sequence[int] = ()
+
+    def launch_order(self) -> list[int]:
+        """The nodes in the policy's order, else as they are numbered; stage after stage."""
+        order = list(self.order or range(len(self.streams)))
+        return sorted(order, key=self.stages.__getitem__) if self.stages else order
+
+
+StreamAssignment = Callable[[DAG, int], Assignment]
+"""Gives each node a stream from 0 to less than the second argument, the number of streams."""
+
+STREAM_ASSIGNMENTS: Registry[StreamAssignment] = Registry("stream")
+"""Every known policy by its name."""
+
+
+def check_assignment(dag: DAG, streams: int, found: Assignment) -> None:
+    """Raise PipelineError for what no stream policy may give: it says what is wrong."""
+    if len(found.streams) != len(dag):
+        raise PipelineError(f"it gives {len(found.streams)} streams for {len(dag)} nodes")
+    if wrong := [s for s in found.streams if not 0 <= s < streams]:
+        raise PipelineError(f"it gives stream {wrong[0]}, which is not below {streams}")
+    if found.stages and len(found.stages) != len(dag):
+        raise PipelineError(f"it gives {len(found.stages)} stages for {len(dag)} nodes")
+    if found.stages and any(found.stages[u] > found.stages[v] for u, v in dag.edges):
+        raise PipelineError("it puts a node into an earlier stage than one that it depends on")
+    if found.order and not is_order(dag, found.order):
+        raise PipelineError("its launch order is not topological")

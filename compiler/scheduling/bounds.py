@@ -1,0 +1,62 @@
+"""How fast a model's tasks could run at best, whatever their streams and their order."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from compiler.schedule import Schedule
+from compiler.scheduling.simulator import Work, demand, execution, launch_delay
+from compiler.target.devices import Device
+from compiler.verify.conflicts import UNWRITTEN, conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Nanoseconds that no schedule of the tasks can go below, for two reasons.
+
+    `path` is the longest chain of tasks that need each other's results; `work` is what all tasks
+    together take of the device, and the time to start them one after another.
+    """
+
+    path: float
+    work: float
+
+    @property
+    def time(self) -> float:
+        """The larger of both."""
+        return max(self.path, self.work)
+
+
+def lower_bound(
+    works: Sequence[Work],
+    edges: Iterable[tuple[int, int]],
+    device: Device,
+    *,
+    early: bool = False,
+) -> Bound:
+    """The bound of tasks whose `edges` go from lower to higher numbers.
+
+    With `early`, launches that can begin early do.
+    """
+    if not works:
+        return Bound(0.0, 0.0)
+    known = device.latencies
+    busy = [execution(work, device) for work in works]
+    delays = [launch_delay(work, device, early=early) for work in works]
+    alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
+    finish = list(alone)
+    for earlier, later in sorted(edges, key=lambda edge: edge[1]):
+        finish[later] = max(finish[later], finish[earlier] + alone[later])
+    shares = zip(*(demand(work, device) for work in works), strict=True)
+    taken = [sum(b * part for b, part in zip(busy, each, strict=True)) for each in shares]
+    issued = (len(works) - 1) * known.gap + min(alone)
+    return Bound(known.graph + max(finish), known.graph + max(issued, *taken))
+
+
+def needs(schedule: Schedule) -> list[tuple[int, int]]:
+    """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
+    found = {
+        (each.earlier, each.later)
+        for each in conflicts(schedule)
+        if each.earlier != UNWRITTEN and each.earlier_writes and not each.later_writes
+    }
+    return sorted(edge for edge in found if edge[1] < len(schedule.tasks))

@@ -1,0 +1,97 @@
+"""The kernels of the longest path, each against what its arithmetic and its bytes take at least."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.schedule import KernelSpec
+from compiler.scheduling.kernel_time import CONTRACTIONS, rates_of
+from compiler.target.devices import Device
+
+TENSOR_FACTOR = 6.0
+"""How much faster a GPU multiplies matrices than it computes otherwise: on an H200 400 TFLOP/s,
+which products in half precision reach, against 67."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kernel on the path: how many of its tasks are, nanoseconds of each, and its floor."""
+
+    kernel: str
+    count: int
+    time: float
+    floor: float
+
+    @property
+    def lost(self) -> float:
+        """Nanoseconds that all its tasks on the path take beyond the floor."""
+        return self.count * (self.time - self.floor)
+
+
+def longest_path(times: Sequence[float], edges: Iterable[tuple[int, int]]) -> list[int]:
+    """The tasks of the path that takes longest, in order; edges go to higher numbers."""
+    if not times:
+        return []
+    finish, before = list(times), [-1] * len(times)
+    for earlier, later in sorted(edges, key=lambda edge: edge[1]):
+        if finish[earlier] + times[later] > finish[later]:
+            finish[later], before[later] = finish[earlier] + times[later], earlier
+    path = [max(range(len(times)), key=finish.__getitem__)]
+    while before[path[-1]] >= 0:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+def floor_time(kernel: KernelSpec, device: Device) -> float:
+    """Nanoseconds to start a kernel, and to compute or to move each byte once, the slower.
+
+    Bytes come from memory: a kernel that finds them in the cache may be faster.
+    """
+    if not kernel.launches:
+        return 0.0
+    factor = TENSOR_FACTOR if rates_of(kernel) is CONTRACTIONS else 1.0
+    work = max(
+        kernel.flops / (factor * device.flops),
+        kernel.traffic_bytes / device.bandwidth,
+    )
+    return len(kernel.launches) * device.latencies.dependency + work
+
+
+def path_steps(
+    names: Sequence[str],
+    times: Sequence[float],
+    edges: Iterable[tuple[int, int]],
+    kernels: Mapping[str, KernelSpec],
+    device: Device,
+) -> list[Step]:
+    """The kernels on the longest path of tasks, of which the names and times are given.
+
+    Those that lose most come first.
+    """
+    path = longest_path(times, edges)
+    count, total = Counter[str](), dict[str, float]()
+    for task in path:
+        count[names[task]] += 1
+        total[names[task]] = total.get(names[task], 0.0) + times[task]
+    steps = [Step(name, count[name], total[name] / count[name], floor_time(kernels[name], device))
+             for name in count]  # fmt: skip
+    return sorted(steps, key=lambda step: (-step.lost, step.kernel))
+
+
+def table(steps: Sequence[Step], most: int) -> list[str]:
+    """Lines of text in microseconds: what all come to, and those that lose most."""
+    time = sum(step.count * step.time for step in steps)
+    floor = sum(step.count * step.floor for step in steps)
+    tasks = sum(step.count for step in steps)
+    lines = [
+        f"{tasks} tasks of {len(steps)} kernels on the longest path take {time / 1e3:.1f} us,"
+        f" at least {floor / 1e3:.1f}",
+        f"{'lost us':>9} {'tasks':>5} {'us each':>9} {'floor':>7}  kernel",
+    ]
+    for step in steps[:most]:
+        figures = f"{step.lost / 1e3:9.1f} {step.count:5} {step.time / 1e3:9.2f}"
+        lines.append(f"{figures} {step.floor / 1e3:7.2f}  {step.kernel}")
+    if len(steps) > most:
+        rest = sum(step.lost for step in steps[most:])
+        lines.append(f"{rest / 1e3:9.1f}  by {len(steps) - most} others")
+    return lines

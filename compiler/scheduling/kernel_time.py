@@ -1,0 +1,83 @@
+"""How long a kernel takes alone on a GPU by its work and launches, where none was measured."""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from compiler.schedule import KernelSpec, Launch
+from compiler.scheduling.simulator import Work
+from compiler.target.devices import H200, Device
+
+STAGED_BYTES = 16 << 10
+"""Kernels with at least so much shared memory a block are taken for contractions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast a kind of kernel works: ns that each wave of blocks takes besides, FLOPs and bytes
+    in a ns of one block alone, and of all blocks of a multiprocessor together."""
+
+    wave: float
+    block_flops: float
+    block_bytes: float
+    flops: float
+    bytes: float
+
+
+CONTRACTIONS = Rates(2278.9, 438.0, 119.9, 459.6, 99.4)
+OTHERS = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
+"""Fitted to an H200 (driver API 13.0, 2026-11-21) with tf32 by `benchmarks/cost_model.py --fit`."""
+
+
+def estimated_time(kernel: KernelSpec, device: Device) -> float:
+    """Nanoseconds of a kernel alone, its launches included: its blocks run in waves.
+
+    Another device's multiprocessors are taken to be as much faster as its peaks say.
+    """
+    launching = len(kernel.launches) * device.latencies.dependency
+    if not kernel.launches:
+        return launching
+    rates = rates_of(kernel)
+    largest = max(kernel.launches, key=lambda launch: prod(launch.grid))
+    return launching + waves_time(kernel, largest, rates, device)
+
+
+def rates_of(kernel: KernelSpec) -> Rates:
+    """Contractions stage operands in shared memory and multiply them on tensor cores."""
+    staged = max(launch.shared_bytes + launch.static_shared_bytes for launch in kernel.launches)
+    return CONTRACTIONS if staged >= STAGED_BYTES else OTHERS
+
+
+def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: Device) -> float:
+    """Nanoseconds of a kernel whose work is divided among the blocks of one launch."""
+    blocks, fit = prod(launch.grid), fitting(launch, device)
+    resident = min(fit, ceil(blocks / device.multiprocessors))
+    waves = ceil(blocks / (fit * device.multiprocessors))
+    scale = H200.multiprocessors / device.multiprocessors
+    flops = min(rates.block_flops, rates.flops / resident) * scale * device.flops / H200.flops
+    nbytes = min(rates.block_bytes, rates.bytes / resident)
+    nbytes *= scale * device.bandwidth / H200.bandwidth
+    work = kernel.flops / blocks / flops + kernel.traffic_bytes / blocks / nbytes
+    return waves * (rates.wave + work)
+
+
+def work_of(kernel: KernelSpec, time: float, device: Device) -> Work:
+    """What a kernel that takes `time` ns alone asks of a device: of its largest launch."""
+    if not kernel.launches:
+        return Work(time, 0, launches=0)
+    largest = max(kernel.launches, key=lambda x: prod(x.grid) / fitting(x, device))
+    return Work(
+        time,
+        prod(largest.grid),
+        prod(largest.block),
+        largest.registers,
+        largest.shared_bytes + largest.static_shared_bytes,
+        kernel.traffic_bytes,
+        len(kernel.launches),
+        sum(launch.programmatic for launch in kernel.launches),
+    )
+
+
+def fitting(launch: Launch, device: Device) -> int:
+    """The blocks of a launch that one multiprocessor holds."""
+    shared = launch.shared_bytes + launch.static_shared_bytes
+    return device.resident_blocks(prod(launch.block), launch.registers, shared)

@@ -1,0 +1,164 @@
+"""IOS: the best division of a graph into stages, by dynamic programming."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from compiler.dag import DAG, subgraph
+from compiler.errors import PipelineError
+from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
+from compiler.scheduling.policies.list_schedule import WAIT_NS
+
+MOST_NODES = 5_000
+BLOCK_NODES = 100
+GROUP_NODES, MOST_GROUPS = 3, 8
+"""What IOS calls r and s: nodes in a group, and groups in a stage."""
+MOST_ENDINGS = 8_000
+"""A block whose search looks at more stages than this is cut in two, and searched again."""
+
+Groups = tuple[int, ...]
+Stage = tuple[tuple[int, ...], ...]
+"""The groups of a stage, the most expensive first; those of a group run one after another."""
+
+
+class _TooLarge(Exception):
+    """A block has more states than the search may look at."""
+
+
+def narrowest_cut(widths: Sequence[int], begin: int, end: int) -> int:
+    """The position in the middle half where the fewest tensors are alive, nearest to the middle."""
+    margin, middle = (end - begin) // 4, (begin + end) // 2
+    inner = range(begin + max(1, margin), end - margin)
+    return min(inner, key=lambda p: (widths[p], abs(p - middle)))
+
+
+def cut_widths(dag: DAG) -> list[int]:
+    """For each position in node order, how many nodes before it are needed behind it."""
+    ends = [0] * (len(dag) + 2)
+    for u, after in enumerate(dag.successors):
+        if after:
+            ends[u + 1] += 1
+            ends[after[-1] + 1] -= 1
+    for position in range(1, len(ends)):
+        ends[position] += ends[position - 1]
+    return ends
+
+
+@dataclass
+class _Block:
+    """One block's search; sets of nodes are bit masks, the groups of a stage a tuple of them."""
+
+    dag: DAG
+    groups: int
+    left: int = field(default_factory=lambda: MOST_ENDINGS)
+    best: dict[int, tuple[float, Groups]] = field(default_factory=dict[int, tuple[float, Groups]])
+
+    def __post_init__(self) -> None:
+        self.after = [sum(1 << w for w in targets) for targets in self.dag.successors]
+        self.whole = (1 << len(self.dag)) - 1
+        self.costs: dict[int, int] = {}
+        self.work: dict[int, float] = {}
+
+    def stages(self) -> list[Stage]:
+        """The stages of the cheapest division, first to last."""
+        state, found = self.whole, list[Stage]()
+        self.cost(state)
+        while state:
+            groups = sorted(self.best[state][1], key=lambda part: (-self.costs[part], part))
+            found.append(tuple(self.nodes(part) for part in groups))
+            state &= ~sum(groups)
+        return found[::-1]
+
+    def nodes(self, mask: int) -> tuple[int, ...]:
+        """The nodes of a set, ascending."""
+        return tuple(v for v in range(len(self.dag)) if mask >> v & 1)
+
+    def cost(self, state: int) -> float:
+        """The least time of what is left; fills `best` with it and the groups of its last stage."""
+        if not state:
+            return 0.0
+        if state not in self.best:
+            cost, _, groups = min(
+                (self.cost(state & ~sum(groups)) + self.stage_cost(groups), -sum(groups), groups)
+                for groups in self.endings(state)
+            )
+            self.best[state] = cost, groups
+        return self.best[state][0]
+
+    def endings(self, state: int) -> Iterator[Groups]:
+        """Every possible last stage: sets that nothing else in the state depends on."""
+        nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
+        stack: list[tuple[int, int, Groups]] = [(0, 0, ())]
+        while stack:
+            index, chosen, parts = stack.pop()
+            if chosen and len(parts) <= self.groups:
+                yield parts
+            rest = state & ~chosen
+            for place in range(index, len(nodes)):
+                v = nodes[place]
+                if not self.after[v] & rest and (joined := self.join(v, parts)):
+                    self.left -= 1
+                    if self.left < 0:
+                        raise _TooLarge
+                    stack.append((place + 1, chosen | 1 << v, joined))
+
+    def join(self, v: int, parts: Groups) -> Groups:
+        """The groups with a node added to those it feeds; empty if that makes one too large."""
+        merged, others = 1 << v, list[int]()
+        for part in parts:
+            if part & self.after[v]:
+                merged |= part
+            else:
+                others.append(part)
+        return (*others, merged) if merged.bit_count() <= GROUP_NODES else ()
+
+    def stage_cost(self, groups: Groups) -> float:
+        """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
+        for part in groups:
+            if part not in self.costs:
+                self._measure(part)
+        longest = max(self.costs[part] for part in groups)
+        return max(longest, sum(self.work[part] for part in groups)) + WAIT_NS
+
+    def _measure(self, part: int) -> None:
+        nodes, costs, shares = self.nodes(part), self.dag.costs, self.dag.shares
+        self.costs[part] = sum(costs[v] for v in nodes)
+        self.work[part] = sum(costs[v] * shares[v] for v in nodes) if shares else 0.0
+
+
+def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) -> list[Stage]:
+    """The stages of some consecutive nodes; blocks that are too large are cut in two."""
+    if len(nodes) <= BLOCK_NODES:
+        try:
+            local = _Block(subgraph(dag, nodes), groups).stages()
+            return [tuple(tuple(nodes[v] for v in group) for group in stage) for stage in local]
+        except _TooLarge:
+            pass
+    cut = narrowest_cut(widths, nodes.start, nodes.start + min(len(nodes), 2 * BLOCK_NODES))
+    parts = range(nodes.start, cut), range(cut, nodes.stop)
+    return [stage for part in parts for stage in _block_stages(dag, part, widths, groups)]
+
+
+@STREAM_ASSIGNMENTS.register("ios")
+def assign_ios(dag: DAG, streams: int) -> Assignment:
+    """IOS (MLSys 2021), Algorithm 1: stages of groups, each group on a stream of its own.
+
+    Blocks are intervals of the breadth-first order that end where few tensors are alive; in each,
+    dynamic programming over the sets of nodes left finds the stages of least total time.
+    Exponential in a block's width, so the search is bounded: O(n * MOST_ENDINGS). At most
+    `MOST_NODES` nodes; raises PipelineError beyond.
+    """
+    if len(dag) > MOST_NODES:
+        raise PipelineError(
+            f"ios handles at most {MOST_NODES} nodes, and there are {len(dag)}: run partition"
+            " before it, or use policy=wavefront, which has stages too"
+        )
+    depths = dag.depths()
+    waves = sorted(range(len(dag)), key=lambda v: (depths[v], v))
+    level = subgraph(dag, waves)
+    stages = _block_stages(level, range(len(dag)), cut_widths(level), min(streams, MOST_GROUPS))
+    stream_of, stage_of = [0] * len(dag), [0] * len(dag)
+    for number, stage in enumerate(stages):
+        for stream, group in enumerate(stage):
+            for v in group:
+                stream_of[waves[v]], stage_of[waves[v]] = stream, number
+    return Assignment(stream_of, stage_of, [waves[v] for s in stages for g in s for v in g])

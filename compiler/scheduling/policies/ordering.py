@@ -1,0 +1,87 @@
+"""Policies that choose the order in which the units of a graph are launched."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from compiler.dag import DAG
+from compiler.scheduling.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a unit asks of the device while it runs.
+
+    `memory_bound` tells whether bytes or FLOPs bound its time; `share` is the largest fraction
+    that it takes of any resource of the device.
+    """
+
+    memory_bound: bool
+    share: float
+
+
+Ordering = Callable[[DAG, Sequence[Demand]], list[int]]
+"""Gives the nodes in launch order, each after its predecessors; one demand a node."""
+
+ORDERINGS: Registry[Ordering] = Registry("order")
+"""Every known policy by its name."""
+
+
+@ORDERINGS.register("source")
+def order_source(dag: DAG, demands: Sequence[Demand]) -> list[int]:
+    """The order in which the units are written."""
+    del demands
+    return list(range(len(dag)))
+
+
+@ORDERINGS.register("critical-path")
+def order_critical_path(dag: DAG, demands: Sequence[Demand]) -> list[int]:
+    """Of the ready nodes, the one with the most work on a path behind it first: HEFT's order.
+
+    Topcuoglu et al. (IEEE TPDS 13(3), 2002), section 5. O(n log n + e).
+    """
+    del demands
+    ranks = dag.upward_ranks()
+    waiting, sources = _start(dag)
+    ready = [(-ranks[v], v) for v in sources]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        v = heappop(ready)[1]
+        order.append(v)
+        for w in _released(dag, v, waiting):
+            heappush(ready, (-ranks[w], w))
+    return order
+
+
+@ORDERINGS.register("opara")
+def order_opara(dag: DAG, demands: Sequence[Demand]) -> list[int]:
+    """Opara (IEEE TC 2024), Algorithm 2: overlap memory-bound nodes with compute-bound ones.
+
+    Two ready lists alternate while both hold nodes; within a list the least demand goes first.
+    O(n log n + e).
+    """
+    waiting, sources = _start(dag)
+    ready: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
+    for v in sources:
+        heappush(ready[demands[v].memory_bound], (demands[v].share, v))
+    order: list[int] = []
+    turn = True
+    while ready[0] or ready[1]:
+        turn = not turn if ready[not turn] else turn
+        v = heappop(ready[turn])[1]
+        order.append(v)
+        for w in _released(dag, v, waiting):
+            heappush(ready[demands[w].memory_bound], (demands[w].share, w))
+    return order
+
+
+def _start(dag: DAG) -> tuple[list[int], list[int]]:
+    waiting = [len(before) for before in dag.predecessors]
+    return waiting, [v for v, count in enumerate(waiting) if count == 0]
+
+
+def _released(dag: DAG, v: int, waiting: list[int]) -> list[int]:
+    for w in dag.successors[v]:
+        waiting[w] -= 1
+    return [w for w in dag.successors[v] if waiting[w] == 0]

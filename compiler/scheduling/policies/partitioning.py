@@ -1,0 +1,116 @@
+"""Policies that cut a graph into clusters, each launched as one unit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from compiler.dag import DAG
+from compiler.scheduling.policies.balanced import partition_balanced
+from compiler.scheduling.registry import Registry
+
+Partitioning = Callable[[DAG, int], list[int]]
+"""Gives each node the number of its cluster: numbered from 0, in a topological order of clusters.
+
+The second argument is about the largest number of nodes a cluster should hold.
+"""
+
+PARTITIONINGS: Registry[Partitioning] = Registry("partition")
+"""Every known policy by its name."""
+
+
+@dataclass
+class _Ready:
+    """The nodes whose predecessors all have a cluster, from two points of view.
+
+    A master is the shallowest node. A companion adds the fewest edges between clusters: its
+    outgoing edges, less those that it takes in from the cluster that grows.
+    """
+
+    dag: DAG
+    depths: list[int]
+    masters: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    companions: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    local: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+
+    def key(self, v: int, internal: int) -> tuple[int, ...]:
+        """The order of companions: added edges, then as for masters; the node comes last."""
+        leaving = len(self.dag.successors[v])
+        return leaving - internal, self.depths[v], len(self.dag.predecessors[v]), v
+
+    def release(self, v: int, internal: int) -> None:
+        """Add a node that has `internal` predecessors in the cluster that grows."""
+        heappush(self.local, self.key(v, internal))
+
+    def settle(self) -> None:
+        """Forget the finished cluster: nodes it released and left are like any other."""
+        for *_, v in self.local:
+            leaving, depth, before, _ = self.key(v, 0)
+            heappush(self.masters, (depth, before, leaving, v))
+            heappush(self.companions, (leaving, depth, before, v))
+        self.local.clear()
+
+    def pop_master(self, taken: list[int]) -> int | None:
+        """Take the next master, or None when no node is left."""
+        return _pop(self.masters, taken)
+
+    def pop_companion(self, taken: list[int]) -> int | None:
+        """Take the next companion, or None when no node is ready."""
+        while self.companions and taken[self.companions[0][-1]] >= 0:
+            heappop(self.companions)
+        outside = self.companions and (not self.local or self.companions[0] < self.local[0])
+        return _pop(self.companions if outside else self.local, taken)
+
+
+def _pop(heap: list[tuple[int, ...]], taken: list[int]) -> int | None:
+    while heap:
+        v = heappop(heap)[-1]
+        if taken[v] < 0:
+            return v
+    return None
+
+
+@PARTITIONINGS.register("ppd")
+def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
+    """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: clusters of equal work with few edges between.
+
+    Clusters grow while their work is below `max_nodes` times the mean cost. Every node joins
+    after its predecessors, so clusters never wait for each other in a circle. O((n + e) log n).
+    """
+    threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
+    cluster_of = [-1] * len(dag)
+    waiting = [len(before) for before in dag.predecessors]
+    ready = _Ready(dag, dag.depths())
+    for v in (v for v, count in enumerate(waiting) if count == 0):
+        ready.release(v, 0)
+    ready.settle()
+    cluster = 0
+    while (master := ready.pop_master(cluster_of)) is not None:
+        work, node = 0, master
+        while node is not None:
+            cluster_of[node] = cluster
+            work += dag.costs[node]
+            _release_successors(dag, node, waiting, cluster_of, ready)
+            node = ready.pop_companion(cluster_of) if work < threshold else None
+        ready.settle()
+        cluster += 1
+    return cluster_of
+
+
+def _release_successors(
+    dag: DAG, node: int, waiting: list[int], cluster_of: list[int], ready: _Ready
+) -> None:
+    for v in dag.successors[node]:
+        waiting[v] -= 1
+        if waiting[v] == 0:
+            before = dag.predecessors[v]
+            ready.release(v, sum(cluster_of[u] == cluster_of[node] for u in before))
+
+
+@PARTITIONINGS.register("none")
+def partition_none(dag: DAG, max_nodes: int) -> list[int]:
+    """Every node is a cluster of its own, whatever `max_nodes` says."""
+    del max_nodes
+    return list(range(len(dag)))
+
+
+PARTITIONINGS.register("balanced")(partition_balanced)

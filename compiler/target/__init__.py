@@ -1,0 +1,1 @@
+"""What code is compiled for, and what each device can do."""

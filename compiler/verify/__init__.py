@@ -1,0 +1,1 @@
+"""Checks of schedules: structure, happens-before, memory, kernels and equivalence."""

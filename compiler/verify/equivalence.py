@@ -1,0 +1,132 @@
+"""Whether two schedules compute the same, whatever their order, streams and memory."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from compiler.errors import ScheduleError
+from compiler.schedule import Schedule, View
+from compiler.verify.structure import describe_task
+
+UNKNOWN = 0
+"""The number of what no task has written."""
+
+Piece = tuple[int, int, int]
+"""A value's number, and which bytes of it, from and to."""
+
+
+@dataclass
+class _Bytes:
+    """Which value's bytes lie where in an allocation."""
+
+    begins: list[int]
+    pieces: list[Piece]
+
+    def read(self, begin: int, end: int) -> tuple[Piece, ...]:
+        """The pieces of values in a range."""
+        found: list[Piece] = []
+        index = bisect_right(self.begins, begin) - 1
+        while begin < end:
+            value, first, last = self.pieces[index]
+            skip = begin - self.begins[index]
+            size = min(end - begin, last - first - skip)
+            found.append((value, first + skip, first + skip + size))
+            begin += size
+            index += 1
+        return tuple(_joined(found))
+
+    def write(self, begin: int, end: int, value: int) -> None:
+        """Put a value into a range."""
+        for position in (begin, end):
+            self._cut(position)
+        first, last = (bisect_right(self.begins, p - 1) for p in (begin, end))
+        self.begins[first:last] = [begin]
+        self.pieces[first:last] = [(value, 0, end - begin)]
+
+    def _cut(self, position: int) -> None:
+        index = bisect_right(self.begins, position) - 1
+        value, first, last = self.pieces[index]
+        skip = position - self.begins[index]
+        if 0 < skip < last - first:
+            self.begins.insert(index + 1, position)
+            self.pieces[index : index + 1] = [
+                (value, first, first + skip),
+                (value, first + skip, last),
+            ]
+
+
+def _joined(pieces: list[Piece]) -> Iterator[Piece]:
+    """The pieces, with those of one value that follow each other made one."""
+    last: Piece | None = None
+    for piece in pieces:
+        if last is not None and last[0] == piece[0] and last[2] == piece[1]:
+            last = last[0], last[1], piece[2]
+            continue
+        if last is not None:
+            yield last
+        last = piece
+    if last is not None:
+        yield last
+
+
+@dataclass
+class _Numbering:
+    """A number for each value that is computed, the same for what is computed alike."""
+
+    numbers: dict[object, int] = field(default_factory=dict[object, int])
+
+    def of(self, meaning: object) -> int:
+        """The number of a value, given what determines it."""
+        return self.numbers.setdefault(meaning, 1 + len(self.numbers))
+
+    def run(self, schedule: Schedule) -> tuple[list[int], dict[str, tuple[Piece, ...]]]:
+        """The number of each task and the pieces of each output, executing in launch order."""
+        memory = list[_Bytes]()
+        for each in schedule.allocations:
+            given = each.kind in ("input", "weight")
+            value = self.of((each.kind, each.name, each.dtype, each.shape)) if given else UNKNOWN
+            memory.append(_Bytes([0], [(value, 0, max(each.nbytes, 1))]))
+
+        def read(view: View) -> object:
+            pieces = memory[view.allocation].read(view.offset, view.offset + view.nbytes)
+            return view.dtype, view.shape, pieces
+
+        tasks: list[int] = []
+        for task in schedule.tasks:
+            types = tuple((view.dtype, view.shape) for view in task.writes)
+            tasks.append(self.of((task.kernel, tuple(map(read, task.reads)), types)))
+            for index, view in enumerate(task.writes):
+                if size := view.nbytes:
+                    value = self.of((tasks[-1], index))
+                    memory[view.allocation].write(view.offset, view.offset + size, value)
+        outputs = {
+            each.name: memory[number].read(0, each.nbytes)
+            for number, each in enumerate(schedule.allocations)
+            if each.kind == "output"
+        }
+        return tasks, outputs
+
+
+def check_equivalent(found: Schedule, reference: Schedule) -> None:
+    """Raise ScheduleError, with the first task to blame, unless both compute the same outputs.
+
+    Both are executed on symbols in launch order: a value is its kernel and what that reads. Order,
+    streams, memory and repeated tasks may differ. Schedules without races are required.
+    """
+    numbering = _Numbering()
+    known, expected = numbering.run(reference)
+    tasks, outputs = numbering.run(found)
+    allowed = set(known)
+    for index, number in enumerate(tasks):
+        if number not in allowed:
+            raise ScheduleError(
+                f"task {index} {describe_task(found, index)} is not one of the model's: it reads"
+                " something else, or has another kernel or types; restore its buffers and its"
+                " place behind the tasks that it depends on"
+            )
+    if list(outputs) != list(expected):
+        names = ", ".join(outputs), ", ".join(expected)
+        raise ScheduleError(f"the schedule has outputs {names[0]}; the model has {names[1]}")
+    for name in expected:
+        if outputs[name] != expected[name]:
+            raise ScheduleError(f"output '{name}' would not hold what the model computes")

@@ -1,0 +1,142 @@
+"""Happens-before of a schedule by vector clocks, and the races it leaves.
+
+After Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), with one
+clock component a stream (Fidge, Mattern 1988).
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.errors import ScheduleError
+from compiler.schedule import Schedule
+from compiler.verify.conflicts import UNWRITTEN, Conflict, conflicts
+from compiler.verify.structure import check_structure, describe_bytes, describe_task
+
+Integers = NDArray[np.int64]
+
+
+class HappensBefore:
+    """Which tasks have finished when a task starts, by stream order and awaited tokens.
+
+    Building takes O((tasks + tokens) * streams); every token must point to an earlier task.
+    """
+
+    def __init__(self, schedule: Schedule, waits: Sequence[Collection[int]] | None = None):
+        """`waits` take the place of the tasks' own."""
+        numbers = {s: i for i, s in enumerate(sorted({task.stream for task in schedule.tasks}))}
+        count = len(schedule.tasks)
+        self._after = waits or [task.after for task in schedule.tasks]
+        self._predecessor = [-1] * count
+        self.streams = np.fromiter((numbers[t.stream] for t in schedule.tasks), np.int64, count)
+        """The stream of each task, numbered from 0 without gaps."""
+        self.positions = np.zeros(count, np.int64)
+        """1 for the first task of each stream, 2 for the second, and so on."""
+        self.clocks = np.zeros((count, max(len(numbers), 1)), np.int32)
+        """For each task and stream: the position of the last task finished when it finishes."""
+        self._advance()
+
+    def _advance(self) -> None:
+        last: dict[int, int] = {}
+        for index, stream in enumerate(self.streams.tolist()):
+            clock = self.clocks[index]
+            predecessor = last.get(stream, -1)
+            if predecessor >= 0:
+                clock[:] = self.clocks[predecessor]
+            for awaited in self._after[index]:
+                np.maximum(clock, self.clocks[awaited], out=clock)
+            clock[stream] = self.positions[index] = (
+                self.positions[predecessor] + 1 if predecessor >= 0 else 1
+            )
+            self._predecessor[index] = predecessor
+            last[stream] = index
+
+    def clocks_at_start(self) -> NDArray[np.int32]:
+        """For each task and stream: the position of the last task finished when it starts."""
+        clocks = self.clocks.copy()
+        clocks[np.arange(len(clocks)), self.streams] -= 1
+        return clocks
+
+    def ordered(self, earlier: int, later: int) -> bool:
+        """Whether one task has always finished before another starts."""
+        known = self.clocks[later, self.streams[earlier]]
+        return earlier != later and bool(known >= self.positions[earlier])
+
+    def all_ordered(self, earlier: Integers, later: Integers) -> NDArray[np.bool_]:
+        """`ordered` of many pairs."""
+        known = self.clocks[later, self.streams[earlier]]
+        return (earlier != later) & (known >= self.positions[earlier])
+
+    def minimal_waits(self, task: int) -> tuple[int, ...]:
+        """The fewest of the tasks it awaits that, with stream order, imply all; ascending."""
+        predecessor = self._predecessor[task]
+        known = np.zeros_like(self.clocks[0])
+        if predecessor >= 0:
+            known[:] = self.clocks[predecessor]
+        kept: list[int] = []
+        # A task is implied only by later ones, so from the latest on each look is final.
+        for awaited in sorted(set(self._after[task]), reverse=True):
+            if known[self.streams[awaited]] < self.positions[awaited]:
+                kept.append(awaited)
+                np.maximum(known, self.clocks[awaited], out=known)
+        return tuple(reversed(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two tasks that touch the same bytes, of which one writes them, without an order."""
+
+    conflict: Conflict
+
+    def describe(self, schedule: Schedule) -> str:
+        """Both tasks, the bytes and the order that is missing, in a sentence."""
+        pair = self.conflict
+        earlier = f"task {pair.earlier} {describe_task(schedule, pair.earlier)}"
+        later = f"task {pair.later} {describe_task(schedule, pair.later)}"
+        bytes_ = describe_bytes(schedule, pair.allocation, pair.begin, pair.end)
+        did = "writes" if pair.earlier_writes else "reads"
+        does = "writes" if pair.later_writes else "reads"
+        if pair.earlier == pair.later:
+            return f"{later} {does} {bytes_}, which it also {did}"
+        return (
+            f"race: {later} {does} {bytes_}, which {earlier} {did}, but nothing orders them:"
+            f" neither streams nor tokens make task {pair.later} wait for task {pair.earlier}"
+        )
+
+
+def find_race(schedule: Schedule) -> Race | None:
+    """The first pair of tasks in launch order that conflict without an order, or None."""
+    return _first_race(schedule, [pair for pair in conflicts(schedule) if pair.earlier >= 0])
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raise ScheduleError, with the tasks and the bytes, unless the schedule is valid.
+
+    Valid: well formed, no read of bytes that nothing wrote, outputs written in full, no race.
+    """
+    check_structure(schedule)
+    pairs: list[Conflict] = []
+    for pair in conflicts(schedule):
+        if pair.earlier == UNWRITTEN:
+            raise ScheduleError(_describe_unwritten(schedule, pair))
+        pairs.append(pair)
+    if (race := _first_race(schedule, pairs)) is not None:
+        raise ScheduleError(race.describe(schedule))
+
+
+def _first_race(schedule: Schedule, pairs: list[Conflict]) -> Race | None:
+    if not pairs:
+        return None
+    ends = np.array([(pair.earlier, pair.later) for pair in pairs], np.int64)
+    ordered = HappensBefore(schedule).all_ordered(ends[:, 0], ends[:, 1])
+    return None if ordered.all() else Race(pairs[int(ordered.argmin())])
+
+
+def _describe_unwritten(schedule: Schedule, pair: Conflict) -> str:
+    bytes_ = describe_bytes(schedule, pair.allocation, pair.begin, pair.end)
+    if pair.later == len(schedule.tasks):
+        return f"{bytes_} are never written: a task that produces this output is missing"
+    later = f"task {pair.later} {describe_task(schedule, pair.later)}"
+    return f"{later} reads {bytes_} before any task writes them"

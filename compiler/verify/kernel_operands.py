@@ -1,0 +1,57 @@
+"""Whether each task of a schedule launches a kernel that was built for what the task passes."""
+
+from collections.abc import Mapping, Sequence
+
+from compiler.errors import ScheduleError
+from compiler.schedule import KernelSpec, Operand, Schedule, Task, View
+from compiler.verify.structure import describe_task
+
+
+def check_operands(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> None:
+    """Raise ScheduleError, naming the task, its kernel and both types, unless all kernels fit.
+
+    A kernel fits if it is there and was built for the number, dtypes and shapes of the task's
+    reads, results and workspaces, and its launches take no buffer beyond these.
+    """
+    checked = dict[tuple[object, ...], str]()
+    for index, task in enumerate(schedule.tasks):
+        key = (task.kernel, _types(task.reads), _types(task.writes))
+        if key not in checked:
+            checked[key] = _misfit(task, kernels.get(task.kernel))
+        if checked[key]:
+            where = f"task {index} {describe_task(schedule, index)}"
+            raise ScheduleError(f"{where} {checked[key]}: compile the model again")
+
+
+def _types(views: Sequence[View]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((view.dtype, view.shape) for view in views)
+
+
+def _misfit(task: Task, kernel: KernelSpec | None) -> str:
+    """Why a kernel cannot be launched on a task's views; empty if it can."""
+    if kernel is None:
+        return "launches a kernel that does not exist"
+    workspaces = [Operand("uint8", (size,)) for size in kernel.workspaces]
+    return (
+        _mismatch("reads", task.reads, kernel.reads)
+        or _mismatch("writes", task.writes, [*kernel.writes, *workspaces])
+        or _bad_launch(kernel, len(task.reads) + len(task.writes))
+    )
+
+
+def _mismatch(verb: str, views: Sequence[View], operands: Sequence[Operand]) -> str:
+    if len(views) != len(operands):
+        return f"{verb} {len(views)} tensors, its kernel was built for {len(operands)}"
+    for position, (view, operand) in enumerate(zip(views, operands, strict=True)):
+        given = Operand(view.dtype, view.shape)
+        if given != operand:
+            return f"{verb} {given} as number {position}, its kernel was built for {operand}"
+    return ""
+
+
+def _bad_launch(kernel: KernelSpec, buffers: int) -> str:
+    for launch in kernel.launches:
+        if any(not 0 <= number < buffers for number in launch.args):
+            numbers = list(launch.args)
+            return f"has {buffers} tensors, its kernel's '{launch.symbol}' takes {numbers}"
+    return ""

@@ -1,0 +1,101 @@
+"""The schedule as JSON: one allocation or task a line, versioned, checked when it is read."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, cast, get_args
+
+from compiler.errors import ArtifactError
+from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
+from compiler.verify import checked_json as read
+
+FORMAT = "flowloom-schedule"
+VERSION = 1
+"""Raised whenever a reader of the old version would misread the new one."""
+
+
+def to_json(schedule: Schedule) -> str:
+    """The text of a schedule, the same for equal schedules."""
+    head = {"format": FORMAT, "version": VERSION, "name": schedule.name}
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    allocations = _lines(map(_allocation_to_json, schedule.allocations))
+    tasks = _lines(map(_task_to_json, schedule.tasks))
+    body = [f'"allocations": [{allocations}],', f'"tasks": [{tasks}]']
+    return "\n".join(["{", *lines, *body, "}", ""])
+
+
+def _lines(entries: Iterable[dict[str, Any]]) -> str:
+    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    return f"\n{lines}\n" if lines else ""
+
+
+def _allocation_to_json(each: Allocation) -> dict[str, Any]:
+    return {"kind": each.kind, "name": each.name, "dtype": each.dtype, "shape": each.shape}
+
+
+def _task_to_json(task: Task) -> dict[str, Any]:
+    return {
+        "kernel": task.kernel,
+        "stream": task.stream,
+        "after": task.after,
+        "reads": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.reads],
+        "writes": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.writes],
+        "subflow": task.subflow,
+        "nodes": task.nodes,
+    }
+
+
+def from_json(text: str) -> Schedule:
+    """Read a schedule; raises ArtifactError that names the place of what is wrong.
+
+    Types and names are checked here; whether the schedule is valid is for `check_schedule`.
+    """
+    head = read.as_object(read.parse(text, "the schedule"), "the schedule")
+    _check_version(head)
+    return Schedule(
+        read.string(head, "name", "the schedule"),
+        read.sequence(head, "allocations", "the schedule", _allocation),
+        read.sequence(head, "tasks", "the schedule", _task),
+    )
+
+
+def _check_version(head: dict[str, Any]) -> None:
+    if head.get("format") != FORMAT:
+        raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
+    if (version := read.integer(head.get("version"), "the schedule's version")) != VERSION:
+        raise ArtifactError(
+            f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
+            " compile the model again"
+        )
+
+
+def _allocation(value: object, place: str) -> Allocation:
+    entry = read.as_object(value, place)
+    kind = read.one_of(entry.get("kind"), get_args(AllocationKind), f"{place}.kind")
+    dtype = read.dtype(entry.get("dtype"), f"{place}.dtype")
+    shape = read.sequence(entry, "shape", place, read.natural)
+    return Allocation(cast(AllocationKind, kind), read.string(entry, "name", place), dtype, shape)
+
+
+def _task(value: object, place: str) -> Task:
+    entry = read.as_object(value, place)
+    return Task(
+        kernel=read.string(entry, "kernel", place),
+        stream=read.natural(entry.get("stream"), f"{place}.stream"),
+        after=read.sequence(entry, "after", place, read.natural),
+        reads=read.sequence(entry, "reads", place, _view),
+        writes=read.sequence(entry, "writes", place, _view),
+        subflow=read.integer(entry.get("subflow"), f"{place}.subflow"),
+        nodes=read.sequence(entry, "nodes", place, read.text),
+    )
+
+
+def _view(value: object, place: str) -> View:
+    if not isinstance(value, list) or len(cast(list[object], value)) != 4:
+        raise ArtifactError(f"{place} is not [allocation, offset, dtype, shape]")
+    allocation, offset, dtype, _ = entries = cast(list[object], value)
+    return View(
+        read.natural(allocation, f"{place}[0]"),
+        read.natural(offset, f"{place}[1]"),
+        read.dtype(dtype, f"{place}[2]"),
+        read.sequence(dict(enumerate(entries)), 3, place, read.natural),
+    )

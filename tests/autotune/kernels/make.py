@@ -1,0 +1,64 @@
+"""Bundles of kernels that a driver without a GPU can run, and ways to measure them."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.measure import header_of, measure
+from compiler.autotune.kernels.results import Result, ResultFile, load
+from compiler.schedule import Launch
+from tests.backends.gpu.recording import RecordingDriver
+
+ELF = b"\x7fELF"
+SIZE = 64
+
+
+def double(source: Any, result: Any, *scratch: Any) -> None:
+    """A right kernel."""
+    result.view(np.float32)[:SIZE] = 2 * source.view(np.float32)[:SIZE]
+
+
+def forget(source: Any, result: Any) -> None:
+    """A kernel that leaves its last element out."""
+    result.view(np.float32)[: SIZE - 1] = 2 * source.view(np.float32)[: SIZE - 1]
+
+
+def candidate(number: int, symbol: str, times: int = 1, scratch: int = 0) -> Candidate:
+    """A candidate whose launches take as many microseconds as there are."""
+    args = (0, 1, 2) if scratch else (0, 1)
+    launches = (Launch(symbol, args),) * times
+    return Candidate((number,), symbol, launches, (scratch,) if scratch else (), float(times))
+
+
+def kernel(key: str, *candidates: Candidate, weight: float = 1.0) -> Kernel:
+    """A kernel of one operand and one result."""
+    buffer = Buffer("float32", (SIZE,))
+    return Kernel(key, f"kernel_{key}", "v", weight, (buffer,), (buffer,), candidates)
+
+
+def make_bundle(*candidates: Candidate) -> Bundle:
+    """A bundle of one kernel."""
+    return Bundle("sm_90", "sm_90a", {"a.cuh": ""}, (kernel("k", *candidates),))
+
+
+def compiled(texts: Sequence[str]) -> Iterator[tuple[int, bytes | str]]:
+    """Cubins in an order that brings the reference last."""
+    for number in reversed(range(len(texts))):
+        yield number, ("no" if texts[number] == "broken" else ELF)
+
+
+def driver() -> RecordingDriver:
+    """A device that knows both kernels."""
+    return RecordingDriver({"double": double, "forget": forget})
+
+
+def run(path: Path, bundle: Bundle, **options: Any) -> list[Result]:
+    """Measure on a fake device."""
+    device = options.pop("driver", None) or driver()
+    results = ResultFile(path, header_of(device, bundle))
+    measure(device, bundle, results, options.pop("compiler", compiled), **options)
+    results.close()
+    return load(path)[1]

@@ -1,0 +1,64 @@
+"""On a device: compiling measures, and what it chose is no slower than the one-stream graph."""
+
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import compiler
+from compiler.autotune.bindings import timed_run
+from compiler.backends.cuda.target import device
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec
+from tests.autotune.schedule import fakes
+from tests.backends.gpu import device_checks
+
+
+def busy_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
+    """Kernels of eight blocks that wait 6000 clocks: streams pay."""
+    specs = fakes.kernels(module)
+    text = "".join(_text(spec) for spec in specs.values())
+    image = device_checks.compile_text(text, device().device.architecture)
+    return {
+        name: replace(spec, code=image, flops=0, traffic_bytes=0) for name, spec in specs.items()
+    }
+
+
+def _text(spec: KernelSpec) -> str:
+    parameters = ", ".join(f"void *p{i}" for i in spec.launches[0].args)
+    return (
+        f'extern "C" __global__ void {spec.launches[0].symbol}({parameters}) '
+        f"{device_checks.WAITS['work']}\n"
+    )
+
+
+def run_time(module: compiler.Module) -> float:
+    executor: Any = module.executor()
+    run = timed_run(executor)
+    times = [run() for _ in range(60)]
+    executor.close()
+    return median(times[10:])
+
+
+@pytest.mark.gpu
+def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+    try:
+        device()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr("compiler.build.build_kernels", busy_kernels)
+    module = compiler.compile(fakes.model(), target="cuda", budget=3.0)
+    assert module.choice is not None
+    assert module.choice["source"] == "measured"
+    assert module.choice["streams"] > 1
+    assert all(1000 < cost < 30000 for cost in module.choice["costs"].values())
+    one = compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=1")
+    baseline = compiler.compile(fakes.model(), target="cuda", budget=0, pipeline=one)
+    assert run_time(module) < 0.7 * run_time(baseline)
+    module.save(tmp_path / "built")
+    assert compiler.load(tmp_path / "built").choice == module.choice
+    assert isinstance(module.executable, GpuExecutable)
+    assert len(module.executable.timeline()) == len(module.schedule.tasks)

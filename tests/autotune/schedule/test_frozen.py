@@ -1,0 +1,164 @@
+"""Frozen builds: the same bytes in every process, and no times of kernels that have changed."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import compiler
+from compiler.autotune.kernel_times import Database, Key, Record, kernel_hash
+from compiler.autotune.schedule import decision
+from compiler.autotune.schedule.costs import save_database
+from compiler.errors import DeviceError
+from compiler.schedule import KernelSpec
+from compiler.scheduling import event_loop
+from tests.autotune.schedule import fakes
+
+WIDTHS = (8, 24, 40, 56)
+"""Columns between the two products of each branch: no two kernels are alike."""
+
+BUILD = """
+import os, sys
+os.cpu_count = lambda: int(sys.argv[3])
+if sys.argv[3] == "1":
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+import compiler
+from tests.autotune.schedule.test_frozen import branches
+module = compiler.compile(
+    branches(), target="cuda", arch="sm_90", budget=0, profile=sys.argv[1]
+)
+module.save(sys.argv[2])
+"""
+
+
+def branches() -> onnx.ModelProto:
+    """Branches of two products each, and their sum."""
+    lines, weights = list[str](), list[onnx.TensorProto]()
+    for i, width in enumerate(WIDTHS):
+        lines += [f"h{i} = MatMul(x, a{i})", f"e{i} = MatMul(h{i}, b{i})"]
+        for name, shape in ((f"a{i}", (8, width)), (f"b{i}", (width, 8))):
+            values = np.random.default_rng(i).standard_normal(shape, np.float32)
+            weights.append(onnx.numpy_helper.from_array(values, name))
+    ends = ", ".join(f"e{i}" for i in range(len(WIDTHS)))
+    text = f"branches (float[8, 8] x) => (float[8, 8] y) {{ {' '.join(lines)} y = Sum({ends}) }}"
+    graph = onnx.parser.parse_graph(text)
+    graph.initializer.extend(weights)
+    opset = onnx.helper.make_opsetid("", 18)
+    return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10)
+
+
+@pytest.fixture(autouse=True)
+def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(target: str) -> None:
+        raise DeviceError("no CUDA device is present")
+
+    monkeypatch.setattr(decision, "present_device", missing)
+
+
+def times_of(kernels: dict[str, KernelSpec], path: Path) -> None:
+    """Write a database in which every kernel has a time of its own."""
+    found = Database()
+    for place, name in enumerate(sorted(kernels)):
+        time = 2000.0 + 700.0 * place
+        key = Key(kernel_hash(kernels[name]), "some", 10**6, "13.0")
+        found.add(key, Record(time, None, time, time, 5))
+    found.save(path)
+
+
+def content(directory: Path) -> dict[str, str]:
+    """The hash of every file."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {
+        str(f.relative_to(directory)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files
+    }
+
+
+def test_hash_seeds_and_cores_change_no_byte(tmp_path: Path):
+    profile = tmp_path / "times.json"
+    built = compiler.compile(branches(), target="cuda", arch="sm_90", budget=0)
+    assert len(built.kernels) > len(WIDTHS)
+    times_of(built.kernels, profile)
+    here = compiler.compile(branches(), target="cuda", arch="sm_90", budget=0, profile=profile)
+    here.save(tmp_path / "here")
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "FLOWLOOM_CACHE": str(tmp_path / "cache"),
+        "NUMBA_CACHE_DIR": str(event_loop.CACHE),
+    }
+    given = (str(profile), str(tmp_path / "there"), "1" if (os.cpu_count() or 1) > 1 else "64")
+    command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD, *given]
+    subprocess.run(command, env=environment, check=True)
+    first, second = content(tmp_path / "here"), content(tmp_path / "there")
+    assert first == second
+    assert {"schedule.json", "manifest.json", "kernels/kernels.json"} <= first.keys()
+    choice = json.loads((tmp_path / "here" / "manifest.json").read_text())["choice"]
+    assert len(choice["costs"]) == len(built.kernels)
+
+
+def compiled(profile: Path, monkeypatch: pytest.MonkeyPatch, suffix: bytes = b"") -> dict[str, Any]:
+    """The choice of a build without a device, whose kernels' code ends in a suffix."""
+
+    def kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
+        return {n: replace(k, code=k.code + suffix) for n, k in fakes.kernels(module).items()}
+
+    monkeypatch.setattr("compiler.build.build_kernels", kernels)
+    module = compiler.compile(fakes.model(), target="cuda", arch="sm_90", budget=0, profile=profile)
+    assert module.choice is not None
+    return {**module.choice, "specs": module.kernels}
+
+
+@pytest.mark.filterwarnings("error")
+def test_times_of_kernels_that_changed_are_not_taken_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    profile = tmp_path / "times.json"
+    Database().save(profile)
+    with pytest.warns(UserWarning, match="times of 0 of this model's"):
+        specs = compiled(profile, monkeypatch)["specs"]
+    times_of(specs, profile)
+    assert compiled(profile, monkeypatch)["kernels"]["measured"] == len(specs)
+    with pytest.warns(
+        UserWarning, match=rf"times.json has times of 0 of this model's {len(specs)}"
+    ):
+        found = compiled(profile, monkeypatch, b"another text")
+    assert found["kernels"] == {"measured": 0, "of": len(specs)}
+    assert found["costs"] == {}
+
+
+def test_what_another_process_measured_meanwhile_is_kept(tmp_path: Path):
+    path = tmp_path / "times.json"
+    mine, theirs = (
+        Database({Key(name, "some", 1, "13.0"): Record(9.0, None, 9.0, 9.0, 5)}) for name in "ab"
+    )
+    save_database(theirs, path)
+    save_database(mine, path)
+    assert {key.kernel for key in Database.load(path).records} == {"a", "b"}
+
+
+def test_a_database_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "times.json"
+    Database().save(path)
+    before = path.read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("compiler.autotune.kernel_times.os.replace", full)
+    entry = Database({Key("a", "some", 1, "13.0"): Record(9.0, None, 9.0, 9.0, 5)})
+    with pytest.raises(compiler.ArtifactError, match=r"times\.json: No space left on device"):
+        save_database(entry, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,80 @@
+"""Tile choices: they fit the registers, cover the work and follow from the cost."""
+
+from math import prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.tiling import (
+    MAX_BLOCKS,
+    Registers,
+    ceil_div,
+    channel_tile,
+    flat_tile,
+    image_tile,
+    product_tile,
+    register_tiles,
+    registers_of,
+    split_blocks,
+)
+
+TARGETS = [registers_of(width) for width in (64, 32, 16)]
+sizes = st.integers(1, 70)
+
+
+def convolution(channels: int, filters: int, image: tuple[int, int], kernel: int) -> Convolution:
+    """A convolution of stride one that keeps the image's size."""
+    pad = (kernel - 1) // 2
+    pair = (kernel, kernel)
+    return Convolution(1, 1, channels, filters, image, pair, (1, 1), (1, 1), (pad, pad), image)
+
+
+@pytest.mark.parametrize("registers", TARGETS, ids=str)
+def test_tiles_leave_registers_for_operands(registers: Registers) -> None:
+    tiles = register_tiles(registers)
+    assert all(r * v + min(r, v) + 1 < registers.count for r, v in tiles)
+    assert {(1, 1), (6, 2)} <= set(tiles)
+    assert set(register_tiles(registers, kept_rows=True)) < set(tiles)
+
+
+@given(sizes, sizes, st.tuples(sizes, sizes), st.sampled_from([1, 3, 5]), st.sampled_from(TARGETS))
+def test_chunks_cover_the_rows_of_a_convolution(
+    channels: int, filters: int, image: tuple[int, int], kernel: int, registers: Registers
+) -> None:
+    conv = convolution(channels, filters, image, kernel)
+    tile, slots = image_tile(conv, registers)
+    assert (tile.rows, tile.vectors) in register_tiles(registers)
+    covered = tile.steps * tile.vectors * registers.lanes
+    assert covered >= (tile.span - 1) * conv.planes.pitch + image[1]
+    assert slots >= conv.multiplications / registers.lanes
+
+
+@given(sizes, sizes, st.tuples(sizes, sizes), st.sampled_from(TARGETS))
+def test_tiles_of_pointwise_convolutions(
+    channels: int, filters: int, image: tuple[int, int], registers: Registers
+) -> None:
+    conv = convolution(channels, filters, image, 1)
+    for tile, slots in (
+        flat_tile(conv, registers),
+        channel_tile(conv, registers, prod(image)),
+        product_tile(prod(image), filters, channels, registers, packed=True),
+    ):
+        assert (tile.rows, tile.vectors) in register_tiles(registers)
+        assert slots >= conv.multiplications / registers.lanes
+
+
+def test_full_vectors_are_preferred() -> None:
+    wide, _ = flat_tile(convolution(64, 64, (56, 56), 1), registers_of(64))
+    assert wide.rows * wide.vectors >= 20
+    small = convolution(512, 2048, (7, 7), 1)
+    assert channel_tile(small, registers_of(64), 49)[1] < flat_tile(small, registers_of(64))[1]
+
+
+@given(st.floats(0, 1e9), st.lists(st.integers(1, 300), min_size=1, max_size=3))
+def test_blocks_are_few_and_none_is_empty(slots: float, extents: list[int]) -> None:
+    blocks = split_blocks(slots, *extents)
+    assert prod(blocks) <= 4 * MAX_BLOCKS
+    for count, extent in zip(blocks, extents, strict=True):
+        assert (count - 1) * ceil_div(extent, count) < extent

@@ -1,0 +1,95 @@
+"""In the machine code of kernels nothing touches global memory before the wait for predecessors."""
+
+import re
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from compiler.kernels.gpu.compilers.nvrtc import compile_cubin, compiler_version
+from compiler.kernels.gpu.indirect import with_indirect_entries
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.source import complete_text
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.group import TensorInfo
+from tests.kernels.gpu.mutation_cases import FAMILIES
+from tests.kernels.gpu.templates.test_contraction import draw
+from tests.kernels.harness import single
+
+TARGET = parse_cuda_target("cuda:sm_90:tf32")
+WAIT = "ACQBULK"
+"""The instruction that `griddepcontrol.wait` becomes."""
+GLOBAL = re.compile(r"(LD|ST|LDG|STG|LDGSTS|ATOM|ATOMG|RED|REDG|UBLKCP|UTMA\w+)\b")
+"""Instructions that touch global memory, or may; constants and shared memory have others."""
+
+
+def disassembler() -> str | None:
+    """The path of nvdisasm, of CUDA's tools or of the package nvidia-cuda-nvdisasm."""
+    spec = find_spec("nvidia")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    found = (str(path) for place in places for path in Path(place).glob("*/bin/nvdisasm"))
+    return shutil.which("nvdisasm") or next(found, None)
+
+
+pytestmark = [
+    pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm: nvidia-cuda-nvdisasm"),
+    pytest.mark.skipif(compiler_version() == "none", reason="needs NVRTC or nvcc"),
+]
+
+
+def functions(text: str, folder: Path) -> dict[str, list[str]]:
+    """The instructions of each kernel of a text, in order, without predicates and operands."""
+    path = folder / "kernel.cubin"
+    path.write_bytes(compile_cubin(complete_text(text), TARGET))
+    command = [str(disassembler()), "-c", str(path)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, list[str]] = {}
+    for line in listing.splitlines():
+        if name := re.match(r"\s*\.text\.(\w+):", line):
+            found[name[1]] = []
+        elif code := re.search(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([\w.]+)", line):
+            found[list(found)[-1]].append(code[1])
+    return found
+
+
+def early(instructions: list[str]) -> list[str]:
+    """What touches global memory before the wait; all that does where there is no wait."""
+    end = instructions.index(WAIT) if WAIT in instructions else len(instructions)
+    return [code for code in instructions[:end] if GLOBAL.match(code)]
+
+
+def pointwise() -> CudaKernel:
+    """One thread an element."""
+    group, _ = single("Erf", [draw(40, 50)], [TensorInfo("float32", (40, 50))])
+    return generate(group, TARGET)
+
+
+KERNELS = {name: lambda cases=cases: cases[0]().kernel for name, cases in FAMILIES.items()}
+KERNELS["pointwise"] = pointwise
+QUICK = ("tiles", "wide tiles", "attention", "softmax")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.large) for n in KERNELS]
+)
+def test_nothing_is_touched_before_the_wait(name: str, tmp_path: Path):
+    kernel = with_indirect_entries(KERNELS[name]())
+    found = functions(kernel.text, tmp_path)
+    assert len(found) == 2 * len(kernel.launches)
+    for instructions in found.values():
+        assert instructions.count(WAIT) == 1
+        assert any(GLOBAL.match(code) for code in instructions)
+        assert not early(instructions)
+
+
+def test_a_load_before_the_wait_is_found(tmp_path: Path):
+    text = 'extern "C" __global__ void bad(float* to, const float* from) {{ {} }}\n'
+    load, wait = "const float x = from[threadIdx.x];", "begin_launch();"
+    store = "to[threadIdx.x] = x;"
+    (wrong,) = functions(text.format(load + wait + store), tmp_path).values()
+    (right,) = functions(text.format(wait + load + store), tmp_path).values()
+    assert early(wrong)
+    assert not early(right)

@@ -1,0 +1,249 @@
+"""Attention whose warps share keys in shared memory: on the emulator, and when it is chosen."""
+
+from collections.abc import Sequence
+from dataclasses import astuple, replace
+from unittest.mock import patch
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.autotune.kernels.prepare import CANDIDATES
+from compiler.build import set_target
+from compiler.errors import KernelError
+from compiler.frontend import import_model
+from compiler.ir.dataflow import GraphOp
+from compiler.kernels.database import Entry, Measured
+from compiler.kernels.gpu.choices import choices_of
+from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
+from compiler.kernels.gpu.cubin import check_resources
+from compiler.kernels.gpu.hip_target import parse_hip_target
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.source import complete_text
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.attention import template as template
+from compiler.kernels.gpu.templates.attention.template import (
+    Block,
+    attention_kernel,
+    attention_of,
+    can_stage,
+    candidates,
+    choose_block,
+    tuned_block,
+)
+from compiler.kernels.group import Group, extract_group
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
+from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.templates.test_attention import BOUNDS, attention_group, behind_kernels
+from tests.kernels.harness import numpy_dtype
+from tests.tools import needs_nvrtc
+
+Array = numpy.ndarray
+VIT = Attention("packed", "none", 16, 12, 197, 197, 64, 64)
+SMALL = Attention("heads", "each", 1, 2, 40, 70, 32, 24)
+
+emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+
+def short_group(case: Attention, precision: str = "fp16") -> Group:
+    """The group of an attention behind other kernels, which store its operands in 16 bits."""
+    module = import_model(behind_kernels(case)).module
+    set_target(module, f"cuda:sm_90:{precision}")
+    Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
+    (graph,) = [op for op in module.ops if isinstance(op, GraphOp)]
+    (group,) = [g for g in map(extract_group, graph.groups) if attention_of(g) is not None]
+    return group
+
+
+def arrays(case: Attention, group: Group) -> dict[str, Array]:
+    """The model's inputs by name, as the group reads them and in that order."""
+    names, attention = ["m"] * group.inputs, attention_of(group)
+    assert attention is not None
+    for name, operand in zip("qkv", (attention.query, attention.key, attention.value), strict=True):
+        names[operand.source] = "qkv" if case.form in PACKED else name
+    inputs = case.inputs()
+    types = [numpy_dtype(info.dtype) for info in group.reads]
+    return {name: inputs[name].astype(t) for name, t in zip(names, types, strict=True)}
+
+
+def expected(case: Attention, inputs: dict[str, Array]) -> Array:
+    """The result in float64."""
+    return case.expected(
+        {n: x if x.dtype == bool else x.astype("float32") for n, x in inputs.items()}
+    )
+
+
+def staged_kernel(
+    group: Group, block: Block, precision: str = "fp16", ahead: int = 2
+) -> CudaKernel:
+    """The kernel of a block; without room for all keys unless `ahead` is 0."""
+    with patch.object(template, "STAGED_BYTES", 0 if ahead else 1 << 20):
+        kernel = attention_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
+    assert kernel is not None, "the kernel does not take it"
+    return kernel
+
+
+def result(group: Group, kernel: CudaKernel, inputs: Sequence[Array], offset: int = 0) -> Array:
+    """What the emulated kernel gives."""
+    (found,) = run_twice(kernel, group, inputs, offset)
+    return found.astype("float64")
+
+
+def difference(found: Array, wanted: Array) -> float:
+    """The error relative to the result's norm."""
+    return float(
+        numpy.linalg.norm(found.reshape(wanted.shape) - wanted) / numpy.linalg.norm(wanted)
+    )
+
+
+sizes = st.integers(1, 70)
+heads = st.one_of(st.integers(1, 40), st.integers(1, 16).map(lambda n: n * 8))
+cases = st.builds(
+    Attention, st.sampled_from(FORMS), st.sampled_from(MASKS), st.integers(1, 2),
+    st.integers(1, 3), sizes, st.integers(1, 150), heads, heads,
+)  # fmt: skip
+blocks = st.builds(
+    Block, st.integers(1, 2), st.integers(1, 3), st.integers(1, 4), st.sampled_from((16, 32, 64))
+)
+
+
+@emulated
+@settings(max_examples=8, deadline=None)
+@given(
+    case=cases,
+    block=blocks,
+    precision=st.sampled_from(("fp16", "bf16")),
+    ahead=st.sampled_from((0, 2)),
+    odd=st.booleans(),
+)
+def test_any_size(case: Attention, block: Block, precision: str, ahead: int, odd: bool):
+    group = short_group(case, precision)
+    inputs = arrays(case, group)
+    kernel = staged_kernel(group, block, precision, ahead)
+    found = result(group, kernel, [*inputs.values()], 2 * odd)
+    assert difference(found, expected(case, inputs)) < BOUNDS[precision]
+
+
+@emulated
+@pytest.mark.parametrize("mask", ["none", "each"])
+def test_scores_that_grow(mask: str):
+    """Later keys have much larger scores, so that what was seen is scaled, in some rows only."""
+    case = replace(SMALL, mask=mask)
+    group = short_group(case)
+    inputs = arrays(case, group)
+    inputs["k"] = inputs["k"] * numpy.linspace(0, 12, case.columns, dtype="float16")[:, None]
+    found = result(group, staged_kernel(group, Block(2, 1, 2, 16)), [*inputs.values()])
+    assert difference(found, expected(case, inputs)) < BOUNDS["fp16"]
+
+
+@emulated
+def test_masked_rows():
+    """A row that minus infinity masks out is NaN, as a softmax of it is; the others are not."""
+    group = short_group(SMALL)
+    inputs = arrays(SMALL, group)
+    inputs["m"][0, 0, 3] = -numpy.inf
+    inputs["m"][0, 0, 5, 4:] = -numpy.inf
+    inputs["m"][0, 0, 6, :50] = -numpy.inf
+    inputs["m"][0, 0, 16] = numpy.finfo("float32").min
+    inputs["m"][0, 0, 17] = numpy.finfo("float32").max
+    wanted = expected(SMALL, inputs)
+    found = result(group, staged_kernel(group, Block(1, 1, 3, 16)), [*inputs.values()])
+    found = found.reshape(wanted.shape)
+    assert numpy.isnan(found[0, 3]).any()
+    assert not numpy.isnan(found[0, 16]).any()
+    numpy.testing.assert_array_equal(numpy.isnan(found), numpy.isnan(wanted))
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_many_rows_share_keys():
+    target = parse_cuda_target("cuda:sm_90:fp16")
+    attention = attention_of(group := short_group(VIT))
+    assert attention is not None
+    assert can_stage(group, attention, target)
+    chosen = choose_block(attention, target, stages=True)
+    assert chosen == Block(2, 1, 4, 32) == next(candidates(attention, target, stages=True))
+    assert Block(1, 1, 7, 64) in candidates(attention, target, stages=True), "rows are shared out"
+    (choices,) = choices_of(group, target, CANDIDATES)
+    assert astuple(chosen) == choices.options[0].values
+    assert len(choices.options) < CANDIDATES, "none is left out"
+
+
+def block_of(case: Attention) -> Block:
+    """The block that is taken without measurement."""
+    attention = attention_of(short_group(case))
+    assert attention is not None
+    return choose_block(attention, parse_cuda_target("cuda:sm_90:fp16"), stages=True)
+
+
+def test_fewer_rows_share_keys_if_these_are_many():
+    few = replace(VIT, batch=1)
+    assert block_of(few) == Block(1, 1, 4, 64)
+    assert not block_of(replace(few, rows=128, columns=128)).staged
+    assert not block_of(replace(few, heads=1, rows=32, columns=512)).staged
+    more = replace(few, batch=5, rows=128, columns=128)
+    assert block_of(more) == Block(1, 1, 4, 64)
+
+
+@pytest.mark.parametrize(
+    ("case", "target"),
+    [
+        (VIT, parse_hip_target("hip:gfx90a:fp16")),
+        (replace(VIT, depth=60), parse_cuda_target("cuda:sm_90:fp16")),
+        (replace(VIT, form="columns"), parse_cuda_target("cuda:sm_90:fp16")),
+        (VIT, parse_cuda_target("cuda:sm_90:tf32")),
+        (VIT, parse_cuda_target("cuda:sm_90:bf16")),
+    ],
+)
+def test_others_keep_their_kernel(case, target):
+    """HIP, heads and keys in no chunks of 16 bytes, and operands of another type."""
+    attention = attention_of(group := short_group(case))
+    assert attention is not None
+    assert not can_stage(group, attention, target)
+    kernel = attention_kernel(group, target)
+    assert kernel is not None
+    assert "staged" not in kernel.text
+    assert all(not block.staged for block in candidates(attention, target))
+
+
+def test_wide_operands_are_refused():
+    group, _ = attention_group(SMALL)
+    with pytest.raises(KernelError, match="cannot keep in pieces"):
+        attention_kernel(group, parse_cuda_target("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
+
+
+@pytest.mark.parametrize("tile", [(2, 2, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
+def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
+    """Those of unstaged blocks may have three values; those that are not offered are left out."""
+    target = parse_cuda_target("cuda:sm_90:fp16")
+    attention = attention_of(short_group(VIT))
+    assert attention is not None
+    entry = Entry("", "", "", (Measured((2, 1, 4), 1.0), Measured(tile, 2.0)))
+    monkeypatch.setattr(template, "recorded", lambda key, target: entry)
+    assert tuned_block(attention, target, stages=True) == Block(*tile)
+    chosen = tuned_block(attention, target)
+    assert not chosen.staged, "of operands that do not lie in chunks"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("case", "precision"),
+    [
+        (replace(VIT, batch=1, heads=2), "fp16"),
+        (Attention("heads", "each", 1, 2, 300, 77, 80, 80), "bf16"),
+        (Attention("heads", "added", 1, 2, 200, 500, 128, 128), "bf16"),
+        (Attention("heads", "where", 1, 2, 512, 512, 64, 64), "fp16"),
+    ],
+)
+def test_nothing_spills(case: Attention, precision: str):
+    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    attention = attention_of(group := short_group(case, precision))
+    assert attention is not None
+    whole = case.form == "packed"
+    for block in [x for x in candidates(attention, target, stages=True) if whole or x.staged]:
+        kernel = attention_kernel(group, target, block)
+        assert kernel is not None
+        code = compile_cubin(complete_text(kernel.text), target)
+        (found,) = check_resources(code, kernel.launches, target).values()
+        assert found.stack_bytes == 0, block

@@ -1,0 +1,38 @@
+"""The choice of tiles."""
+
+import numpy
+import pytest
+
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates, choose_tile
+from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
+from compiler.kernels.gpu.templates.gemm.tiles import PROCESSORS, ceil_div, shared_bytes
+from compiler.kernels.group import TensorInfo
+from tests.kernels.harness import single
+
+
+def product(rows: int, columns: int, depth: int) -> Problem:
+    """The problem of a matrix product."""
+    inputs = [numpy.zeros((rows, depth), "float32"), numpy.zeros((depth, columns), "float32")]
+    group, _ = single("MatMul", inputs, [TensorInfo("float32", (rows, columns))])
+    problem = read_problem(group, group.operators[0])
+    assert problem is not None
+    return problem
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
+def test_candidates_fit_the_device(arch: str):
+    target, problem = parse_cuda_target(f"cuda:{arch}"), product(128, 768, 3072)
+    tiles = list(candidates(problem, target))
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
+    assert all(STAGES[0] <= tile.stages <= STAGES[1] for tile in tiles)
+    assert any(tile.in_cluster(target) for tile in tiles) == (arch == "sm_90")
+    assert not any(tile.in_cluster(target) for tile in tiles if tile.shares in (1, 16))
+
+
+@pytest.mark.parametrize("shape", [(128, 768, 768), (512, 100, 4608), (256, 361, 2304)])
+def test_long_sums_are_shared_so_that_one_wave_fills_the_device(shape: tuple[int, int, int]):
+    tile = choose_tile(product(*shape), parse_cuda_target("cuda:sm_90"))
+    tiles = ceil_div(shape[0], tile.rows) * ceil_div(shape[1], tile.columns)
+    assert tile.shares > 1
+    assert PROCESSORS[90] / 2 <= tiles * tile.shares <= PROCESSORS[90]

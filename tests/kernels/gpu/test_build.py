@@ -1,0 +1,173 @@
+"""Cubins without a GPU: targets, resources, limits, errors, the cache."""
+
+import dataclasses
+import re
+import shutil
+
+import numpy
+import pytest
+import tvm_ffi
+
+from compiler.errors import KernelError
+from compiler.kernels import KernelCache, parse_target
+from compiler.kernels.gpu.compilers import nvrtc as compiling
+from compiler.kernels.gpu.cubin import check_resources, read_resources
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.source import complete_text
+from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
+from compiler.kernels.gpu.templates.gemm.problem import read_problem
+from compiler.kernels.gpu.templates.gemm.tiles import shared_bytes
+from compiler.kernels.group import Group, TensorInfo
+from compiler.kernels.kernel import build_kernel
+from compiler.schedule import Launch
+from tests.kernels.harness import single
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+
+
+def zeros(*shape: int) -> numpy.ndarray:
+    """Zeros."""
+    return numpy.zeros(shape, "float32")
+
+
+def test_tvm_compiles_nothing_where_a_device_is_present():
+    callback, create = "tvm_callback_cuda_compile", "ffi.Module.create.cuda"
+    source = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
+    own, called = tvm_ffi.get_global_func(callback), []
+
+    def create_as_the_runtime_does(text, *_):
+        tvm_ffi.get_global_func(callback)(text)
+        return source('extern "C" __global__', "c", [], [])
+
+    tvm_ffi.register_global_func(callback, called.append, override=True)
+    tvm_ffi.register_global_func(create, create_as_the_runtime_does)
+    try:
+        generate(row_softmax(), parse_cuda_target("cuda"))
+        assert called == []
+        tvm_ffi.get_global_func(callback)("text")
+        assert called == ["text"]
+    finally:
+        tvm_ffi.remove_global_func(create)
+        tvm_ffi.register_global_func(callback, own, override=True)
+
+
+def convolution() -> Group:
+    """A convolution by shares of k."""
+    inputs = [zeros(1, 512, 7, 7), zeros(512, 512, 3, 3), zeros(512)]
+    info = TensorInfo("float32", (1, 512, 7, 7))
+    return single("Conv", inputs, [info], {"pads": [1] * 4}, weights=(1, 2))[0]
+
+
+def row_softmax() -> Group:
+    """A softmax of rows."""
+    return single("Softmax", [zeros(8, 300)], [TensorInfo("float32", (8, 300))])[0]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
+def test_convolutions_compile_without_spills(arch: str, precision: str):
+    spec = build_kernel(convolution(), parse_target(f"cuda:{arch}:{precision}"))
+    assert spec.language == "cuda"
+    assert spec.packings[1].startswith("reshape:512,512,9|transpose")
+    found = read_resources(spec.code)
+    assert set(found) == {launch.symbol for launch in spec.launches}
+    for resources in found.values():
+        assert 0 < resources.registers <= 255
+        assert resources.stack_bytes == 0
+    assert spec.flops == 2 * 512 * 512 * 9 * 49
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_rows_compile(arch: str):
+    spec = build_kernel(row_softmax(), parse_target(f"cuda:{arch}"))
+    (launch,) = spec.launches
+    assert launch.grid == (8, 1, 1)
+    assert launch.args == (1, 0)
+    assert read_resources(spec.code)[launch.symbol].shared_bytes > 0
+
+
+def test_nvcc_compiles_the_same_text():
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("there is no nvcc")
+    target = parse_cuda_target("cuda")
+    kernel = generate(convolution(), target)
+    cubin = compiling.compile_by_nvcc(nvcc, complete_text(kernel.text), target)
+    assert set(check_resources(cubin, kernel.launches, target)) == {
+        launch.symbol for launch in kernel.launches
+    }
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_of_newer_architectures_wait_themselves(arch: str):
+    target = parse_cuda_target(f"cuda:{arch}")
+    for group in (convolution(), row_softmax()):
+        spec = build_kernel(group, target)
+        assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
+        text = complete_text(generate(group, target).text)
+        heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
+        assert heads == ["begin_launch"] * len(spec.launches)
+
+
+def test_target_text_round_trips():
+    for text in ("cuda:sm_80:fp16", "cuda:sm_100:bf16"):
+        assert str(parse_target(text)) == text
+    assert parse_target("cuda") == CudaTarget("sm_90", "tf32")
+    assert CudaTarget("sm_90").compiler_arch == "sm_90a"
+
+
+@pytest.mark.parametrize("text", ["cuda:sm_70", "cuda:gfx942", "cuda:sm_90:int8", "gpu"])
+def test_bad_targets_are_refused(text: str):
+    with pytest.raises(KernelError, match=r"use|oldest"):
+        parse_target(text)
+
+
+def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("compiler.kernels.gpu.kernel.complete_text", lambda text: text)
+    with pytest.raises(KernelError, match=r'(?s)Softmax_test \(Softmax "node"\).*flowloom_exp'):
+        build_kernel(row_softmax(), parse_target("cuda"))
+
+
+def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compiling, "load_nvrtc", lambda: None)
+    monkeypatch.setattr(compiling.shutil, "which", lambda name: None)
+    with pytest.raises(KernelError, match=r"pip install flowloom\[cuda\]"):
+        build_kernel(row_softmax(), parse_target("cuda"))
+
+
+def test_launches_beyond_the_limits_are_refused():
+    target = parse_cuda_target("cuda")
+    spec = build_kernel(row_softmax(), target)
+    launch = spec.launches[0]
+    with pytest.raises(KernelError, match="threads"):
+        check_resources(spec.code, (dataclasses.replace(launch, block=(2048, 1, 1)),), target)
+    with pytest.raises(KernelError, match="shared memory"):
+        check_resources(spec.code, (dataclasses.replace(launch, shared_bytes=1 << 20),), target)
+    with pytest.raises(KernelError, match="no kernel other"):
+        check_resources(spec.code, (Launch("other", ()),), target)
+
+
+@pytest.mark.parametrize("cubin", [b"", b"\x7fELF", b"PTX"])
+def test_damaged_cubins_are_refused(cubin: bytes):
+    with pytest.raises(KernelError, match="cubin"):
+        read_resources(cubin)
+
+
+def test_cache_keeps_cubins_by_target(tmp_path):
+    cache, group = KernelCache(tmp_path), row_softmax()
+    spec = build_kernel(group, parse_target("cuda"))
+    cache.store(group, "cuda:sm_90:tf32", spec)
+    assert cache.load(group, "cuda:sm_90:tf32") == spec
+    assert cache.load(group, "cuda:sm_80:tf32") is None
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_86"])
+def test_tiles_fit_the_device(arch: str):
+    target, group = parse_cuda_target(f"cuda:{arch}"), convolution()
+    problem = read_problem(group, group.operators[0])
+    assert problem is not None
+    tiles = list(candidates(problem, target))
+    assert choose_tile(problem, target) in tiles
+    assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
+    assert {tile.shares for tile in tiles} > {1, 16}

@@ -1,0 +1,113 @@
+"""The schedules that fit every group, on the emulator."""
+
+import dataclasses
+
+import numpy
+import pytest
+
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.group import Group, Operator, TensorInfo
+from tests.kernels.gpu.emulator import COMPILER, emulate_all, run
+from tests.kernels.harness import single
+from tests.kernels.node_cases import node_case, usable_names
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+TARGET = parse_cuda_target("cuda:sm_90:fp32")
+OPAQUE = ("test_cumsum_2d_axis_0", "test_scatternd_add", "test_top_k_smallest")
+CHOSEN = sorted({*OPAQUE, *sorted(usable_names())[::9]})
+
+
+def draw(*shape: int) -> numpy.ndarray:
+    """Normal numbers."""
+    return numpy.random.default_rng(shape).standard_normal(shape).astype("float32")
+
+
+def softmax(x: numpy.ndarray, axis: int) -> numpy.ndarray:
+    """Softmax in float64."""
+    powers = numpy.exp(x.astype("float64") - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((3, 5), -1), ((2, 3, 33), -1), ((2, 3, 200), 1), ((2, 1500), -1), ((1, 7, 3, 3), 1),
+])  # fmt: skip
+def test_softmax_is_one_launch(shape: tuple[int, ...], axis: int):
+    x = draw(*shape)
+    group, inputs = single("Softmax", [x], [TensorInfo("float32", shape)], {"axis": axis})
+    kernel = generate(group, TARGET)
+    assert len(kernel.launches) == 1
+    assert not kernel.scratch
+    (result,) = run(kernel, group, inputs)
+    numpy.testing.assert_allclose(result, softmax(x, axis), atol=1e-6)
+
+
+def test_layer_normalization_with_what_comes_before_is_one_launch():
+    row, vector = TensorInfo("float32", (4, 100)), TensorInfo("float32", (100,))
+    operators = (
+        Operator("Add", {}, (0, 1), (4,)),
+        Operator("LayerNormalization", {"epsilon": 1e-5}, (4, 2, 3), (5,)),
+    )
+    values = (row, row, vector, vector, row, row)
+    group = Group("normalise", values, 4, (False, False, True, True), {}, operators, (5,))
+    inputs = [draw(*v.shape) + i for i, v in enumerate(values[:4])]
+    kernel = generate(group, TARGET)
+    assert len(kernel.launches) == 1
+    (result,) = run(kernel, group, inputs)
+    x = (inputs[0] + inputs[1]).astype("float64")
+    centred = x - x.mean(-1, keepdims=True)
+    expected = centred / numpy.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    numpy.testing.assert_allclose(result, expected * inputs[2] + inputs[3], atol=1e-4)
+
+
+def test_pooling_with_what_follows_is_one_launch():
+    image, pooled = TensorInfo("float32", (1, 3, 9, 9)), TensorInfo("float32", (1, 3, 5, 5))
+    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    operators = (
+        Operator("MaxPool", attributes, (0,), (2,)),
+        Operator("Add", {}, (2, 1), (3,)),
+    )
+    group = Group("pool", (image, pooled, pooled, pooled), 2, (False,) * 2, {}, operators, (3,))
+    x, y = draw(1, 3, 9, 9), draw(1, 3, 5, 5)
+    kernel = generate(group, TARGET)
+    assert len(kernel.launches) == 1
+    (result,) = run(kernel, group, [x, y])
+    padded = numpy.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-numpy.inf)
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    numpy.testing.assert_array_equal(result, windows.max((-2, -1)) + y)
+
+
+def test_both_a_reduction_and_what_follows_can_be_results():
+    x, total = TensorInfo("float32", (4, 50)), TensorInfo("float32", (4, 1))
+    axes = numpy.array([1])
+    operators = (
+        Operator("ReduceSum", {"keepdims": 1}, (0, 1), (2,)),
+        Operator("Neg", {}, (2,), (3,)),
+    )
+    values = (x, TensorInfo("int64", (1,)), total, total)
+    group = Group("both", values, 1, (False,), {1: axes}, operators, (2, 3))
+    data = draw(4, 50)
+    summed, negated = run(generate(group, TARGET), group, [data])
+    numpy.testing.assert_allclose(summed, data.sum(1, keepdims=True), rtol=1e-5)
+    numpy.testing.assert_array_equal(negated, -summed)
+
+
+def test_nothing_is_launched_for_results_without_elements():
+    group, _ = single("Relu", [draw(0, 3)], [TensorInfo("float32", (0, 3))])
+    assert generate(group, TARGET).launches == ()
+
+
+def test_onnx_node_cases():
+    cases = [node_case(name) for name in CHOSEN]
+    groups = [dataclasses.replace(c.group, name=f"case{i}") for i, c in enumerate(cases)]
+    built = [(generate(g, TARGET), g, c.inputs) for g, c in zip(groups, cases, strict=True)]
+    kept = [i for i, (kernel, _, _) in enumerate(built) if "struct Problem" not in kernel.text]
+    assert len(kept) > 60
+    for i, results in zip(kept, emulate_all([built[i] for i in kept]), strict=True):
+        for result, expected in zip(results, cases[i].expected, strict=True):
+            rtol, atol = max(cases[i].rtol, 1e-4), max(cases[i].atol, 1e-5)
+            wide = result.astype("float64") if result.dtype.kind in "fV" else result
+            numpy.testing.assert_allclose(
+                wide, expected.astype(wide.dtype), rtol=rtol, atol=atol, err_msg=cases[i].name
+            )

@@ -1,0 +1,174 @@
+"""Reductions of every size to a scalar: by threads of a block, and by several blocks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.errors import KernelError
+from compiler.kernels.gpu import lower
+from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_generic
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.lower import split_device
+from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.group import Group, Operator, TensorInfo
+from tests.kernels.gpu.emulator import COMPILER, Order, Program, emulate_all
+from tests.kernels.harness import Array, single
+
+TARGET = parse_cuda_target("cuda")
+LONG = 1 << 16
+TYPES = "Sum Max Prod L2 LogSumExp Mean".split()
+INTEGERS = ("int32", "int64")
+
+
+def reduction(
+    type: str, array: Array, keep: int = 0, **attributes: int
+) -> tuple[Group, list[Array]]:
+    """A group that reduces all axes of an array."""
+    shape = (1,) * array.ndim if keep else ()
+    return single(
+        type, [array], [TensorInfo(array.dtype.name, shape)], {"keepdims": keep, **attributes}
+    )
+
+
+def position(type: str, array: Array, keep: int = 0, last: int = 0) -> tuple[Group, list[Array]]:
+    """A group that finds the position of the largest or smallest element of a vector."""
+    attributes = {"axis": 0, "keepdims": keep, "select_last_index": last}
+    return single(type, [array], [TensorInfo("int64", (1,) * keep)], attributes)
+
+
+def numbers(shape: int | tuple[int, ...], dtype: str = "float32") -> Array:
+    """Random numbers from 0.5 to 1.5, integers from 1 to 9, or truth values."""
+    generator = np.random.default_rng(7)
+    if dtype == "bool":
+        return generator.random(shape) > 0.01
+    if dtype in INTEGERS:
+        return generator.integers(1, 10, shape).astype(dtype)
+    return (generator.random(shape) + 0.5).astype(dtype)
+
+
+def expected(type: str, array: Array) -> Array:
+    """A reduction of all elements, in float64 or as numpy has it."""
+    x = array.astype(np.float64) if array.dtype.kind == "f" else array
+    functions = {
+        "ReduceSum": np.sum, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
+        "ReduceL1": lambda x: np.abs(x).sum(), "ReduceL2": lambda x: np.sqrt(np.square(x).sum()),
+        "ReduceSumSquare": lambda x: np.square(x).sum(), "ReduceLogSum": lambda x: np.log(x.sum()),
+        "ReduceLogSumExp": lambda x: np.log(np.exp(x).sum()), "ReduceMean": np.mean,
+        "Einsum": lambda x: np.square(x).sum(),
+    }  # fmt: skip
+    with np.errstate(all="ignore"):
+        return np.asarray(functions[type](x)).astype(array.dtype)
+
+
+def loss(size: int) -> tuple[Group, list[Array], tuple[Array, ...]]:
+    """The mean of squared differences, its root, and the differences in units of that."""
+    x, z = numbers(size), numbers(size)[::-1].copy()
+    vector, scalar = TensorInfo("float32", (size,)), TensorInfo("float32", ())
+    values = (vector, vector, vector, vector, scalar, scalar, vector)
+    operators = (
+        Operator("Sub", {}, (0, 1), (2,), "difference"),
+        Operator("Mul", {}, (2, 2), (3,), "square"),
+        Operator("ReduceMean", {"keepdims": 0}, (3,), (4,), "mean"),
+        Operator("Sqrt", {}, (4,), (5,), "root"),
+        Operator("Div", {}, (2, 5), (6,), "units"),
+    )
+    group = Group(f"loss{size}", values, 2, (False, False), {}, operators, (4, 5, 6))
+    difference = x.astype(np.float64) - z
+    mean = np.square(difference).mean()
+    return group, [x, z], (mean, np.sqrt(mean), difference / np.sqrt(mean))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+def test_what_surrounds_a_reduction_and_several_results():
+    given = [loss(33), loss(LONG)]
+    made = [(generate(group, TARGET), group, arrays) for group, arrays, _ in given]
+    for results, (_, _, wanted) in zip(emulate_all(made), given, strict=True):
+        for result, each in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, each, 1e-5, 1e-6)
+
+
+def with_nan(*places: int) -> Array:
+    """Random numbers with NaN at some places."""
+    array = numbers(LONG)
+    array[list(places)] = np.nan
+    return array
+
+
+def cases() -> list[tuple[Group, list[Array], Array]]:
+    """Groups, inputs and results: short and long, of several types, ranks and options."""
+    arrays = [("Reduce" + type, numbers(33)) for type in TYPES]
+    arrays += [("Reduce" + type, numbers(LONG)) for type in ("Sum", "LogSumExp")]
+    arrays += [(f"Reduce{t}", numbers(700, "bool")) for t in ("Min", "Max")]
+    arrays += [("ReduceSum", numbers((5, 20, 7), dtype)) for dtype in ("float16", "int32")]
+    arrays += [("ReduceMean", numbers(())), ("ReduceMax", numbers((1, 1), "int64"))]
+    made = [(*reduction(type, array), expected(type, array)) for type, array in arrays]
+    made.append(
+        (
+            *reduction("ReduceMean", numbers((3, LONG)), 1),
+            expected("ReduceMean", numbers((3, LONG))),
+        )
+    )
+    square = numbers((40, 40))
+    einsum = single(
+        "Einsum", [square, square], [TensorInfo("float32", ())], {"equation": "ij,ij->"}
+    )
+    made.append((*einsum, expected("Einsum", square)))
+    few, start, later = numbers(5000, "int64"), with_nan(0, 3), with_nan(4, 9)
+    first, last = np.argmax(few), few.size - 1 - np.argmax(few[::-1])
+    made.append((*position("ArgMax", few), np.array(first)))
+    made.append((*position("ArgMax", few, 1, 1), np.array(last)))
+    made.append((*position("ArgMax", later[:1000]), np.array(np.nanargmax(later[:1000]))))
+    made.append((*position("ArgMin", later), np.array(np.nanargmin(later))))
+    made.append((*position("ArgMax", start), np.array(0)))
+    return [(replace(g, name=f"reduction{i}"), a, e) for i, (g, a, e) in enumerate(made)]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+def test_reductions_to_a_scalar():
+    given = cases()
+    kernels = [generate(group, TARGET) for group, _, _ in given]
+    text = "\n".join(kernel.text for kernel in kernels)
+    program = Program(CudaKernel(text, tuple(x for kernel in kernels for x in kernel.launches)))
+    for kernel, (group, arrays, result) in zip(kernels, given, strict=True):
+        one, other = (program.run(kernel, group, arrays, 0, o)[0] for o in (Order(0), Order(5, 64)))
+        assert one.tobytes() == other.tobytes(), "the order of warps decides the result"
+        tolerance = 2e-3 if one.dtype == np.float16 else 3e-6
+        operator = group.operators[0]
+        message = f"{operator.type} {operator.attributes} of {arrays[0].dtype}{arrays[0].shape}"
+        np.testing.assert_allclose(one.reshape(()), result, tolerance, err_msg=message)
+
+
+def threads(kernel: CudaKernel) -> Sequence[int]:
+    """The threads of each launch."""
+    return [launch.grid[0] * launch.block[0] for launch in kernel.launches]
+
+
+@pytest.mark.parametrize(
+    ("type", "size"),
+    [("ReduceSum", n) for n in (1, 32, 33, 1000, 100_003, 1 << 20, 1 << 27)] + [("ArgMax", 33)],
+)
+def test_a_long_reduction_is_shared(type: str, size: int):
+    array = np.broadcast_to(np.float32(1), (size,))
+    group, _ = position(type, array) if type == "ArgMax" else reduction(type, array)
+    most = max(threads(generate(group, TARGET)))
+    assert most >= min(size / 32, 512)
+    assert (most >= 1 << 13) == (size >= 1 << 20)
+
+
+def test_parts_are_equal_and_not_worth_it_for_short_or_many_reductions():
+    assert parts_of(1, 1 << 20) == 256
+    assert parts_of(1, 1 << 30) == MOST_PARTS
+    assert parts_of(2, 1 << 30) == MOST_PARTS // 2
+    assert parts_of(1, 100_003) == 1, "a prime"
+    assert parts_of(64, 1 << 30) == 1
+    assert parts_of(1, LEAST_PARTS * 4096 - 1) == 1
+
+
+def test_a_reduction_that_stays_a_race_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    group, _ = reduction("ReduceSum", numbers(1000))
+    monkeypatch.setattr(lower, "REDUCTION_PASSES", [])
+    with pytest.raises(KernelError, match="threads would race in the reduction ReduceSum"):
+        split_device(schedule_generic(group), "k", TARGET)

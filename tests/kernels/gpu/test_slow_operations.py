@@ -1,0 +1,82 @@
+"""What takes a GPU many instructions, on the emulator: dividing by constants, GELU's erf(x) + 1."""
+
+import math
+
+import numpy
+import pytest
+
+from compiler.kernels.gpu.kernel import generate
+from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.group import Group, Operator, TensorInfo
+from tests.kernels.gpu.emulator import COMPILER, run
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+COUNT = 4000
+
+
+def quotient(dtype: str, divisor: float, *after: str) -> tuple[bool, numpy.ndarray, numpy.ndarray]:
+    """Whether a kernel divides, what it gives of whole numbers, and what numpy does."""
+    info, one = TensorInfo(dtype, (COUNT,)), TensorInfo(dtype, ())
+    chain = [Operator("Div", {}, (0, 1), (2,))]
+    chain += [Operator(type, {}, (2 + i,), (3 + i,)) for i, type in enumerate(after)]
+    constants = {1: numpy.array(divisor, dtype)}
+    values = (info, one, *[info] * len(chain))
+    group = Group("quotient", values, 1, (False,), constants, tuple(chain), (len(values) - 1,))
+    kernel = generate(group, parse_cuda_target("cuda"))
+    x = numpy.arange(1, COUNT + 1).astype(dtype)
+    (found,) = run(kernel, group, [x])
+    with numpy.errstate(over="ignore"):
+        expected = x // constants[1] if dtype == "int32" else x / constants[1]
+    body = kernel.text[kernel.text.index("{") :]
+    return " / " in body, found, expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_constants_are_multiplied_by(dtype: str):
+    divides, found, expected = quotient(dtype, 49)
+    assert not divides
+    assert (found != expected).any() == (dtype == "float32"), "nothing was multiplied"
+    numpy.testing.assert_array_max_ulp(found, expected, 1)
+
+
+@pytest.mark.parametrize(("dtype", "divisor"), [
+    ("float64", 49), ("int32", 49), ("float32", 1e-40), ("float32", 3e38),
+    ("float32", numpy.inf),
+])  # fmt: skip
+def test_what_has_no_such_reciprocal_is_divided(dtype: str, divisor: float):
+    _, found, expected = quotient(dtype, divisor)
+    numpy.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("type", ["Floor", "Ceil", "Round"])
+def test_what_is_rounded_is_divided(type: str):
+    divides, found, expected = quotient("float32", 49, type)
+    function = {"Floor": numpy.floor, "Ceil": numpy.ceil, "Round": numpy.rint}[type]
+    assert divides
+    numpy.testing.assert_array_equal(found, function(expected))
+
+
+def error_function_and_one(type: str, x: numpy.ndarray) -> tuple[str, numpy.ndarray]:
+    """The text of a kernel of `1 + type(x)`, and what it gives."""
+    info, one = TensorInfo("float32", x.shape), TensorInfo("float32", ())
+    chain = Operator(type, {}, (0,), (2,)), Operator("Add", {}, (1, 2), (3,))
+    constants = {1: numpy.ones((), "float32")}
+    group = Group("sum", (info, one, info, info), 1, (False,), constants, chain, (3,))
+    kernel = generate(group, parse_cuda_target("cuda"))
+    return kernel.text, run(kernel, group, [x])[0]
+
+
+def test_the_error_function_and_one_are_computed_together():
+    special = [0.0, -0.0, numpy.inf, -numpy.inf, numpy.nan, 1e-45, 3e38, -3e38]
+    x = numpy.concatenate([numpy.linspace(-12, 12, 40001), special]).astype("float32")
+    text, found = error_function_and_one("Erf", x)
+    assert "flowloom_erf_plus_one(" in text
+    expected = numpy.array([math.erfc(-float(value)) for value in x])
+    numpy.testing.assert_allclose(found, expected, rtol=0, atol=2e-7)
+
+
+def test_other_functions_and_one_are_not():
+    x = numpy.linspace(-2, 2, 100, dtype="float32")
+    text, found = error_function_and_one("Tanh", x)
+    assert "erf" not in text
+    numpy.testing.assert_allclose(found, 1 + numpy.tanh(x), rtol=0, atol=2e-7)

@@ -1,0 +1,77 @@
+"""Attention becomes one group in every form, and nothing that only looks like it does."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.build import set_target
+from compiler.frontend import import_model
+from compiler.graph.attention import find_attentions
+from compiler.ir.dataflow import OperatorOp
+from compiler.kernels.group import extract_group
+from tests.graphs import GraphBuilder
+from tests.kernels.attention_models import FORMS, MASKS, Attention
+from tests.strategies import Model, dataflow_graphs
+from tests.support import nodes_of, run
+
+PIPELINE = "canonicalize,fuse-attention"
+sizes = st.integers(1, 5)
+attentions = st.builds(
+    Attention, st.sampled_from(FORMS), st.sampled_from(MASKS), st.integers(1, 2), sizes,
+    sizes, sizes, sizes, sizes,
+)  # fmt: skip
+
+
+def imported(case: Attention, target: str = "cuda") -> Model:
+    """The model of an attention, for a target."""
+    found = import_model(case.model())
+    set_target(found.module, target)
+    return Model(found.module, found.weights, case.inputs())
+
+
+@settings(max_examples=25, deadline=None)
+@given(attentions)
+def test_every_form_is_one_group(case: Attention):
+    model = imported(case)
+    graph = run(model, PIPELINE)
+    (group,) = graph.groups
+    (found,) = find_attentions(extract_group(group))
+    assert len(found.operators) == len(list(group.operators))
+    rest = {op.type_name for op in graph.body.block.ops if isinstance(op, OperatorOp)}
+    assert rest <= {"Reshape", "Identity", "Squeeze", "Unsqueeze"}
+    text = str(model.module)
+    run(model, "fuse-attention")
+    assert str(model.module) == text
+
+
+def test_the_cpu_keeps_its_kernels():
+    assert not list(run(imported(Attention(), "cpu:x86-64-v3"), PIPELINE).groups)
+
+
+@settings(max_examples=20, deadline=None)
+@given(dataflow_graphs(max_operators=24))
+def test_any_graph(model: Model):
+    set_target(model.module, "cuda")
+    run(model, PIPELINE)
+
+
+@pytest.mark.parametrize("kept", ["scores", "weights", "other axis", "keys"])
+def test_what_others_look_at(kept: str):
+    """Scores and weights that are outputs keep the attention apart; keys are laid out twice."""
+    build = GraphBuilder()
+    q, k, v = (build.input(name, (2, 4, 4)) for name in "qkv")
+    keys = build.op("Transpose", k, shape=(2, 4, 4), perm=[0, 2, 1])
+    scores = build.op("MatMul", q, keys, shape=(2, 4, 4))
+    weights = build.op("Softmax", scores, shape=(2, 4, 4), axis=1 if kept == "other axis" else 2)
+    result = build.op("MatMul", weights, v, shape=(2, 4, 4))
+    other = {"scores": scores, "weights": weights, "keys": keys}.get(kept, v)
+    module = build.finish(result, build.op("Relu", other, shape=(2, 4, 4)))
+    set_target(module, "cuda")
+    inputs: dict[str, Any] = {
+        n: np.random.default_rng(i).random((2, 4, 4), np.float32) for i, n in enumerate("qkv")
+    }
+    groups = nodes_of(run(Model(module, {}, inputs), PIPELINE))
+    assert groups == ([["Transpose", "MatMul", "Softmax", "MatMul"]] if kept == "keys" else [])

@@ -1,0 +1,114 @@
+"""Which branches become one, and that the results stay."""
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from compiler.build import set_target
+from compiler.errors import ModelError
+from compiler.frontend.export import export_model
+from compiler.graph.weights import joined_key, weight_array
+from compiler.ir.dataflow import OperatorOp
+from compiler.ir.types import shape_of
+from tests.graphs import GraphBuilder
+from tests.passes.graph.test_batch_products import whole
+from tests.strategies import Model
+from tests.support import run
+
+HEADS, SIZE, ROWS = 2, 4, 3
+WIDE = HEADS * SIZE
+
+
+def heads(build: GraphBuilder, value: SSAValue, perm: list[int]) -> SSAValue:
+    """(1, rows, heads * size) laid out by heads."""
+    shape = (1, ROWS, HEADS, SIZE)
+    split = build.op("Reshape", value, build.constant(shape, "int64"), shape=shape)
+    return build.op("Transpose", split, shape=tuple(shape[i] for i in perm), perm=perm)
+
+
+def attention(bias: bool = True, looked_at: bool = False, target: str = "cuda") -> Model:
+    """Attention over projections of one input, the values narrower than the rest."""
+    build = GraphBuilder()
+    x = build.input("x", (1, ROWS, WIDE))
+    parts: list[SSAValue] = []
+    for i in range(3):
+        part = build.op("MatMul", x, build.weight(whole((WIDE, WIDE), i)), shape=(1, ROWS, WIDE))
+        if bias:
+            part = build.op("Add", build.weight(whole((WIDE,), 9 + i)), part, shape=(1, ROWS, WIDE))
+        parts.append(part)
+    q, k, v = (
+        heads(build, p, perm)
+        for p, perm in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
+    )
+    scores = build.op("MatMul", q, k, shape=(1, HEADS, ROWS, ROWS))
+    weights = build.op("Softmax", scores, shape=(1, HEADS, ROWS, ROWS), axis=3)
+    result = build.op("MatMul", weights, v, shape=(1, HEADS, ROWS, SIZE))
+    others = [build.op("Relu", parts[0], shape=(1, ROWS, WIDE))] if looked_at else []
+    module = build.finish(result, *others)
+    set_target(module, target)
+    return Model(module, build.weights, {"x": whole((1, ROWS, WIDE), 5)})
+
+
+def count(model: Model, type: str, pipeline: str = "merge-branches{products=true}") -> int:
+    """Operators of a type after the pass."""
+    graph = run(model, pipeline)
+    operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
+    return sum(op.type_name == type for op in operators)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_projections_become_one(bias: bool):
+    model = attention(bias)
+    assert count(model, "MatMul") == 1 + 2
+    assert count(model, "Add") == int(bias)
+    assert export_model(model.module, model.weights).graph.initializer
+
+
+def test_projections_that_others_look_at_stay():
+    assert count(attention(looked_at=True), "MatMul") == 2 + 2
+
+
+def test_other_targets_stay():
+    assert count(attention(target="cpu"), "MatMul") == 3 + 2
+
+
+def convolutions(batch: int = 1, joins: bool = False) -> Model:
+    """Three convolutions of one image; only the first two are alike."""
+    build = GraphBuilder()
+    x = build.input("x", (batch, 2, 4, 4))
+    results: list[SSAValue] = []
+    for i, (channels, kernel) in enumerate(((3, 1), (5, 1), (4, 3))):
+        weight = build.weight(whole((channels, 2, kernel, kernel), i))
+        shape = (batch, channels, 4, 4)
+        pads = [kernel // 2] * 4
+        given = [x, weight, build.weight(whole((channels,), i))]
+        found = build.op("Conv", *given, shape=shape, kernel_shape=[kernel] * 2, pads=pads)
+        results.append(build.op("Relu", found, shape=shape))
+    if joins:
+        results = [build.op("Concat", *results, shape=(batch, 12, 4, 4), axis=1)]
+    else:
+        results = [
+            build.op("GlobalAveragePool", r, shape=(*shape_of(r.type)[:2], 1, 1)) for r in results
+        ]
+    module = build.finish(*results)
+    set_target(module, "cuda")
+    return Model(module, build.weights, {"x": whole((batch, 2, 4, 4), 5)})
+
+
+def test_convolutions_when_asked():
+    assert count(convolutions(), "Conv") == 3
+    asked = "merge-branches{convolutions=true}"
+    assert count(convolutions(), "Conv", asked) == 2
+    assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is no view"
+    assert count(convolutions(joins=True), "Conv", asked) == 3, "a part cannot lie in a Concat"
+
+
+def test_joined_weights():
+    store = {"a": whole((2, 3), 1), "b": whole((1, 3), 2)}
+    key = joined_key(["a", joined_key(["b", "b"], 0)], 0)
+    np.testing.assert_array_equal(
+        weight_array(store, key), np.concatenate([store[n] for n in "abb"])
+    )
+    for missing in ("c", joined_key(["c"], 0), "[1]", "1"):
+        with pytest.raises(ModelError, match="is not in the store"):
+            weight_array(store, missing)

@@ -1,0 +1,35 @@
+"""Streams in the IR."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.errors import PipelineError
+from compiler.scheduling.units import group_graph
+from tests.strategies import STREAMS, Model, dataflow_graphs
+from tests.support import run
+
+
+@settings(max_examples=40, deadline=None)
+@given(dataflow_graphs(), st.integers(1, 4), st.sampled_from(STREAMS), st.booleans())
+def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy: str, cut: bool):
+    partition = "partition{max-nodes=3}," if cut else ""
+    graph = run(model, f"fuse,{partition}assign-streams{{policy={policy} streams={most}}}")
+    groups = group_graph(graph).groups
+    streams = [group.stream.value.data for group in groups if group.stream is not None]
+    assert len(streams) == len(groups)
+    assert all(0 <= stream < most for stream in streams)
+    clusters = [g.partition.value.data if g.partition is not None else None for g in groups]
+    pairs = {(c, s) for c, s in zip(clusters, streams, strict=True) if c is not None}
+    assert len(pairs) == len({cluster for cluster, _ in pairs})
+    assert not cut or clusters == sorted(clusters, key=lambda c: c or 0)
+
+
+@given(dataflow_graphs(max_operators=1))
+@settings(max_examples=1, deadline=None)
+def test_bad_options(model: Model):
+    with pytest.raises(PipelineError, match="streams must be at least 0, not -1"):
+        run(model, "fuse,assign-streams{streams=-1}")
+    known = "critical-path, ios, nimble, opara, optimal, ppd, sequential, wavefront, or FILE"
+    with pytest.raises(PipelineError, match=f"unknown stream policy 'x'; known are {known}"):
+        run(model, "assign-streams{policy=x}")

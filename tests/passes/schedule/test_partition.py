@@ -1,0 +1,47 @@
+"""Clusters in the IR."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.errors import PipelineError
+from compiler.scheduling.units import group_graph
+from tests.strategies import Model, dataflow_graphs
+from tests.support import run
+
+
+@settings(max_examples=30, deadline=None)
+@given(dataflow_graphs(), st.integers(1, 6))
+def test_clusters_follow_each_other_and_never_wait_in_a_circle(model: Model, most: int):
+    graph = run(model, f"fuse{{max-ops=2}},partition{{policy=ppd max-nodes={most}}}")
+    groups = group_graph(graph)
+    clusters = [g.partition.value.data for g in groups.groups if g.partition is not None]
+    assert len(clusters) == len(groups.groups)
+    assert clusters == sorted(clusters)
+    assert all(clusters[u] <= clusters[v] for u, v in groups.dag.edges)
+
+
+@settings(max_examples=10, deadline=None)
+@given(dataflow_graphs())
+def test_partition_twice_is_partition_once(model: Model):
+    run(model, "fuse,partition{max-nodes=2}")
+    text = str(model.module)
+    run(model, "partition{max-nodes=2}")
+    assert str(model.module) == text
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        (
+            "fuse,partition{policy=best}",
+            "unknown partition policy 'best'; known are balanced",
+        ),
+        ("fuse,partition{max-nodes=0}", "max-nodes must be at least 1, not 0"),
+    ],
+)
+@given(dataflow_graphs(max_operators=1))
+@settings(max_examples=1, deadline=None)
+def test_bad_options(pipeline: str, message: str, model: Model):
+    with pytest.raises(PipelineError, match=message):
+        run(model, pipeline)

@@ -1,0 +1,72 @@
+"""Estimates of kernels that were not measured grow with their work and know what fits."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.schedule import KernelSpec, Launch
+from compiler.scheduling.kernel_time import CONTRACTIONS, OTHERS, estimated_time, rates_of, work_of
+from compiler.scheduling.simulator import Work
+from compiler.target.devices import DEVICES, H200, device_of
+
+
+def kernel(blocks: int = 64, *, flops: int = 0, nbytes: int = 0, shared: int = 0) -> KernelSpec:
+    launch = Launch("k", (), (blocks, 1, 1), (128, 1, 1), shared, 40)
+    return KernelSpec("k", "cuda", b"", (launch,), (), flops=flops, traffic_bytes=nbytes)
+
+
+@given(st.integers(1, 5000), st.integers(0, 10**9), st.integers(0, 10**8), st.integers(0, 10**8))
+def test_more_work_never_takes_less_time(blocks: int, flops: int, nbytes: int, more: int):
+    for device in DEVICES.values():
+        small = estimated_time(kernel(blocks, flops=flops, nbytes=nbytes), device)
+        assert small >= device.latencies.dependency
+        assert estimated_time(kernel(blocks, flops=flops + more, nbytes=nbytes), device) >= small
+        assert estimated_time(kernel(blocks, flops=flops, nbytes=nbytes + more), device) >= small
+
+
+def test_blocks_that_do_not_fit_at_once_take_another_wave():
+    shared = 100 << 10
+    once = estimated_time(kernel(2 * 132, shared=shared), H200)
+    twice = estimated_time(kernel(2 * 132 + 1, shared=shared), H200)
+    assert twice - once == pytest.approx(CONTRACTIONS.wave)
+
+
+def test_kernels_that_stage_operands_are_contractions():
+    assert rates_of(kernel(shared=64 << 10)) is CONTRACTIONS
+    assert rates_of(kernel(shared=1 << 10)) is OTHERS
+
+
+def test_nothing_launched_takes_no_time():
+    nothing = KernelSpec("k", "cuda", b"", (), ())
+    assert estimated_time(nothing, H200) == 0
+    assert work_of(nothing, 0.0, H200).launches == 0
+
+
+def test_the_work_of_a_kernel_is_that_of_its_largest_launch():
+    small, large = (
+        Launch("a", (), (9, 1, 1), (32, 1, 1)),
+        Launch("b", (), (8, 2, 1), (64, 2, 1), 5, 40, 7),
+    )
+    found = replace(kernel(nbytes=11), launches=(small, large))
+    assert work_of(found, 99.0, H200) == Work(99.0, 16, 128, 40, 12, 11, 2)
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks"),
+    [
+        (128, 32, 0, 16),
+        (32, 10, 0, 32),
+        (128, 204, 215040, 1),
+        (512, 32, 8192, 4),
+        (128, 64, 41472, 5),
+    ],
+)
+def test_resident_blocks_are_the_drivers(threads: int, registers: int, shared: int, blocks: int):
+    assert H200.resident_blocks(threads, registers, shared) == blocks
+
+
+def test_an_unknown_architecture_is_taken_for_an_h200():
+    assert device_of("sm_90a") is device_of("sm_91") is H200
+    assert device_of("sm_80").multiprocessors == 108

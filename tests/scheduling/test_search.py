@@ -1,0 +1,161 @@
+"""The search for a schedule: never worse than a policy, repeatable, valid after every move."""
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.autotune.schedule.candidates import Recipe, put_placement, scheduled
+from compiler.dag import DAG
+from compiler.graph.cost import Work as Counted
+from compiler.graph.cost import work_of
+from compiler.ir.edit import graphs_of
+from compiler.ir.flatten import schedule_of
+from compiler.pipeline import Runner, parse, taskflow_graph, verify
+from compiler.scheduling.moves import change, kept_edges
+from compiler.scheduling.placement import Groups, Placement, Policy, place
+from compiler.scheduling.search import SMALL, ScheduleSearch, placement_of, search, starts, state_of
+from compiler.scheduling.simulator import Simulator, Work, predict
+from compiler.scheduling.units import group_graph
+from tests.strategies import Model, dataflow_graphs
+
+TAIL = "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
+POLICIES = [
+    Policy(streams, count, partition, 2, order)
+    for streams, count, (partition, order) in product(
+        ("opara", "critical-path", "wavefront", "ios", "ppd"),
+        (2, 3),
+        (("none", "source"), ("ppd", "critical-path"), ("balanced", "opara")),
+    )
+]
+
+
+@st.composite
+def problems(draw: st.DrawFn, tasks: int = SMALL) -> tuple[Groups, Simulator]:
+    """A random DAG whose nodes ask different parts of the device."""
+    chance = Random(draw(st.integers(0, 10**6)))
+    count = draw(st.integers(1, tasks))
+    edges = [(u, v) for v in range(count) for u in range(v) if chance.random() < 2 / count]
+    works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
+    dag = DAG.from_edges([round(work.time) for work in works], edges)
+    counted = [Counted(chance.randrange(10**6), chance.randrange(10**6)) for _ in works]
+    return Groups(dag, counted), Simulator(works)
+
+
+@given(problems(tasks=12))
+@settings(max_examples=8, deadline=None)
+def test_it_is_never_worse_than_any_policy(problem: tuple[Groups, Simulator]):
+    found = search(*problem, steps=300, margin=0.0)
+    judge = ScheduleSearch(*problem)
+    assert found.makespan == judge.makespan(found.placement)
+    assert {policy.name for policy in starts(len(problem[0].dag))} == found.policies.keys()
+    for policy in starts(len(problem[0].dag)):
+        assert found.makespan <= judge.makespan(place(problem[0], policy)) + 1e-6
+
+
+@given(problems(tasks=8), st.integers(0, 5))
+@settings(max_examples=5, deadline=None)
+def test_a_seed_and_steps_decide_everything(problem: tuple[Groups, Simulator], seed: int):
+    first, second = (search(*problem, steps=200, seed=seed, margin=0.0) for _ in range(2))
+    assert first == second
+
+
+def test_moves_pay_where_every_policy_leaves_something():
+    """More steps never make it worse, and other seeds find others: the seed is used."""
+    chance = Random(3)
+    count = 60
+    edges = [(u, v) for v in range(count) for u in range(max(0, v - 9), v) if chance.random() < 0.2]
+    works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
+    dag = DAG.from_edges([round(work.time) for work in works], edges)
+    problem = Groups(dag, [Counted(1, 1)] * count), Simulator(works)
+    found = [search(*problem, steps=steps, margin=0.0) for steps in (0, 100, 1000, 4000)]
+    times = [each.makespan for each in found]
+    assert times == sorted(times, reverse=True) == [each.moved for each in found]
+    assert times[-1] < 0.995 * times[0]
+    others = (search(*problem, steps=500, seed=seed, margin=0.0) for seed in range(4))
+    assert len({tuple(each.placement.order) for each in others}) > 1
+    gained = 1.0 - times[-1] / times[0]
+    for margin, taken in ((gained - 0.001, found[-1]), (gained + 0.001, found[0])):
+        best = search(*problem, steps=4000, margin=margin)
+        assert (best.placement, best.makespan) == (taken.placement, taken.makespan)
+        assert (best.moved, best.kept) == (found[-1].moved, found[-1].kept)
+
+
+def test_the_number_of_policies_and_steps_shrinks_with_the_graph():
+    assert len(starts(10)) > len(starts(100)) > len(starts(5000)) >= 4
+    assert starts(10**6)[0] == Policy("sequential", 1, order="source")
+
+
+def valid(groups: Groups, found: Placement) -> None:
+    """Topological, units in one piece on one stream."""
+    place_of = {v: i for i, v in enumerate(found.order)}
+    assert sorted(found.order) == list(range(len(groups.dag)))
+    assert all(place_of[u] < place_of[v] for u, v in groups.dag.edges)
+    assert sum(not joined for joined in found.joined()) == len(set(found.units))
+    pairs = {(found.units[v], found.streams[v]) for v in found.order}
+    assert len(pairs) == len(set(found.units))
+
+
+@given(problems(), st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+def test_every_move_keeps_a_schedule_valid(problem: tuple[Groups, Simulator], seed: int):
+    groups, simulator = problem
+    judge = ScheduleSearch(groups, simulator)
+    order, streams, joined = state_of(place(groups, Policy("opara", 4, "ppd", 2)))
+    for dice in np.random.default_rng(seed).integers(0, 1 << 40, (60, 4)):
+        before = order.tolist(), streams.tolist(), joined.tolist()
+        changed = change(dice, 5, (order, streams, joined), judge.before, judge.after)
+        assert changed or before == (order.tolist(), streams.tolist(), joined.tolist())
+        valid(groups, placement_of(order, streams, joined))
+
+
+@settings(max_examples=20, deadline=None)
+@given(dataflow_graphs(max_operators=14), st.sampled_from(POLICIES))
+def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
+    Runner().run(model.module, parse("fuse{max-ops=1}"))
+    groups, simulator, kernels = grouped(model)
+    model_groups = group_graph(graphs_of(model.module)[0]).groups
+    found, judge = place(groups, policy), ScheduleSearch(groups, simulator)
+    passes, placed = model.module.clone(), model.module.clone()
+    Runner().run(passes, parse(f"{policy.passes()},{TAIL}"))
+    put_placement(placed, found)
+    Runner().run(placed, parse(TAIL))
+    schedules = [schedule_of(taskflow_graph(each, TAIL)) for each in (passes, placed)]
+    assert schedules[0] == schedules[1]
+    works = [kernels[task.kernel] for task in schedules[0].tasks]
+    time = predict(schedules[0], works, "graph").makespan
+    assert judge.makespan(found) == pytest.approx(time)
+    counted = sum(len(task.after) for task in schedules[0].tasks)
+    if not found.stages:
+        assert counted == len(kept_edges(*state_of(found), *judge.before))
+    names = [group.kernel.data for group in model_groups if group.kernel is not None]
+    bare = (replace(task, reads=(), writes=(), nodes=()) for task in schedules[0].tasks)
+    assert judge.outline(found, names).tasks == tuple(bare)
+
+
+@settings(max_examples=20, deadline=None)
+@given(dataflow_graphs(max_operators=14), st.integers(0, 9))
+def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: int):
+    Runner().run(model.module, parse("fuse{max-ops=1}"))
+    groups, simulator, kernels = grouped(model)
+    found = search(groups, simulator, steps=150, seed=seed, margin=0.0)
+    graph = scheduled(model.module, Recipe(f"partition,{TAIL}", found.placement), Runner())
+    verify(model.module)
+    schedule = schedule_of(graph)
+    works = [kernels[task.kernel] for task in schedule.tasks]
+    assert predict(schedule, works, "graph").makespan == pytest.approx(found.makespan)
+
+
+def grouped(model: Model) -> tuple[Groups, Simulator, dict[str, Work]]:
+    """A model's groups with costs by kernel."""
+    (graph,) = graphs_of(model.module)
+    names = sorted({g.kernel.data for g in graph.groups if g.kernel is not None})
+    kernels = {name: Work(1000.0 * (i + 1), 7 * i + 1) for i, name in enumerate(names)}
+    found = group_graph(graph)
+    works = [kernels[g.kernel.data] for g in found.groups if g.kernel is not None]
+    counted = [work_of(group) for group in found.groups]
+    return Groups(found.dag, counted), Simulator(works), kernels

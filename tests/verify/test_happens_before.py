@@ -1,0 +1,129 @@
+"""The verifier agrees with a brute-force check, and says precisely what is wrong."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given, settings
+
+from compiler.errors import ScheduleError
+from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.verify.happens_before import HappensBefore, check_schedule, find_race
+from tests.schedules import closure, races, reads_unwritten, schedules
+
+
+@settings(max_examples=300, deadline=None)
+@given(schedules())
+def test_races_are_those_of_closure_and_byte_overlap(schedule: Schedule):
+    expected, race = races(schedule), find_race(schedule)
+    event(f"race: {race is not None}")
+    assert (race is None) == (not expected)
+    if race is not None:
+        pair = race.conflict
+        overlap = {(pair.allocation, byte) for byte in range(pair.begin, pair.end)}
+        assert overlap
+        assert overlap <= expected[pair.earlier, pair.later]
+
+
+@settings(max_examples=200, deadline=None)
+@given(schedules())
+def test_order_is_the_transitive_closure(schedule: Schedule):
+    before, order = closure(schedule), HappensBefore(schedule)
+    for b in range(len(schedule.tasks)):
+        assert {a for a in range(len(schedule.tasks)) if order.ordered(a, b)} == before[b]
+
+
+@settings(max_examples=200, deadline=None)
+@given(schedules())
+def test_minimal_waits_keep_the_order_and_none_is_spare(schedule: Schedule):
+    order, before = HappensBefore(schedule), closure(schedule)
+    tasks = list(schedule.tasks)
+    thin = [replace(t, after=order.minimal_waits(i)) for i, t in enumerate(tasks)]
+    assert closure(replace(schedule, tasks=tuple(thin))) == before
+    for index, task in enumerate(thin):
+        for wait in task.after:
+            fewer = thin.copy()
+            fewer[index] = replace(task, after=tuple(w for w in task.after if w != wait))
+            assert wait not in closure(replace(schedule, tasks=tuple(fewer)))[index]
+
+
+@settings(max_examples=300, deadline=None)
+@given(schedules(max_tasks=5))
+def test_a_schedule_passes_if_and_only_if_nothing_is_wrong(schedule: Schedule):
+    wrong = bool(races(schedule)) or reads_unwritten(schedule)
+    event(f"wrong: {wrong}")
+    if wrong:
+        with pytest.raises(ScheduleError):
+            check_schedule(schedule)
+    else:
+        check_schedule(schedule)
+
+
+ALLOCATIONS = (
+    Allocation("input", "x", "float32", (4,)),
+    Allocation("output", "y", "float32", (4,)),
+    Allocation("arena", "arena", "uint8", (64,)),
+)
+X, Y, A = (View(i, 0, "float32", (4,)) for i in range(3))
+FIRST = Task("Relu_1", 0, (), (X,), (A,), nodes=("relu", "more"))
+SECOND = Task("Add_2", 1, (0,), (A,), (Y,))
+
+
+def error(*tasks: Task) -> str:
+    with pytest.raises(ScheduleError) as caught:
+        check_schedule(Schedule("main", ALLOCATIONS, tasks))
+    return str(caught.value)
+
+
+def test_a_valid_schedule_passes():
+    check_schedule(Schedule("main", ALLOCATIONS, (FIRST, SECOND)))
+
+
+def test_a_race_names_both_tasks_the_bytes_and_the_missing_order():
+    assert error(FIRST, replace(SECOND, after=())) == (
+        "race: task 1 'Add_2' (stream 1) reads bytes [0, 16) of the arena, which task 0 'Relu_1'"
+        " (nodes relu, more; stream 0) writes, but nothing orders them: neither streams nor tokens"
+        " make task 1 wait for task 0"
+    )
+
+
+def test_only_the_bytes_that_overlap_are_named():
+    partial = replace(SECOND, after=(), reads=(View(2, 8, "float32", (2,)),))
+    assert "bytes [8, 16) of the arena" in error(FIRST, partial)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ((replace(FIRST, writes=(X,)), SECOND), "writes bytes [0, 16) of input 'x'"),
+        ((SECOND,), "waits for task 0, which is not an earlier task"),
+        ((replace(SECOND, after=()),), "reads bytes [0, 16) of the arena before any task writes"),
+        ((FIRST,), "bytes [0, 16) of output 'y' are never written"),
+        (
+            (replace(FIRST, reads=(View(0, 8, "float32", (4,)),)),),
+            "[8, 24) of input 'x'",
+        ),
+        ((replace(FIRST, reads=(View(0, 2, "float32", (1,)),)),), "is not aligned"),
+        ((replace(FIRST, reads=(View(9, 0, "float32", (4,)),)),), "uses allocation 9; there are 3"),
+        ((replace(FIRST, reads=(X, A)),), "before any task writes"),
+        ((FIRST, replace(SECOND, writes=(Y, A))), "which it also read"),
+        ((replace(FIRST, stream=-1),), "is on no stream"),
+        (
+            (replace(FIRST, subflow=3), replace(SECOND, subflow=3)),
+            "on another stream than",
+        ),
+        (
+            (replace(FIRST, subflow=3), SECOND, replace(SECOND, subflow=3)),
+            "is apart from the rest of its subflow 3",
+        ),
+        (
+            (replace(FIRST, subflow=3), replace(SECOND, subflow=3, stream=0)),
+            "waits in the middle of its subflow 3",
+        ),
+        (
+            (replace(FIRST, subflow=3), replace(FIRST, subflow=3, reads=()), SECOND),
+            "waits for task 0, not the end of its subflow",
+        ),
+    ],
+)
+def test_each_fault_has_its_message(tasks: tuple[Task, ...], message: str):
+    assert message in error(*tasks)
