@@ -121,7 +121,7 @@ def passes(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
         module = module_of(dag)
     yield "groups", process_time() - start
     for each in parse(
-        f"partition{{policy=ppd}},partition{{policy=none}},assign-streams{{streams={streams}}},"
+        f"partition-graph{{policy=ppd}},partition-graph{{policy=none}},assign-streams{{streams={streams}}},"
         "order-launches,lower-to-taskflow,insert-sync,elide-sync,plan-memory"
     ):
         start = process_time()

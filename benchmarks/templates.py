@@ -9,7 +9,8 @@ with tf32 products on both sides; images lie in channel blocks where they fill t
 checked against float64 on random inputs and timed in a CUDA graph of 20 launches, warm, median of
 15 replays. The peers: `scaled_dot_product_attention`; `layer_norm` (with a residual: after an
 addition) and `softmax`; cuDNN's convolution with its bias, the faster of both memory formats; of a
-separable convolution two of those, and our two kernels that `fuse-separable` would join (`apart`).
+separable convolution two of those, and our two kernels that `fuse-depthwise-pointwise` would join
+(`apart`).
 """
 
 import argparse
@@ -81,7 +82,11 @@ def attentions() -> Iterator[tuple[Case, Any, str]]:
         one = Attention("heads", "none", 1, heads, rows, columns, depth, depth)
         call: Case = {"kind": "attention", "heads": heads}
         call["inputs"] = {name: x.shape for name, x in one.inputs().items()}
-        yield call | {"label": label}, import_model(one.model()).module, "fuse-attention,fuse"
+        yield (
+            call | {"label": label},
+            import_model(one.model()).module,
+            "fuse-attention,fuse-operators",
+        )
 
 
 def rows() -> Iterator[tuple[Case, Any, str]]:
@@ -103,7 +108,7 @@ def rows() -> Iterator[tuple[Case, Any, str]]:
         else:
             given = (x, values["scale"], values["bias"])
             last = build.op("LayerNormalization", *given, shape=shape, axis=-1, epsilon=1e-5)
-        yield {"kind": kind, "inputs": inputs, "label": label}, build.finish(last), "fuse"
+        yield {"kind": kind, "inputs": inputs, "label": label}, build.finish(last), "fuse-operators"
 
 
 def images(
@@ -137,7 +142,7 @@ def images(
             last = build.op("Conv", last, *weights[1:], shape=(1, other, reach, reach))
         call = {"kind": "separable" if separable else "grouped", "inputs": inputs, "label": label}
         call |= {"attributes": attributes}
-        yield call, build.finish(last), "fuse"
+        yield call, build.finish(last), "fuse-operators"
 
 
 KINDS: dict[str, Callable[[], Iterator[tuple[Case, Any, str]]]] = {
@@ -160,7 +165,9 @@ def cases_of(kind: str) -> Iterator[Case]:
     for call, module, passes in KINDS[kind]():
         if kind == "separable":
             yield call | {
-                "ours": kernels_of(module.clone(), f"{passes},fuse-separable{{policy=always}}"),
+                "ours": kernels_of(
+                    module.clone(), f"{passes},fuse-depthwise-pointwise{{policy=always}}"
+                ),
                 "apart": kernels_of(module, passes),
             }
         else:

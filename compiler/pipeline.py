@@ -22,6 +22,7 @@ from compiler.ir import taskflow
 from compiler.ir.context import make_context
 from compiler.ir.dataflow import GroupOp
 from compiler.ir.flatten import schedule_of
+from compiler.passes import RENAMED
 from compiler.passes.base import GraphPass, SchedulePass
 from compiler.user_files import located
 from compiler.user_passes import is_own, known_passes
@@ -32,20 +33,20 @@ LOWERING = "lower-to-taskflow"
 
 
 def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
-    """The default passes, with other options of `partition` and another number of streams."""
+    """The default passes, with other options of `partition-graph` and another number of streams."""
     return f"""
-    multiply-patches,
+    conv-to-gemm,
     canonicalize,
-    batch-products,
-    merge-branches,
+    batch-gemv,
+    fuse-siblings,
     fuse-attention,
     fuse-gathers,
-    fuse,
-    fuse-separable,
+    fuse-operators,
+    fuse-depthwise-pointwise,
     reduce-precision,
     assign-layouts,
-    embed-joins,
-    partition{{{partition}}},
+    emplace-concats,
+    partition-graph{{{partition}}},
     assign-streams{{policy=opara streams={streams}}},
     order-launches{{policy=critical-path}},
     lower-to-taskflow,
@@ -60,7 +61,7 @@ DEFAULT_PIPELINE = default_pipeline()
 
 
 def parse(spec: str) -> tuple[ModulePass, ...]:
-    """The passes of a pipeline such as `fuse,partition{policy=ppd max-nodes=8}`.
+    """The passes of a pipeline such as `fuse-operators,partition-graph{policy=ppd max-nodes=8}`.
 
     White space around commas does not matter. Raises PipelineError for an unknown pass or option.
     """
@@ -72,10 +73,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     known = known_passes()
     for one in specs:
         if one.name not in known:
-            raise PipelineError(
-                f"unknown pass {one.name!r}; the passes are {', '.join(known)}, or your own"
-                " (passes=[...], --pass FILE.py:CLASS)"
-            )
+            raise PipelineError(_unknown(one.name, known))
         try:
             passes.append(known[one.name].from_spec(one))
         except Exception as error:
@@ -84,6 +82,16 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
                 f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
             ) from error
     return tuple(passes)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """The message for a name that is no pass's."""
+    if name in RENAMED:
+        return f"the pass {name!r} is called {RENAMED[name]!r}: write that instead"
+    return (
+        f"unknown pass {name!r}; the passes are {', '.join(known)}, or your own"
+        " (passes=[...], --pass FILE.py:CLASS)"
+    )
 
 
 def option_names(kind: type[ModulePass]) -> list[str]:

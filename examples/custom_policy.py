@@ -1,8 +1,9 @@
 """A scheduling policy of one's own, as short as it can be.
 
-    flowloom compile model.onnx -o built --pipeline 'canonicalize, fuse, partition{policy=none},
-        assign-streams{policy="examples/custom_policy.py:longest_first" streams=4},
-        order-launches{policy=source}, lower-to-taskflow, insert-sync, elide-sync, plan-memory'
+    flowloom compile model.onnx -o built --pipeline 'canonicalize, fuse-operators,
+    partition-graph{policy=none}, assign-streams{policy="examples/custom_policy.py:longest_first"
+    streams=4}, order-launches{policy=source}, lower-to-taskflow, insert-sync, elide-sync,
+    plan-memory'
 
 The same string is `compiler.compile`'s `pipeline`. In Python a policy can have a short name, too:
 `STREAM_ASSIGNMENTS.register("longest-first")(longest_first)` before `compile`.

@@ -284,10 +284,11 @@ ORDERS = ("source", "critical-path", "opara")
 def pipelines(draw: st.DrawFn, schedule: bool = True) -> str:
     """Pipelines of legal order with random options; with `schedule` they end in `taskflow`."""
     passes = ["canonicalize"] if draw(st.booleans()) else []
-    passes.append(draw(st.sampled_from(["fuse", "fuse{max-ops=1}", "fuse{max-ops=4}"])))
+    limits = ("", "{max-ops=1}", "{max-ops=4}")
+    passes.append(f"fuse-operators{draw(st.sampled_from(limits))}")
     if draw(st.booleans()):
         policy, most = draw(st.sampled_from(PARTITIONS)), draw(st.integers(1, 8))
-        passes.append(f"partition{{policy={policy} max-nodes={most}}}")
+        passes.append(f"partition-graph{{policy={policy} max-nodes={most}}}")
     streams, policy = draw(st.integers(1, 4)), draw(st.sampled_from(STREAMS))
     passes.append(f"assign-streams{{policy={policy} streams={streams}}}")
     if draw(st.booleans()):

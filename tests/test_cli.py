@@ -96,8 +96,11 @@ def test_the_text_of_every_cuda_kernel_is_dumped(model: Path, tmp_path: Path):
         (["run", "MODEL", "--input-shape", "x=4,8", "--target", "abacus"], "abacus"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--precision", "fp12"], "fp12"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--pipeline", "fues"], "fues"),
-        (["run", "MODEL", "--input-shape", "x=4,8", "--pipeline", "fuse"], "insert-sync"),
-        (["run", "MODEL", "--input-shape", "x=4,8", "--pipeline", "fuse{depth=1}"], "depth"),
+        (["run", "MODEL", "--input-shape", "x=4,8", "--pipeline", "fuse-operators"], "insert-sync"),
+        (
+            ["run", "MODEL", "--input-shape", "x=4,8", "--pipeline", "fuse-operators{depth=1}"],
+            "depth",
+        ),
         (["run", "MODEL", "--input-shape", "x=4,8", "--inputs", "none.npz"], "none.npz"),
         (["compile", "MODEL", "--input-shape", "x=4,8", "-o", "/proc/nowhere"], "/proc/nowhere"),
         (["run", "MODEL", "--input-shape", "x=4,8", "--dump-ir", "/proc/x"], "/proc/x"),

@@ -22,7 +22,7 @@ def test_every_pass_option_is_documented():
 
 def test_readme_shows_the_default_pipeline():
     readme = (ROOT / "README.md").read_text()
-    shown = re.search(r"```\n(multiply-patches.*?)```", readme, re.DOTALL)
+    shown = re.search(r"```\n(conv-to-gemm.*?)```", readme, re.DOTALL)
     assert shown is not None
     assert parse(shown[1]) == parse(DEFAULT_PIPELINE)
 

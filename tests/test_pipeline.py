@@ -56,10 +56,12 @@ def test_a_spec_round_trips():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("fues", "unknown pass 'fues'; the passes are multiply-patches, canonicalize"),
-        ("fuse{depth=3}", "the options of fuse are"),
-        ("partition{max-nodes=x}", "max-nodes"),
-        ("fuse{", "cannot be parsed"),
+        ("fuse", "the pass 'fuse' is called 'fuse-operators'"),
+        ("fuse", "the pass 'fuse' is called 'fuse-operators'"),
+        ("fues", "unknown pass 'fues'; the passes are conv-to-gemm, canonicalize"),
+        ("fuse-operators{depth=3}", "the options of fuse-operators are"),
+        ("partition-graph{max-nodes=x}", "max-nodes"),
+        ("fuse-operators{", "cannot be parsed"),
         ("fuse;canonicalize", "cannot be parsed"),
     ],
 )
@@ -143,7 +145,10 @@ DIAMOND = CHAIN.replace(
 
 def test_a_pass_that_makes_a_race_is_named():
     module, runner = parse_module(DIAMOND), Runner()
-    spec = "fuse{max-ops=1},assign-streams{policy=opara streams=2},lower-to-taskflow,insert-sync"
+    spec = (
+        "fuse-operators{max-ops=1},assign-streams{policy=opara streams=2},"
+        "lower-to-taskflow,insert-sync"
+    )
     runner.run(module, parse(spec))
     with pytest.raises(ScheduleError, match="invalid after pass 'drops-tokens'"):
         runner.run(module, [DropsTokens()])

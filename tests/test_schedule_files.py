@@ -50,8 +50,8 @@ def test_a_user_pins_orders_and_checks(
 
 def test_a_schedule_json_is_taken_or_its_race_named(model: Path, tmp_path: Path):
     pipeline = (
-        "fuse{max-ops=1},assign-streams{policy=opara streams=2},order-launches,lower-to-taskflow,"
-        "insert-sync,elide-sync,plan-memory"
+        "fuse-operators{max-ops=1},assign-streams{policy=opara streams=2},order-launches,"
+        "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
     )
     options: dict[str, Any] = {"input_shapes": {"x": [3, 8]}, "pipeline": pipeline}
     module = compiler.compile(model, **options)

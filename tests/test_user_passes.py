@@ -24,7 +24,9 @@ from compiler.user_passes import using
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
 main (float[4] x) => (float[4] y) { y = Add (x, x) }
 """
-REST = "partition, assign-streams, order-launches, lower-to-taskflow, insert-sync, plan-memory"
+REST = (
+    "partition-graph, assign-streams, order-launches, lower-to-taskflow, insert-sync, plan-memory"
+)
 
 OWN = '''
 from compiler.passes.base import {base}
@@ -54,24 +56,26 @@ def run(pipeline: str, *passes: Any) -> list[float]:
     return module.run({"x": np.array([1, 2, 3, 4], np.float32)})["y"].tolist()
 
 
-@pytest.mark.parametrize("graph_passes", ["own, fuse", "fuse, own"])
+@pytest.mark.parametrize("graph_passes", ["own, fuse-operators", "fuse-operators, own"])
 def test_what_a_graph_pass_changes_is_compiled_wherever_it_stands(
     tmp_path: Path, graph_passes: str
 ):
     assert run(f"{graph_passes}, {REST}", own(tmp_path)) == [1, 4, 9, 16]
-    assert run(f"fuse, {REST}") == [2, 4, 6, 8]
+    assert run(f"fuse-operators, {REST}") == [2, 4, 6, 8]
 
 
-@pytest.mark.parametrize("place", ["fuse, own, partition", "fuse, partition, own"])
+@pytest.mark.parametrize(
+    "place", ["fuse-operators, own, partition-graph", "fuse-operators, partition-graph, own"]
+)
 def test_a_schedule_pass_that_changes_a_group_is_refused(tmp_path: Path, place: str):
-    rest = REST.removeprefix("partition")
+    rest = REST.removeprefix("partition-graph")
     with pytest.raises(PipelineError, match=r"pass 'own' changed what a group computes.*GraphPass"):
         run(place + rest, own(tmp_path, "SchedulePass"))
 
 
 def test_a_graph_pass_that_comes_too_late_is_refused(tmp_path: Path):
     with pytest.raises(PipelineError, match=r"'own' decides .* comes after lower-to-taskflow"):
-        run(f"fuse, {REST}, own", own(tmp_path))
+        run(f"fuse-operators, {REST}, own", own(tmp_path))
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,14 @@ def test_every_pass_says_its_phase():
     for name, kind in PASSES.items():
         assert issubclass(kind, GraphPass) != issubclass(kind, SchedulePass), name
     graph, schedule = split(parse(DEFAULT_PIPELINE))
-    assert graph[-1].name == "embed-joins"
-    assert schedule[0].name == "partition"
+    assert graph[-1].name == "emplace-concats"
+    assert schedule[0].name == "partition-graph"
 
 
 class Taken(GraphPass):
     """A name that is taken."""
 
-    name = "fuse"
+    name = "fuse-operators"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Nothing."""
@@ -127,7 +131,7 @@ class Nameless(GraphPass):
 @pytest.mark.parametrize(
     ("passes", "message"),
     [
-        ([Taken], "Taken: there is a pass 'fuse' already"),
+        ([Taken], "Taken: there is a pass 'fuse-operators' already"),
         ([Nameless], "Nameless has the name None: `name` must be such as 'my-pass'"),
         ([Renames, Renames], "there is a pass 'renames' already"),
         ([OperatorOp], "OperatorOp is no pass: .* GraphPass or SchedulePass"),
@@ -163,7 +167,7 @@ def test_an_error_of_a_users_file_says_where(
     name = own(tmp_path, text=text)
     model = tmp_path / "model.onnx"
     model.write_bytes(parser.parse_model(MODEL).SerializeToString())
-    command = ["run", str(model), "--pass", name, "--pipeline", f"own, fuse, {REST}"]
+    command = ["run", str(model), "--pass", name, "--pipeline", f"own, fuse-operators, {REST}"]
     assert main(command) == 1
     error = capsys.readouterr().err
     assert message.replace("FILE", str(tmp_path / "own.py")) in error
@@ -172,7 +176,7 @@ def test_an_error_of_a_users_file_says_where(
 
 def test_a_policys_error_says_where(tmp_path: Path):
     (tmp_path / "policy.py").write_text("def bad(dag, streams):\n    return 1 // 0\n")
-    pipeline = f'fuse, assign-streams{{policy="{tmp_path}/policy.py:bad"}}'
+    pipeline = f'fuse-operators, assign-streams{{policy="{tmp_path}/policy.py:bad"}}'
     expected = re.escape(f" by zero ({tmp_path}/policy.py, line 2, in bad)")
     with pytest.raises(PipelineError, match=expected):
         run(pipeline + ", order-launches, lower-to-taskflow, insert-sync")
@@ -198,5 +202,5 @@ def test_opt_takes_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 def test_a_schedule_pass_may_change_what_it_decides():
     module = parse_module(TEXT)
-    Runner().run(module, [*parse("fuse"), Renames()])
+    Runner().run(module, [*parse("fuse-operators"), Renames()])
     assert '"k"' in str(module)

@@ -16,7 +16,7 @@ class Policy:
     def pipeline(self) -> str:
         """The schedule passes: three that decide, two that lower, two that tidy up."""
         return (
-            f"partition{{policy={self.partition} max-nodes={self.max_nodes}}},"
+            f"partition-graph{{policy={self.partition} max-nodes={self.max_nodes}}},"
             f"assign-streams{{policy={self.streams} streams={self.count}}},"
             f"order-launches{{policy={self.order}}},"
             "lower-to-taskflow,insert-sync,elide-sync,plan-memory{reuse=concurrent}"

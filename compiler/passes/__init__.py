@@ -3,15 +3,15 @@
 from xdsl.passes import ModulePass
 
 from compiler.passes.graph.assign_layouts import AssignLayouts
-from compiler.passes.graph.batch_products import BatchProducts
+from compiler.passes.graph.batch_gemv import BatchGemv
 from compiler.passes.graph.canonicalize import Canonicalize
-from compiler.passes.graph.embed_joins import EmbedJoins
-from compiler.passes.graph.fuse import Fuse
+from compiler.passes.graph.conv_to_gemm import ConvToGemm
+from compiler.passes.graph.emplace_concats import EmplaceConcats
 from compiler.passes.graph.fuse_attention import FuseAttention
+from compiler.passes.graph.fuse_depthwise_pointwise import FuseDepthwisePointwise
 from compiler.passes.graph.fuse_gathers import FuseGathers
-from compiler.passes.graph.fuse_separable import FuseSeparable
-from compiler.passes.graph.merge_branches import MergeBranches
-from compiler.passes.graph.multiply_patches import MultiplyPatches
+from compiler.passes.graph.fuse_operators import FuseOperators
+from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
 from compiler.passes.schedule.assign_streams import AssignStreams
@@ -20,22 +20,22 @@ from compiler.passes.schedule.import_schedule import ImportSchedule
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
 from compiler.passes.schedule.order_launches import OrderLaunches
-from compiler.passes.schedule.partition import Partition
+from compiler.passes.schedule.partition_graph import PartitionGraph
 from compiler.passes.schedule.plan_memory import PlanMemory
 
 _ALL: tuple[type[ModulePass], ...] = (
-    MultiplyPatches,
+    ConvToGemm,
     Canonicalize,
-    BatchProducts,
-    MergeBranches,
+    BatchGemv,
+    FuseSiblings,
     FuseAttention,
     FuseGathers,
-    Fuse,
-    FuseSeparable,
+    FuseOperators,
+    FuseDepthwisePointwise,
     ReducePrecision,
     AssignLayouts,
-    EmbedJoins,
-    Partition,
+    EmplaceConcats,
+    PartitionGraph,
     AssignStreams,
     OrderLaunches,
     LowerToTaskflow,
@@ -48,3 +48,14 @@ _ALL: tuple[type[ModulePass], ...] = (
 
 PASSES: dict[str, type[ModulePass]] = {each.name: each for each in _ALL}
 """Every pass of the project by its name in a pipeline."""
+
+RENAMED = {
+    "batch-products": "batch-gemv",
+    "embed-joins": "emplace-concats",
+    "fuse": "fuse-operators",
+    "fuse-separable": "fuse-depthwise-pointwise",
+    "merge-branches": "fuse-siblings",
+    "multiply-patches": "conv-to-gemm",
+    "partition": "partition-graph",
+}
+"""The names that passes had before, with today's."""

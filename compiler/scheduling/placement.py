@@ -15,7 +15,7 @@ from compiler.scheduling.units import demand_of
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Options of `partition`, `assign-streams` and `order-launches`."""
+    """Options of `partition-graph`, `assign-streams` and `order-launches`."""
 
     streams: str
     count: int
@@ -32,7 +32,7 @@ class Policy:
     def passes(self) -> str:
         """The three passes."""
         return (
-            f"partition{{policy={self.partition} max-nodes={self.max_nodes}}},"
+            f"partition-graph{{policy={self.partition} max-nodes={self.max_nodes}}},"
             f"assign-streams{{policy={self.streams} streams={self.count}}},"
             f"order-launches{{policy={self.order}}}"
         )
@@ -101,7 +101,7 @@ class Partial:
 
 
 def partition(dag: DAG, policy: Policy) -> Partial:
-    """What the pass `partition` decides."""
+    """What the pass `partition-graph` decides."""
     found = quotient(dag, PARTITIONINGS[policy.partition](dag, policy.max_nodes)).members
     number = {v: cluster for cluster, members in enumerate(found) for v in members}
     start = Partial(dag, range(len(dag)), [number[v] for v in range(len(dag))])

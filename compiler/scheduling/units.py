@@ -54,7 +54,7 @@ def _shares(groups: Sequence[GroupOp]) -> list[float]:
 def _check_view(op: OperatorOp) -> None:
     if KINDS.get(op.type_name) is not Kind.VIEW and op.type_name not in _MAY_BE_VIEWS:
         raise PipelineError(
-            f"{op.type_name} '{op.node_name}' is in no group: run fuse before this pass"
+            f"{op.type_name} '{op.node_name}' is in no group: run fuse-operators before this pass"
         )
 
 

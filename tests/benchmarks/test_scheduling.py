@@ -30,7 +30,7 @@ from tests.autotune.schedule.fakes import kernels
 def planned(count: int, competing: Mapping[str, Policy]) -> dict[str, Planned | str]:
     """Each policy's plan of a graph eight wide."""
     module = synthetic(count, 8)
-    Runner().run(module, parse("fuse{max-ops=1}"))
+    Runner().run(module, parse("fuse-operators{max-ops=1}"))
     names = {op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel}
     case = Case("synthetic", "cpu", str(module), {})
     return plan(case, dict.fromkeys(names, 5000.0), competing)
@@ -75,7 +75,7 @@ def test_refusals_and_errors_are_shown():
 
 def test_the_search_is_simulated_and_shown_without_a_device():
     module = synthetic(40, 8)
-    Runner().run(module, parse("fuse{max-ops=1}"))
+    Runner().run(module, parse("fuse-operators{max-ops=1}"))
     built = kernels(module)
     case = Case("synthetic", "cuda:sm_90:tf32", str(module), built)
     costs = {name: 1000.0 * (3 + i) for i, name in enumerate(sorted(built))}
@@ -94,7 +94,7 @@ def test_the_search_is_simulated_and_shown_without_a_device():
 
 def test_what_is_recorded_is_what_the_simulator_reads(tmp_path: Path):
     module = synthetic(40, 8)
-    Runner().run(module, parse("fuse{max-ops=1}"))
+    Runner().run(module, parse("fuse-operators{max-ops=1}"))
     built = kernels(module)
     case = Case("synthetic", "cuda:sm_90:tf32", str(module), built)
     costs = {name: 1000.0 * (3 + i) for i, name in enumerate(sorted(built))}

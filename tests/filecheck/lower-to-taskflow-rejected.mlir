@@ -5,4 +5,4 @@ dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
   %y = dataflow.op "Relu" named "act" (%x) : (tensor<4xf32>) -> tensor<4xf32>
   dataflow.yield %y : tensor<4xf32>
 }
-// CHECK: pass 'lower-to-taskflow': Relu 'act' is in no group and is no view: run fuse first
+// CHECK: pass 'lower-to-taskflow': Relu 'act' is in no group and no view: run fuse-operators

@@ -3,9 +3,7 @@
 from tests.fuzz.draw import Draw
 from tests.strategies import ORDERS, PARTITIONS, STREAMS
 
-_BEFORE = (
-    "multiply-patches canonicalize batch-products merge-branches fuse-attention fuse-gathers"
-).split()
+_BEFORE = ("conv-to-gemm canonicalize batch-gemv fuse-siblings fuse-attention fuse-gathers").split()
 
 
 def pipeline(draw: Draw) -> str | None:
@@ -14,13 +12,13 @@ def pipeline(draw: Draw) -> str | None:
         return None
     passes = [name for name in _BEFORE if draw.chance(0.7)]
     passes.append(_fuse(draw))
-    passes += [*draw.some(["fuse-separable"]), *draw.some(["reduce-precision"])]
+    passes += [*draw.some(["fuse-depthwise-pointwise"]), *draw.some(["reduce-precision"])]
     if draw.chance(0.6):
         passes.append(f"assign-layouts{{policy={draw.choice(['target', 'always', 'never'])}}}")
-        passes += draw.some(["embed-joins"])
+        passes += draw.some(["emplace-concats"])
     if draw.chance(0.5):
         most = draw.randint(1, 8)
-        passes.append(f"partition{{policy={draw.choice(PARTITIONS)} max-nodes={most}}}")
+        passes.append(f"partition-graph{{policy={draw.choice(PARTITIONS)} max-nodes={most}}}")
     policy, streams = draw.choice(STREAMS), draw.randint(1, 5)
     passes.append(f"assign-streams{{policy={policy} streams={streams}}}")
     if draw.chance(0.6):
@@ -34,4 +32,4 @@ def _fuse(draw: Draw) -> str:
     options = [f"max-ops={draw.choice([0, 0, 1, 1, 2, 4])}"]
     names = ("contraction-prologue", "injective-epilogue", "allow-longer-path")
     options += [f"{name}=true" for name in names if draw.chance(0.2)]
-    return f"fuse{{{' '.join(options)}}}"
+    return f"fuse-operators{{{' '.join(options)}}}"

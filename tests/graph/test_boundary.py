@@ -30,7 +30,7 @@ def test_views_lead_to_inputs_and_outputs():
     graph = helper.make_graph(nodes, "line", info[:1], info[1:], weights)
     opset = helper.make_opsetid("", 18)
     module = import_model(helper.make_model(graph, opset_imports=[opset], ir_version=10)).module
-    Runner().run(module, parse("canonicalize,fuse"))
+    Runner().run(module, parse("canonicalize,fuse-operators"))
     (whole,) = module.ops
     assert isinstance(whole, GraphOp)
     by_node = {

@@ -53,7 +53,7 @@ def test_a_group_moves_what_enters_and_leaves_it():
     w = b.weight(np.ones((4, 4), np.float32))
     r = b.op("Relu", b.op("Add", b.op("MatMul", x, w, shape=(4, 4)), x))
     model = Model(b.finish(r), b.weights, {"x": np.ones((4, 4), np.float32)})
-    (group,) = run(model, "fuse").groups
+    (group,) = run(model, "fuse-operators").groups
     assert work_of(group) == Work(2 * 64 + 16 + 16, 3 * 64)
     assert cost_of(group, DEVICE) == 100 + 96
     group.cost = IntegerAttr(0, i64)
@@ -65,7 +65,7 @@ def test_gather_reads_what_it_picks():
     table = b.weight(np.ones((1000, 4), np.float32))
     y = b.op("Gather", table, b.input("x", (3,), "int64"), shape=(3, 4), dtype="float32")
     model = Model(b.finish(y), b.weights, {"x": np.arange(3)})
-    (group,) = run(model, "fuse").groups
+    (group,) = run(model, "fuse-operators").groups
     assert work_of(group).nbytes == 3 * 8 + 48 + 48
 
 

@@ -41,7 +41,7 @@ def test_convolution_with_residual_takes_the_later_producer():
     x = b.input("x", IMAGE)
     first = b.op("Relu", b.conv(x))
     y = b.op("Relu", b.op("Add", first, b.conv(first)))
-    groups = nodes_of(run(b.model(IMAGE, y), "fuse"))
+    groups = nodes_of(run(b.model(IMAGE, y), "fuse-operators"))
     assert groups == [["Conv", "Relu"], ["Conv", "Add", "Relu"]]
 
 
@@ -52,11 +52,12 @@ def two_convolutions() -> Model:
 
 
 def test_a_sum_does_not_make_one_convolution_wait_for_the_other():
-    assert sorted(nodes_of(run(two_convolutions(), "fuse"))) == [["Add"], ["Conv"], ["Conv"]]
+    groups = nodes_of(run(two_convolutions(), "fuse-operators"))
+    assert sorted(groups) == [["Add"], ["Conv"], ["Conv"]]
 
 
 def test_a_longer_path_is_an_option_and_logged(caplog: pytest.LogCaptureFixture):
-    groups = nodes_of(run(two_convolutions(), "fuse{allow-longer-path=true}"))
+    groups = nodes_of(run(two_convolutions(), "fuse-operators{allow-longer-path=true}"))
     assert groups == [["Conv"], ["Conv", "Add"]]
     assert "the longest path grows from" in caplog.text
 
@@ -67,7 +68,7 @@ def test_decomposed_gelu():
     e = b.op("Add", b.op("Erf", b.op("Div", h, b.constant(1.4))), b.constant(1))
     y = b.matmul(b.op("Mul", b.op("Mul", h, e), b.constant(0.5)), 4, 6, 8)
     gelu = ["MatMul", "Add", "Div", "Erf", "Add", "Mul", "Mul"]
-    assert nodes_of(run(b.model((4, 8), y), "fuse")) == [gelu, ["MatMul", "Add"]]
+    assert nodes_of(run(b.model((4, 8), y), "fuse-operators")) == [gelu, ["MatMul", "Add"]]
 
 
 def test_gelu_through_reshapes():
@@ -77,7 +78,7 @@ def test_gelu_through_reshapes():
     c = b.op("Mul", b.op("Pow", h, b.constant(3)), b.constant(0.04))
     t = b.op("Tanh", b.op("Add", h, c))
     y = b.op("Mul", b.op("Mul", h, b.constant(0.5)), b.op("Add", t, b.constant(1)))
-    (group,) = nodes_of(run(b.model((4, 8), y), "fuse"))
+    (group,) = nodes_of(run(b.model((4, 8), y), "fuse-operators"))
     assert group.count("Reshape") == 1
     assert len(group) == 10
 
@@ -90,7 +91,7 @@ def test_decomposed_rms_normalization_keeps_its_sum():
     mean = b.op("ReduceMean", b.op("Pow", s, b.constant(2)), axes, shape=(4, 1), keepdims=1)
     root = b.op("Sqrt", b.op("Add", mean, b.constant(1e-5)))
     y = b.op("Mul", b.op("Div", s, root), b.random(8))
-    groups = nodes_of(run(b.model((4, 8), y, b.matmul(s, 4, 8, 3)), "fuse"))
+    groups = nodes_of(run(b.model((4, 8), y, b.matmul(s, 4, 8, 3)), "fuse-operators"))
     assert ["Add", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"] in groups
     assert len(groups) == 2
 
@@ -100,7 +101,7 @@ def test_layer_normalization_takes_the_residual_sum_along():
     x = b.input("x", (4, 8))
     s = b.op("Add", x, b.random(4, 8))
     n = b.op("LayerNormalization", s, b.random(8), shape=(4, 8))
-    groups = nodes_of(run(b.model((4, 8), b.op("Mul", n, b.random(8)), s), "fuse"))
+    groups = nodes_of(run(b.model((4, 8), b.op("Mul", n, b.random(8)), s), "fuse-operators"))
     assert groups == [["Add", "LayerNormalization", "Mul"]]
 
 
@@ -109,7 +110,7 @@ def test_masked_softmax():
     x = b.input("x", (4, 8))
     scaled = b.op("Add", b.op("Mul", x, b.constant(0.1)), b.random(1, 8))
     y = b.op("Softmax", scaled, axis=-1)
-    assert nodes_of(run(b.model((4, 8), y), "fuse")) == [["Mul", "Add", "Softmax"]]
+    assert nodes_of(run(b.model((4, 8), y), "fuse-operators")) == [["Mul", "Add", "Softmax"]]
 
 
 def test_a_web_of_elementwise_operators_with_two_results():
@@ -118,7 +119,7 @@ def test_a_web_of_elementwise_operators_with_two_results():
     forget, reset = b.op("Sigmoid", x), b.op("Sigmoid", b.random(1, 8))
     state = b.op("Add", b.op("Mul", forget, x), b.op("Sub", b.constant(1), forget))
     hidden = b.op("Mul", reset, b.op("Tanh", state))
-    (group,) = nodes_of(run(b.model((1, 8), state, hidden), "fuse"))
+    (group,) = nodes_of(run(b.model((1, 8), state, hidden), "fuse-operators"))
     assert len(group) == 7
 
 
@@ -128,7 +129,7 @@ def test_a_contraction_inside_a_web_stays_apart():
     x = b.input("x", (4, 4))
     r = b.op("Relu", x)
     y = b.op("Softmax", b.matmul(r, 4, 4, 4), axis=0)
-    groups = nodes_of(run(b.model((4, 4), b.op("Add", r, y)), "fuse"))
+    groups = nodes_of(run(b.model((4, 4), b.op("Add", r, y)), "fuse-operators"))
     assert groups == [["Relu"], ["MatMul", "Add"], ["Softmax", "Add"]]
 
 
@@ -139,7 +140,7 @@ def test_a_result_that_others_wait_for_is_not_held_up():
     r = b.op("Relu", b.op("Neg", x))
     slow = b.op("Transpose", b.matmul(x, 256, 256, 256), perm=[1, 0])
     outputs = b.op("Add", slow, r), b.matmul(r, 256, 256, 1)
-    groups = nodes_of(run(b.model((256, 256), *outputs), "fuse"))
+    groups = nodes_of(run(b.model((256, 256), *outputs), "fuse-operators"))
     assert ["Neg", "Relu"] in groups
     assert ["Transpose", "Add"] in groups
 
@@ -148,7 +149,7 @@ def test_a_path_through_later_operators_does_not_grow():
     b = Writer()
     x = b.input("x", IMAGE)
     total = b.op("Add", b.conv(x), b.conv(x))
-    groups = nodes_of(run(b.model(IMAGE, b.conv(total)), "fuse"))
+    groups = nodes_of(run(b.model(IMAGE, b.conv(total)), "fuse-operators"))
     assert sorted(groups) == [["Add"], ["Conv"], ["Conv"], ["Conv"]]
 
 
@@ -159,7 +160,7 @@ def test_no_group_waits_for_a_view_of_its_own_result():
     flat = b.op("Reshape", r, b.constant([2, 8], "int64"), shape=(2, 8))
     back = b.op("Reshape", flat, b.constant([4, 4], "int64"), shape=(4, 4))
     y = b.op("Add", b.op("Neg", r), back)
-    assert nodes_of(run(b.model((4, 4), y), "fuse")) == [["Relu", "Neg"], ["Add"]]
+    assert nodes_of(run(b.model((4, 4), y), "fuse-operators")) == [["Relu", "Neg"], ["Add"]]
 
 
 def test_a_mean_that_others_need_is_not_buried():
@@ -167,7 +168,7 @@ def test_a_mean_that_others_need_is_not_buried():
     x = b.input("x", (4, 8))
     mean = b.op("ReduceMean", x, b.constant([1], "int64"), shape=(4, 1), keepdims=1)
     model = b.model((4, 8), b.op("Sub", x, mean), mean)
-    assert nodes_of(run(model, "fuse")) == [["ReduceMean"], ["Sub"]]
+    assert nodes_of(run(model, "fuse-operators")) == [["ReduceMean"], ["Sub"]]
 
 
 def test_options():
@@ -177,9 +178,9 @@ def test_options():
     y = b.op("Transpose", h, shape=(6, 4), perm=[1, 0])
     module, inputs = b.model((4, 8), y), ["Relu", "MatMul", "Add", "Transpose"]
     text = Model(module.module.clone(), module.weights, module.inputs)
-    both = "fuse{contraction-prologue=true injective-epilogue=true}"
+    both = "fuse-operators{contraction-prologue=true injective-epilogue=true}"
     assert nodes_of(run(text, both)) == [inputs]
-    assert nodes_of(run(module, "fuse")) == [["Relu"], ["MatMul", "Add"], ["Transpose"]]
+    assert nodes_of(run(module, "fuse-operators")) == [["Relu"], ["MatMul", "Add"], ["Transpose"]]
 
 
 def test_a_view_is_shared_by_a_group_and_others():
@@ -187,7 +188,7 @@ def test_a_view_is_shared_by_a_group_and_others():
     h = b.matmul(b.input("x", (4, 8)), 4, 8, 6)
     v = b.op("Unsqueeze", h, b.constant([0], "int64"), shape=(1, 4, 6))
     y = b.op("Softmax", v, axis=1)
-    graph = run(b.model((4, 8), b.op("Relu", v), y), "fuse")
+    graph = run(b.model((4, 8), b.op("Relu", v), y), "fuse-operators")
     assert ["MatMul", "Add"] in [group[:2] for group in nodes_of(graph)]
 
 
@@ -196,5 +197,5 @@ def test_equal_groups_share_a_kernel():
     x = b.input("x", IMAGE)
     for _ in range(3):
         x = b.op("Relu", b.conv(x))
-    graph = run(b.model(IMAGE, x), "fuse")
+    graph = run(b.model(IMAGE, x), "fuse-operators")
     assert len({group.kernel for group in graph.groups}) == 1

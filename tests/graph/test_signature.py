@@ -14,7 +14,9 @@ from tests.support import run
 
 
 def group_of(b: GraphBuilder, *outputs: SSAValue) -> GroupOp:
-    graph = run(Model(b.finish(*outputs), b.weights, {"x": np.ones((2, 4), np.float32)}), "fuse")
+    graph = run(
+        Model(b.finish(*outputs), b.weights, {"x": np.ones((2, 4), np.float32)}), "fuse-operators"
+    )
     (group,) = graph.groups
     return group
 

@@ -131,7 +131,7 @@ def groups_of(model: str) -> list[Group]:
     """The distinct groups of a model of the zoo."""
 
     imported = import_model(zoo.load(model))
-    for name in ("canonicalize", "fuse"):
+    for name in ("canonicalize", "fuse-operators"):
         PASSES[name]().apply(Context(), imported.module)
     return list(distinct_groups(imported.module).values())
 

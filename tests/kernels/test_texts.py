@@ -15,7 +15,7 @@ text = '<ir_version: 10, opset_import: ["" : 20]>'
 text += ' g (float[2,8] x) => (float[2,8] y) {y = Softmax(x)}'
 module = import_model(parser.parse_model(text)).module
 set_target(module, "cuda:sm_80:fp32")
-Runner().run(module, parse("fuse"))
+Runner().run(module, parse("fuse-operators"))
 for target in ("cuda:sm_80:fp32", "hip:gfx90a:fp32"):
     ((name, text),) = kernel_texts(module, target)
     print(target, "__global__" in text, "_indirect" in text)

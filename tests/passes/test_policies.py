@@ -35,8 +35,8 @@ def schedule(model: Model, pipeline: str) -> Schedule:
     st.booleans(),
 )
 def test_a_stage_begins_when_all_before_are_over(model: Model, policy: str, order: str, cut: bool):
-    partition = "partition{max-nodes=2}," if cut else ""
-    head = f"fuse{{max-ops=1}},{partition}assign-streams{{policy={policy} streams=3}}"
+    partition = "partition-graph{max-nodes=2}," if cut else ""
+    head = f"fuse-operators{{max-ops=1}},{partition}assign-streams{{policy={policy} streams=3}}"
     graph = run(model, f"{head},order-launches{{policy={order}}}")
     stages = [g.stage.value.data for g in graph.groups if g.stage is not None]
     assert len(stages) == len(list(graph.groups))
@@ -49,7 +49,7 @@ def test_a_stage_begins_when_all_before_are_over(model: Model, policy: str, orde
 @settings(max_examples=1, deadline=None)
 @given(dataflow_graphs(max_operators=8))
 def test_stages_that_are_out_of_order_are_rejected(model: Model):
-    graph = run(model, "fuse{max-ops=1},assign-streams{policy=wavefront},partition")
+    graph = run(model, "fuse-operators{max-ops=1},assign-streams{policy=wavefront},partition-graph")
     assert all(group.stage is None and group.stream is None for group in graph.groups)
 
 
@@ -58,7 +58,7 @@ def test_stages_that_are_out_of_order_are_rejected(model: Model):
 def test_a_policy_of_the_users_own(model: Model):
     file = ROOT / "examples" / "custom_policy.py"
     own = f'assign-streams{{policy="{file}:longest_first" streams=2}}'
-    graph = run(model, f"fuse{{max-ops=1}},partition{{policy=none}},{own}")
+    graph = run(model, f"fuse-operators{{max-ops=1}},partition-graph{{policy=none}},{own}")
     assert {g.stream.value.data for g in graph.groups if g.stream is not None} <= {0, 1}
 
 
@@ -79,7 +79,10 @@ from compiler.scheduling.assignment import Assignment
             "policy .*short' is wrong: it gives 0 streams",
         ),
         ("assign-streams{policy=FILE:far}", "is wrong: it gives stream 4, which is not below 4"),
-        ("partition{policy=FILE:clusters}", "partition policy .* is wrong: it gives 0 clusters"),
+        (
+            "partition-graph{policy=FILE:clusters}",
+            "partition policy .* is wrong: it gives 0 clusters",
+        ),
         ("order-launches{policy=FILE:order}", "order policy .* is wrong: not a topological order"),
         ("order-launches{policy=FILE:nothing}", "has no function 'nothing'"),
         ("order-launches{policy=none.py:order}", "there is no file 'none.py'"),

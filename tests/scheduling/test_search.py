@@ -116,7 +116,7 @@ def test_every_move_keeps_a_schedule_valid(problem: tuple[Groups, Simulator], se
 @settings(max_examples=20, deadline=None)
 @given(dataflow_graphs(max_operators=14), st.sampled_from(POLICIES))
 def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
-    Runner().run(model.module, parse("fuse{max-ops=1}"))
+    Runner().run(model.module, parse("fuse-operators{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
     model_groups = group_graph(graphs_of(model.module)[0]).groups
     found, judge = place(groups, policy), ScheduleSearch(groups, simulator)
@@ -140,10 +140,10 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
 @settings(max_examples=20, deadline=None)
 @given(dataflow_graphs(max_operators=14), st.integers(0, 9))
 def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: int):
-    Runner().run(model.module, parse("fuse{max-ops=1}"))
+    Runner().run(model.module, parse("fuse-operators{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
     found = search(groups, simulator, steps=150, seed=seed, margin=0.0)
-    graph = scheduled(model.module, Recipe(f"partition,{TAIL}", found.placement), Runner())
+    graph = scheduled(model.module, Recipe(f"partition-graph,{TAIL}", found.placement), Runner())
     verify(model.module)
     schedule = schedule_of(graph)
     works = [kernels[task.kernel] for task in schedule.tasks]

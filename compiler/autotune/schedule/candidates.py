@@ -25,7 +25,7 @@ MEASURED = {
 """Options of `partition` and streams of what competes by measurement with the search's best."""
 AUTO = "/auto"
 """The name of what the search found."""
-PLACING = ("partition", "assign-streams", "order-launches")
+PLACING = ("partition-graph", "assign-streams", "order-launches")
 """The passes whose decisions a placement takes the place of."""
 
 

@@ -18,7 +18,7 @@ MOST_OPERATORS = 128
 
 @dataclass(frozen=True, slots=True)
 class FusionRules:
-    """What the policy may do; see the options of the pass `fuse`."""
+    """What the policy may do; see the options of the pass `fuse-operators`."""
 
     max_operators: int = 32
     contraction_prologue: bool = False

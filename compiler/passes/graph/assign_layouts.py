@@ -23,9 +23,9 @@ POLICIES = ("target", "always", "never")
 class AssignLayouts(GraphPass):
     """Put the channels of images in blocks where convolutions read them.
 
-    Requires: `fuse` ran. Ensures: no kernel is added, views are still views, the inputs, outputs
-    and weights of a graph lie row-major, and so does all that a kernel reads as a matrix; each
-    group's `kernel` is its signature again.
+    Requires: `fuse-operators` ran. Ensures: no kernel is added, views are still views, the inputs,
+    outputs and weights of a graph lie row-major, and so does all that a kernel reads as a matrix;
+    each group's `kernel` is its signature again.
 
         %1 = dataflow.group "Conv_a" (%0, %w) : ... -> tensor<1x8x9x9xf32> {...}
         %2 = dataflow.group "Conv_b" (%1, %v) : (tensor<1x8x9x9xf32>, ...) -> ...

@@ -19,10 +19,10 @@ class FuseGathers(GraphPass):
     """Group the gathers that a Concat joins, as a recommender's look-ups in its tables, with it;
     each gather takes its own index from an input.
 
-    Requires: nothing; best before `fuse`, after `canonicalize`. Ensures: every Concat of which all
-    computed operands are its own gathers is one group with them, unless it is large or they are
-    many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights gives its result to
-    several gathers as their indices only.
+    Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat of
+    which all computed operands are its own gathers is one group with them, unless it is large or
+    they are many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights gives its
+    result to several gathers as their indices only.
 
         %2 = dataflow.op "Gather" (%x, %0) {axis = 1} ...
         %3 = dataflow.op "Gather" (%table1, %2) ...

@@ -29,9 +29,9 @@ class ReducePrecision(GraphPass):
     """Store the tensors between kernels in 16 bits where their values are in range, and the weights
     that they are multiplied with.
 
-    Requires: `fuse` ran. Ensures: kernels compute as before and convert where they load and store,
-    so that each dump still is a model; inputs, outputs and what may be out of range keep their
-    type (see `compiler.graph.precision`); each group's `kernel` is its signature again.
+    Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
+    and store, so that each dump still is a model; inputs, outputs and what may be out of range keep
+    their type (see `compiler.graph.precision`); each group's `kernel` is its signature again.
 
         %1 = dataflow.group "Relu_a" (%0) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%2 : tensor<4xf32>):

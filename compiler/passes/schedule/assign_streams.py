@@ -19,9 +19,9 @@ from compiler.scheduling.units import group_graph, units
 class AssignStreams(SchedulePass):
     """Give every cluster, or every group that is in none, a stream.
 
-    Requires: `fuse` ran. Ensures: every group has a `stream` below `streams`, and a `stage` where
-    the policy has stages; groups of one `partition` share both and follow each other; block order
-    is the policy's launch order.
+    Requires: `fuse-operators` ran. Ensures: every group has a `stream` below `streams`, and a
+    `stage` where the policy has stages; groups of one `partition` share both and follow each other;
+    block order is the policy's launch order.
 
         %1 = dataflow.group "Conv_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%0) ...

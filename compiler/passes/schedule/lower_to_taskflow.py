@@ -60,11 +60,11 @@ def _check(graph: dataflow.GraphOp, plan: ViewPlan) -> None:
     """Reject what no launch and no view of memory stands for."""
     for op in graph.body.block.ops:
         if isinstance(op, dataflow.OperatorOp) and op not in plan.views:
-            raise PipelineError(f"{_label(op)} is in no group and is no view: run fuse first")
+            raise PipelineError(f"{_label(op)} is in no group and no view: run fuse-operators")
     for copy in plan.copies:
         raise PipelineError(
             f"operand {copy.operand} of {_label(copy.user)} shares memory that it cannot share"
-            " and needs a copy: run fuse first"
+            " and needs a copy: run fuse-operators first"
         )
 
 
@@ -111,7 +111,7 @@ def _task(unit: list[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskOp:
 
 def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:
     if group.kernel is None:
-        raise PipelineError(f"{_label(group)} has no kernel: run fuse first")
+        raise PipelineError(f"{_label(group)} has no kernel: run fuse-operators first")
     if group.stream is None:
         raise PipelineError(f"{_label(group)} is on no stream: run assign-streams first")
     packings = [packing.data for packing in group.packings or ()] or [""] * len(group.inputs)
@@ -152,7 +152,7 @@ class _Memory:
     def read(self, value: SSAValue, packing: str, group: dataflow.GroupOp) -> SSAValue:
         """The buffer of a group's operand, laid out as the group's kernel wants a weight."""
         if isinstance(self._plan.places[value].root.owner, dataflow.ConstantOp):
-            raise PipelineError(f"{_label(group)} reads a constant from outside: run fuse first")
+            raise PipelineError(f"{_label(group)} reads an outer constant: run fuse-operators")
         if not packing:
             return self.buffer(value)
         if not isinstance(value.owner, dataflow.WeightOp):

@@ -20,9 +20,9 @@ from compiler.scheduling.units import GroupGraph, demand_of, group_graph, stage_
 class OrderLaunches(SchedulePass):
     """Put the groups into launch order: clusters among each other, then groups within clusters.
 
-    Requires: `fuse` ran. Ensures: block order is the policy's launch order, every group comes
-    after those it depends on, stages come one after another, and the groups of one `partition`
-    follow each other.
+    Requires: `fuse-operators` ran. Ensures: block order is the policy's launch order, every group
+    comes after those it depends on, stages come one after another, and the groups of one
+    `partition` follow each other.
 
         %1 = dataflow.group "Relu" (%0) ...
         %2 = dataflow.group "Conv" (%0) ...

@@ -115,9 +115,9 @@ def test_kernels(name: str, precision: str):
     assert not wrong, "\n".join(wrong)
 
 
-SEPARABLE = DEFAULT_PIPELINE.replace("fuse-separable", "fuse-separable{policy=always}").replace(
-    "assign-layouts", "assign-layouts{policy=always}"
-)
+SEPARABLE = DEFAULT_PIPELINE.replace(
+    "fuse-depthwise-pointwise", "fuse-depthwise-pointwise{policy=always}"
+).replace("assign-layouts", "assign-layouts{policy=always}")
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])

@@ -44,7 +44,7 @@ def conversions(graph: GraphOp) -> int:
 @settings(max_examples=25, deadline=None)
 @given(dataflow_graphs(max_operators=24))
 def test_any_graph(model: Model):
-    before = [op.name for op in run(model, "fuse").body.block.ops]
+    before = [op.name for op in run(model, "fuse-operators").body.block.ops]
     graph = run(model, ALWAYS)
     assert [op.name for op in graph.body.block.ops] == before
     plan = plan_views(graph)
@@ -92,7 +92,7 @@ def network() -> Model:
 def outputs_of(model: Model) -> Mapping[str, Array]:
     """Build kernels for this CPU and run the model."""
     module = model.module.clone()
-    pipeline = f"partition{{policy=none}},{SCHEDULE}"
+    pipeline = f"partition-graph{{policy=none}},{SCHEDULE}"
     built = build_module(module, model.weights, Settings("cpu", pipeline, jobs=1))
     return Module(built.target, built.schedule, built.kernels, built.weights).run(model.inputs)
 
@@ -107,14 +107,14 @@ def check_outputs(model: Model) -> None:
 
 def test_kernels_of_blocked_tensors_compute_the_same():
     model = network()
-    run(model, "fuse,assign-layouts{policy=always}")
+    run(model, "fuse-operators,assign-layouts{policy=always}")
     check_outputs(model)
 
 
 @settings(max_examples=15, deadline=None)
 @given(dataflow_graphs(max_operators=12), st.randoms(use_true_random=False))
 def test_any_layouts_that_can_be_compute_the_same(model: Model, random: Random):
-    graph = run(model, "fuse")
+    graph = run(model, "fuse-operators")
     found = read_storages(graph, 8)
     blocked = [storage.able and random.random() < 0.8 for storage in found.storages]
     apply_layouts(graph, found, blocked, 8)
@@ -125,7 +125,7 @@ def test_any_layouts_that_can_be_compute_the_same(model: Model, random: Random):
 
 def test_convolutions_read_blocks_and_the_rest_follows():
     model = network()
-    graph = run(model, "fuse,assign-layouts{policy=always}")
+    graph = run(model, "fuse-operators,assign-layouts{policy=always}")
     found = list(blocked_convolutions(graph.groups))
     assert [blocked for _, blocked in found] == [False] + [True] * 5
     by_name = {g.kernel.data.split("_")[0]: g for g in graph.groups if g.kernel is not None}
@@ -135,7 +135,7 @@ def test_convolutions_read_blocks_and_the_rest_follows():
 
 def test_sixteen_bits_are_blocked_by_eight():
     model = network()
-    Runner().run(model.module, parse("fuse,reduce-precision{storage=float16}"))
+    Runner().run(model.module, parse("fuse-operators,reduce-precision{storage=float16}"))
     Runner().run(model.module, parse("assign-layouts{policy=always}"))
     found = [v for group in graph_of(model).groups for v in group.inputs if block_of(v.type)]
     assert found
@@ -150,14 +150,14 @@ def test_what_a_matrix_product_reads_lies_row_major():
     y = b.op("Conv", first, w, shape=(1, 4, 4, 4), kernel_shape=[1, 1])
     z = b.op("MatMul", first, first)
     model = Model(b.finish(y, z), b.weights, {"x": np.ones((1, 4, 4, 4), np.float32)})
-    graph = run(model, "fuse,assign-layouts{policy=always}")
+    graph = run(model, "fuse-operators,assign-layouts{policy=always}")
     assert all(block_of(v.type) == 0 for group in graph.groups for v in group.inputs)
 
 
 @pytest.mark.parametrize("name", ["resnet50", "googlenet", "inception_v3", "unet"])
 def test_models_need_no_conversion(name: str):
     module = import_model(zoo.load(name)).module
-    Runner(verified=False).run(module, parse("canonicalize,fuse"))
+    Runner(verified=False).run(module, parse("canonicalize,fuse-operators"))
     (graph,) = module.ops
     assert isinstance(graph, GraphOp)
     kernels = len(list(graph.groups))
@@ -165,7 +165,7 @@ def test_models_need_no_conversion(name: str):
     assert (len(list(graph.groups)), conversions(graph)) == (kernels, 0)
     convolutions = list(blocked_convolutions(graph.groups))
     assert sum(blocked for _, blocked in convolutions) == len(convolutions) - 1
-    Runner(verified=False).run(module, parse(f"partition{{policy=none}},{SCHEDULE}"))
+    Runner(verified=False).run(module, parse(f"partition-graph{{policy=none}},{SCHEDULE}"))
 
 
 @given(st.data())

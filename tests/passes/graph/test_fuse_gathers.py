@@ -135,7 +135,7 @@ def look_up_graphs(draw: st.DrawFn) -> Model:
 @settings(max_examples=60, deadline=None)
 @given(look_up_graphs())
 def test_any_look_ups_stay_right(model: Model):
-    run(model, "canonicalize,fuse-gathers,fuse")
+    run(model, "canonicalize,fuse-gathers,fuse-operators")
 
 
 def test_what_computes_more_than_an_index_is_not_repeated():

@@ -38,7 +38,7 @@ ERRORS = {"float16": 5e-3, "bfloat16": 4e-2}
 
 def reduced(model: Model, dtype: str) -> None:
     """Fuse, then store in 16 bits; the text must round-trip."""
-    Runner().run(model.module, parse(f"fuse,reduce-precision{{storage={dtype}}}"))
+    Runner().run(model.module, parse(f"fuse-operators,reduce-precision{{storage={dtype}}}"))
     text = str(model.module)
     assert str(parse_module(text)) == text
 
@@ -131,7 +131,7 @@ def stored_image(
         model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
     module = import_model(model).module
     set_target(module, target)
-    Runner().run(module, parse("fuse,reduce-precision"))
+    Runner().run(module, parse("fuse-operators,reduce-precision"))
     (graph,) = graphs_of(module)
     first = next(iter(graph.groups))
     return dtype_of(first.outputs[0].type)
@@ -175,7 +175,7 @@ def test_models_stay_within_bounds(name: str, dtype: str):
     exact = run_onnxruntime(proto, inputs)
     imported = import_model(proto)
     module = imported.module
-    passes = f"canonicalize,fuse,reduce-precision{{storage={dtype}}}"
+    passes = f"canonicalize,fuse-operators,reduce-precision{{storage={dtype}}}"
     Runner(verified=False).run(module, parse(passes))
     (graph,) = graphs_of(module)
     stored = [v.type for group in graph.groups for v in group.outputs]

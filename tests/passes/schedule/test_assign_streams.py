@@ -13,8 +13,10 @@ from tests.support import run
 @settings(max_examples=40, deadline=None)
 @given(dataflow_graphs(), st.integers(1, 4), st.sampled_from(STREAMS), st.booleans())
 def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy: str, cut: bool):
-    partition = "partition{max-nodes=3}," if cut else ""
-    graph = run(model, f"fuse,{partition}assign-streams{{policy={policy} streams={most}}}")
+    partition = "partition-graph{max-nodes=3}," if cut else ""
+    graph = run(
+        model, f"fuse-operators,{partition}assign-streams{{policy={policy} streams={most}}}"
+    )
     groups = group_graph(graph).groups
     streams = [group.stream.value.data for group in groups if group.stream is not None]
     assert len(streams) == len(groups)
@@ -29,7 +31,7 @@ def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy:
 @settings(max_examples=1, deadline=None)
 def test_bad_options(model: Model):
     with pytest.raises(PipelineError, match="streams must be at least 0, not -1"):
-        run(model, "fuse,assign-streams{streams=-1}")
+        run(model, "fuse-operators,assign-streams{streams=-1}")
     known = "critical-path, ios, nimble, opara, optimal, ppd, sequential, wavefront, or FILE"
     with pytest.raises(PipelineError, match=f"unknown stream policy 'x'; known are {known}"):
         run(model, "assign-streams{policy=x}")

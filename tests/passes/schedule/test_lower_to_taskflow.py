@@ -81,7 +81,7 @@ def spoil_partition(graph: GraphOp) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_kernel, "a group of Relu 'Relu_0' has no kernel: run fuse first"),
+        (spoil_kernel, "a group of Relu 'Relu_0' has no kernel: run fuse-operators first"),
         (spoil_stream, "a group of Relu 'Relu_0' is on no stream: run assign-streams first"),
         (spoil_order, "partition 0 is not in one piece in launch order: run order-launches"),
         (spoil_partition, "a partition runs on streams 0 and 1: run assign-streams after"),
@@ -98,9 +98,11 @@ def test_operators_and_copies_outside_groups_are_named():
     build = GraphBuilder()
     x = build.input("x", (1, 4))
     module = build.finish(build.op("Relu", x), x)
-    with pytest.raises(PipelineError, match="Relu 'Relu_0' is in no group and is no view"):
+    with pytest.raises(PipelineError, match="Relu 'Relu_0' is in no group and no view"):
         LowerToTaskflow().apply(Context(), module)
     build = GraphBuilder()
     module = build.finish(build.input("x", (1, 4)))
-    with pytest.raises(PipelineError, match=r"operand 0 of 'dataflow.yield' .* run fuse first"):
+    with pytest.raises(
+        PipelineError, match=r"operand 0 of 'dataflow.yield' .* run fuse-operators first"
+    ):
         LowerToTaskflow().apply(Context(), module)

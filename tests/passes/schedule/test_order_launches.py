@@ -16,8 +16,8 @@ from tests.support import graph_of, run
 @given(dataflow_graphs(), st.sampled_from(ORDERS), st.booleans())
 def test_clusters_stay_together(model: Model, policy: str, cut: bool):
     """`run` verifies that nothing is used before its definition and that results are equal."""
-    partition = "partition{max-nodes=3}," if cut else ""
-    run(model, f"fuse{{max-ops=2}},{partition}assign-streams")
+    partition = "partition-graph{max-nodes=3}," if cut else ""
+    run(model, f"fuse-operators{{max-ops=2}},{partition}assign-streams")
     before = {(g.kernel, g.partition, g.stream, tuple(g.outputs)) for g in graph_of(model).groups}
     graph = run(model, f"order-launches{{policy={policy}}}")
     groups = list(graph.groups)
@@ -29,7 +29,7 @@ def test_clusters_stay_together(model: Model, policy: str, cut: bool):
 @settings(max_examples=20, deadline=None)
 @given(dataflow_graphs())
 def test_source_order_changes_no_order_and_views_follow_what_they_show(model: Model):
-    run(model, "fuse")
+    run(model, "fuse-operators")
     before = list(graph_of(model).groups)
     graph = run(model, "order-launches{policy=source}")
     assert list(graph.groups) == before
@@ -45,4 +45,4 @@ def test_source_order_changes_no_order_and_views_follow_what_they_show(model: Mo
 def test_bad_options(model: Model):
     known = "known are critical-path, opara, source"
     with pytest.raises(PipelineError, match=f"unknown order policy 'x'; {known}"):
-        run(model, "fuse,order-launches{policy=x}")
+        run(model, "fuse-operators,order-launches{policy=x}")

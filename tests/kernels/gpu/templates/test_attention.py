@@ -39,7 +39,7 @@ def attention_group(case: Attention) -> tuple[Group, list[str]]:
     """The only group of a model of one attention, and the model's inputs that it reads."""
     module = import_model(case.model()).module
     set_target(module, "cuda:sm_90:tf32")
-    Runner().run(module, parse("canonicalize,fuse-attention,fuse"))
+    Runner().run(module, parse("canonicalize,fuse-attention,fuse-operators"))
     (graph,) = module.ops
     assert isinstance(graph, GraphOp)
     (group,) = graph.groups

@@ -1,6 +1,6 @@
-// RUN: flowloom opt %s -p "partition{max-nodes=2}" | filecheck %s
-// RUN: flowloom opt %s -p "partition{policy=none},assign-streams{policy=opara streams=2}" | filecheck %s --check-prefix=STREAMS
-// RUN: flowloom opt %s -p "partition{max-nodes=2},assign-streams{policy=ppd streams=2}" | filecheck %s --check-prefix=CLUSTERS
+// RUN: flowloom opt %s -p "partition-graph{max-nodes=2}" | filecheck %s
+// RUN: flowloom opt %s -p "partition-graph{policy=none},assign-streams{policy=opara streams=2}" | filecheck %s --check-prefix=STREAMS
+// RUN: flowloom opt %s -p "partition-graph{max-nodes=2},assign-streams{policy=ppd streams=2}" | filecheck %s --check-prefix=CLUSTERS
 // RUN: flowloom opt %s -p "order-launches{policy=critical-path}" | filecheck %s --check-prefix=ORDER
 
 // Two chains, a (cost 10, 10) and b (cost 15, 15), written alternately.

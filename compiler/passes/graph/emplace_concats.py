@@ -18,7 +18,7 @@ JOINING = ("Concat", "Slice", "Split")
 
 
 @dataclass(frozen=True)
-class EmbedJoins(GraphPass):
+class EmplaceConcats(GraphPass):
     """Take operators that join or cut channels out of their groups where they then move nothing.
 
     Requires: `assign-layouts` ran; before it such an operator of several images is a kernel, as
@@ -30,7 +30,7 @@ class EmbedJoins(GraphPass):
         %2 = dataflow.op "Concat" (%0, %1) {axis = 1} : ... -> tensor<2x16x9x9xf32, #channels<4>>
     """
 
-    name = "embed-joins"
+    name = "emplace-concats"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Embed the joins of every `dataflow.graph` of the module."""

@@ -13,7 +13,9 @@ from tests.support import run
 @settings(max_examples=30, deadline=None)
 @given(dataflow_graphs(), st.integers(1, 6))
 def test_clusters_follow_each_other_and_never_wait_in_a_circle(model: Model, most: int):
-    graph = run(model, f"fuse{{max-ops=2}},partition{{policy=ppd max-nodes={most}}}")
+    graph = run(
+        model, f"fuse-operators{{max-ops=2}},partition-graph{{policy=ppd max-nodes={most}}}"
+    )
     groups = group_graph(graph)
     clusters = [g.partition.value.data for g in groups.groups if g.partition is not None]
     assert len(clusters) == len(groups.groups)
@@ -24,9 +26,9 @@ def test_clusters_follow_each_other_and_never_wait_in_a_circle(model: Model, mos
 @settings(max_examples=10, deadline=None)
 @given(dataflow_graphs())
 def test_partition_twice_is_partition_once(model: Model):
-    run(model, "fuse,partition{max-nodes=2}")
+    run(model, "fuse-operators,partition-graph{max-nodes=2}")
     text = str(model.module)
-    run(model, "partition{max-nodes=2}")
+    run(model, "partition-graph{max-nodes=2}")
     assert str(model.module) == text
 
 
@@ -34,10 +36,10 @@ def test_partition_twice_is_partition_once(model: Model):
     ("pipeline", "message"),
     [
         (
-            "fuse,partition{policy=best}",
+            "fuse-operators,partition-graph{policy=best}",
             "unknown partition policy 'best'; known are balanced",
         ),
-        ("fuse,partition{max-nodes=0}", "max-nodes must be at least 1, not 0"),
+        ("fuse-operators,partition-graph{max-nodes=0}", "max-nodes must be at least 1, not 0"),
     ],
 )
 @given(dataflow_graphs(max_operators=1))

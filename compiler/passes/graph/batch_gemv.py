@@ -19,11 +19,11 @@ from compiler.passes.base import GraphPass
 
 
 @dataclass(frozen=True)
-class BatchProducts(GraphPass):
+class BatchGemv(GraphPass):
     """Stack the rows of products of few rows with the same matrix, so that it is read once.
 
-    Requires: nothing; best before `fuse`. Ensures: no two products of up to `max-rows` rows with
-    the same matrix, of which neither waits for the other, stay apart.
+    Requires: nothing; best before `fuse-operators`. Ensures: no two products of up to `max-rows`
+    rows with the same matrix, of which neither waits for the other, stay apart.
 
         %2 = dataflow.op "MatMul" (%0, %w) ...
         %3 = dataflow.op "MatMul" (%1, %w) ...
@@ -33,7 +33,7 @@ class BatchProducts(GraphPass):
         %2, %3 = dataflow.op "Split" (%5, %sizes) {axis = 0 : i64} ...
     """
 
-    name = "batch-products"
+    name = "batch-gemv"
 
     max_rows: int = 16
     """The most rows of a product that is bound by reading its matrix."""

@@ -27,7 +27,7 @@ ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 def test_bad_option(model: Model):
     for number in (-1, MOST_OPERATORS + 1):
         with pytest.raises(PipelineError, match=f"max-ops must be from 0 to 128, not {number}"):
-            run(model, f"fuse{{max-ops={number}}}")
+            run(model, f"fuse-operators{{max-ops={number}}}")
 
 
 def check_groups(graph: GraphOp, most: int) -> None:
@@ -46,7 +46,11 @@ def check_groups(graph: GraphOp, most: int) -> None:
         assert all(result.first_use is not None for result in group.outputs)
 
 
-FUSE = ("fuse", "fuse{max-ops=3}", "fuse{contraction-prologue=true injective-epilogue=true}")
+FUSE = (
+    "fuse-operators",
+    "fuse-operators{max-ops=3}",
+    "fuse-operators{contraction-prologue=true injective-epilogue=true}",
+)
 
 
 @settings(max_examples=120, deadline=None)
@@ -63,8 +67,8 @@ def test_any_graph(model: Model, pipeline: str):
 @given(dataflow_graphs(max_operators=24))
 def test_the_longest_path_does_not_grow(model: Model):
     single = Model(model.module.clone(), model.weights, model.inputs)
-    before: DAG = group_graph(run(single, "fuse{max-ops=1}")).dag
-    after: DAG = group_graph(run(model, "fuse")).dag
+    before: DAG = group_graph(run(single, "fuse-operators{max-ops=1}")).dag
+    after: DAG = group_graph(run(model, "fuse-operators")).dag
     assert after.longest_path() <= before.longest_path()
     assert len(after) <= len(before)
 
@@ -74,7 +78,7 @@ def test_the_longest_path_does_not_grow(model: Model):
 def test_every_node_keeps_its_name(model: Model):
     run(model, "canonicalize")
     before = {op.node_name for op in graph_of(model).body.block.ops if isinstance(op, OperatorOp)}
-    graph = run(model, "fuse")
+    graph = run(model, "fuse-operators")
     after = {op.node_name for group in graph.groups for op in group.operators}
     after |= {op.node_name for op in graph.body.block.ops if isinstance(op, OperatorOp)}
     assert before == after - {""}
@@ -87,7 +91,7 @@ def sizes(body: str) -> list[int]:
         g (int64[64] x) => (int64[64] y)
         <int64[1] f = {{-1}}, int64[1] e = {{-65}}, int64[1] a = {{0}}> {{ {body} }}"""
     module = import_model(parser.parse_model(text)).module
-    Runner().run(module, parse("fuse"))
+    Runner().run(module, parse("fuse-operators"))
     return [len(tuple(group.operators)) for group in module.walk() if isinstance(group, GroupOp)]
 
 

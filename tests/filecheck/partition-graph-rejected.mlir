@@ -1,8 +1,8 @@
-// RUN: not flowloom opt %s -p "partition" | filecheck %s
+// RUN: not flowloom opt %s -p "partition-graph" | filecheck %s
 // RUN: not flowloom opt %s -p "assign-streams" | filecheck %s
 // RUN: not flowloom opt %s -p "order-launches" | filecheck %s
 
-// CHECK: MatMul 'product' is in no group: run fuse before this pass
+// CHECK: MatMul 'product' is in no group: run fuse-operators before this pass
 
 dataflow.graph @main opset 21 inputs ["x"] outputs ["y"] {
 ^bb0(%x: tensor<4x4xf32>):

@@ -62,21 +62,21 @@ def needs(value: SSAValue, op: OperatorOp) -> bool:
 @settings(max_examples=60, deadline=None)
 @given(recurrences())
 def test_products_that_do_not_wait_for_each_other_are_one(model: Model):
-    graph = run(model, "batch-products")
+    graph = run(model, "batch-gemv")
     left = products(graph)
     for i, first in enumerate(left):
         for second in left[i + 1 :]:
             if first.type_name == second.type_name and first.inputs[1] is second.inputs[1]:
                 assert needs(second.inputs[0], first) or needs(first.inputs[0], second)
     text = str(model.module)
-    run(model, "batch-products")
+    run(model, "batch-gemv")
     assert str(model.module) == text
 
 
 @settings(max_examples=20, deadline=None)
 @given(dataflow_graphs(max_operators=24, dtype="int32"))
 def test_any_graph(model: Model):
-    run(model, "batch-products")
+    run(model, "batch-gemv")
 
 
 def test_all_steps_of_a_layer_are_one():
@@ -90,7 +90,7 @@ def test_all_steps_of_a_layer_are_one():
             *(build.op("Add", a, b, shape=(1, SIZE)) for a, b in pairwise(values)),
         ]
     inputs = {f"x{i}": whole((1, SIZE), i) for i in range(5)}
-    graph = run(Model(build.finish(*values), build.weights, inputs), "batch-products")
+    graph = run(Model(build.finish(*values), build.weights, inputs), "batch-gemv")
     assert [shape_of(op.outputs[0].type) for op in products(graph)] == [(5, SIZE)] * 3
 
 
@@ -102,7 +102,7 @@ def test_sets_that_would_wait_for_each_other():
     through_a, through_b = (build.op("MatMul", v, w, shape=(1, SIZE)) for v, w in ((x, a), (y, b)))
     last = [build.op("MatMul", v, w, shape=(1, SIZE)) for v, w in ((through_a, b), (through_b, a))]
     inputs = {name: whole((1, SIZE), i) for i, name in enumerate("xy")}
-    graph = run(Model(build.finish(*last), build.weights, inputs), "batch-products")
+    graph = run(Model(build.finish(*last), build.weights, inputs), "batch-gemv")
     assert len(products(graph)) == 3
 
 
@@ -113,8 +113,8 @@ def test_large_products_stay():
     results = [build.op("MatMul", v, matrix, shape=(4, SIZE)) for v in values]
     inputs = {f"x{i}": whole((4, SIZE), i) for i in range(2)}
     model = Model(build.finish(*results), build.weights, inputs)
-    assert len(products(run(model, "batch-products{max-rows=3}"))) == 2
-    assert len(products(run(model, "batch-products"))) == 1
+    assert len(products(run(model, "batch-gemv{max-rows=3}"))) == 2
+    assert len(products(run(model, "batch-gemv"))) == 1
     network = read_network(graph_of(model))
     assert set(producers_of(network).values()) == set(range(len(network.operators)))
 
@@ -123,4 +123,4 @@ def test_bad_option():
     build = GraphBuilder()
     model = Model(build.finish(build.input("x", (1,))), {}, {"x": whole((1,), 0)})
     with pytest.raises(PipelineError, match="max-rows must not be negative"):
-        run(model, "batch-products{max-rows=-1}")
+        run(model, "batch-gemv{max-rows=-1}")

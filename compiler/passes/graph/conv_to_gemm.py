@@ -18,7 +18,7 @@ from compiler.passes.base import GraphPass
 
 
 @dataclass(frozen=True)
-class MultiplyPatches(GraphPass):
+class ConvToGemm(GraphPass):
     """Multiply the patches of an image, gathered once, where a convolution's windows are patches.
 
     Requires: nothing; best before `canonicalize`, which removes the views that what follows takes
@@ -36,7 +36,7 @@ class MultiplyPatches(GraphPass):
         %1 = dataflow.op "Reshape" (%7, ...) : ... -> tensor<1x8x2x3xf32>
     """
 
-    name = "multiply-patches"
+    name = "conv-to-gemm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the convolutions of every `dataflow.graph` of the module."""

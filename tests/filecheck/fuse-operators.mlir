@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "fuse" | filecheck %s
+// RUN: flowloom opt %s -p "fuse-operators" | filecheck %s
 
 // The Relu follows its convolution with the bias as it is; the scalar moves in; the Reshape is a
 // view and stays outside; the output that is the input needs a copy.

@@ -16,12 +16,12 @@ from compiler.scheduling.units import group_graph
 
 
 @dataclass(frozen=True)
-class Partition(SchedulePass):
+class PartitionGraph(SchedulePass):
     """Cut the graph into clusters of groups; each is launched as one unit on one stream.
 
-    Requires: `fuse` ran. Ensures: every group has a `partition`, clusters do not wait for each
-    other in a circle, and the groups of a cluster follow each other; older streams
-    and stages are dropped.
+    Requires: `fuse-operators` ran. Ensures: every group has a `partition`, clusters do not wait for
+    each other in a circle, and the groups of a cluster follow each other; older streams and stages
+    are dropped.
 
         %1 = dataflow.group "Conv_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%0) ...
@@ -32,7 +32,7 @@ class Partition(SchedulePass):
         %2 = dataflow.group "Conv_b" partition 1 (%0) ...
     """
 
-    name = "partition"
+    name = "partition-graph"
 
     policy: str = "ppd"
     """A policy of `compiler.scheduling.policies.partitioning`, or `FILE.py:FUNCTION`."""

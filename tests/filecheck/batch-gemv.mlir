@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "batch-products" | filecheck %s
+// RUN: flowloom opt %s -p "batch-gemv" | filecheck %s
 
 // Two steps need the same matrix and not each other: their rows become one matrix. The third needs
 // the first.

@@ -19,7 +19,7 @@ from tests.strategies import Array, Model, dataflow_graphs
 from tests.support import graph_of, nodes_of, run
 
 CHANNELS, ROWS, SIZE = 4, 3, 6
-JOIN = "fuse,fuse-separable{policy=always}"
+JOIN = "fuse-operators,fuse-depthwise-pointwise{policy=always}"
 
 
 def whole(shape: tuple[int, ...], seed: int = 0) -> Array:
@@ -70,7 +70,7 @@ def kernels(model: Model, pipeline: str = JOIN) -> list[list[str]]:
     graph = run(model, pipeline)
     assert all(g.kernel is not None and g.kernel.data == signature(g) for g in graph.groups)
     text = str(model.module)
-    Runner().run(model.module, parse("fuse-separable{policy=always}"))
+    Runner().run(model.module, parse("fuse-depthwise-pointwise{policy=always}"))
     assert str(model.module) == text
     return nodes_of(graph)
 
@@ -160,13 +160,13 @@ def test_the_policy_leaves_what_does_not_pay(rows: int, policy: str, expected: i
     weight = build.weight(np.ones((rows, 512, 1, 1), np.float32))
     module = build.finish(build.op("Conv", deep, weight, shape=(1, rows, 28, 28)))
     set_target(module, "cuda:sm_90:tf32")
-    Runner().run(module, parse(f"fuse,fuse-separable{{policy={policy}}}"))
+    Runner().run(module, parse(f"fuse-operators,fuse-depthwise-pointwise{{policy={policy}}}"))
     assert len(list(graph_of(Model(module, {}, {})).groups)) == expected
 
 
 def test_unknown_policies_are_refused():
     with pytest.raises(PipelineError, match="unknown policy"):
-        run(pair(), "fuse,fuse-separable{policy=often}")
+        run(pair(), "fuse-operators,fuse-depthwise-pointwise{policy=often}")
 
 
 @settings(max_examples=15, deadline=None)
@@ -175,7 +175,7 @@ def test_any_graph(model: Model, prologues: bool):
     set_target(model.module, "cuda:sm_90:tf32")
     run(
         model,
-        f"fuse{{contraction-prologue={str(prologues).lower()}}},fuse-separable{{policy=always}}",
+        f"fuse-operators{{contraction-prologue={str(prologues).lower()}}},fuse-depthwise-pointwise{{policy=always}}",
     )
 
 
@@ -191,7 +191,9 @@ def test_a_model_runs_on_the_emulator():
         cell.pointwise(cell.depthwise(inner)), cell.pointwise(cell.depthwise(before))
     )
     expected = interpret(model.module, model.weights, model.inputs)
-    pipeline = DEFAULT_PIPELINE.replace("fuse-separable", "fuse-separable{policy=cost}")
+    pipeline = DEFAULT_PIPELINE.replace(
+        "fuse-depthwise-pointwise", "fuse-depthwise-pointwise{policy=cost}"
+    )
     proto = export_model(model.module, model.weights)
     module = compiler.compile(proto, target="emu", precision="fp32", pipeline=pipeline)
     assert len(module.schedule.tasks) == 3

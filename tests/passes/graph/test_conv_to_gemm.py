@@ -42,7 +42,7 @@ def convolution(image: tuple[int, ...], kernel: tuple[int, ...], bias: bool = Tr
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def types_of(model: ModelProto, pipeline: str = "multiply-patches") -> list[str]:
+def types_of(model: ModelProto, pipeline: str = "conv-to-gemm") -> list[str]:
     """The operators after a pipeline."""
     module = import_model(model).module
     set_target(module, "cpu")
@@ -98,7 +98,7 @@ def test_others_stay(image: tuple[int, ...], kernel: tuple[int, ...], attributes
 def test_tokens_are_not_moved():
     """What a vision transformer makes of its patches is how the product leaves them."""
     model = convolution((2, 3, 32, 48), (16, 16), tokens=True, strides=[16, 16])
-    types = types_of(model, "multiply-patches,canonicalize")
+    types = types_of(model, "conv-to-gemm,canonicalize")
     assert types.count("Transpose") == 1
     check(model)
 

@@ -25,13 +25,14 @@ TARGETS = ("cuda", "emu")
 
 
 @dataclass(frozen=True)
-class FuseSeparable(GraphPass):
+class FuseDepthwisePointwise(GraphPass):
     """Join the kernel of a depthwise convolution, with the Relu before it, to the kernel of the
     pointwise convolution that alone uses its result.
 
-    Requires: `fuse` ran. Ensures, if asked, in a graph for a target with such kernels (cuda, emu):
-    wherever the policy says so, both convolutions are in one group, with all that the second one's
-    had; a group of a Relu that only they used is gone; each group's `kernel` is its signature.
+    Requires: `fuse-operators` ran. Ensures, if asked, in a graph for a target with such kernels
+    (cuda, emu): wherever the policy says so, both convolutions are in one group, with all that the
+    second one's had; a group of a Relu that only they used is gone; each group's `kernel` is its
+    signature.
 
         %1 = dataflow.group "Relu_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%1, %window) ...
@@ -40,7 +41,7 @@ class FuseSeparable(GraphPass):
         %3 = dataflow.group "Relu_Conv_Conv_d" (%0, %window, %w, %y) ...
     """
 
-    name = "fuse-separable"
+    name = "fuse-depthwise-pointwise"
 
     policy: str = "never"
     """`never` joins any: on an H200 seven of nine shapes are slower joined; `cost` does where

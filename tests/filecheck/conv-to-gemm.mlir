@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "multiply-patches" | filecheck %s
+// RUN: flowloom opt %s -p "conv-to-gemm" | filecheck %s
 
 // The windows of the first convolution are patches of the image. Those of the second overlap, and
 // the third's image lies in whole blocks of channels.

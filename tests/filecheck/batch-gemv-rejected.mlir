@@ -1,4 +1,4 @@
-// RUN: not flowloom opt %s -p "batch-products{max-rows=-1}" | filecheck %s
+// RUN: not flowloom opt %s -p "batch-gemv{max-rows=-1}" | filecheck %s
 
 // CHECK: max-rows must not be negative, not -1
 

@@ -21,7 +21,7 @@ from compiler.passes.graph.fuse_attention import TARGETS
 
 
 @dataclass(frozen=True)
-class MergeBranches(GraphPass):
+class FuseSiblings(GraphPass):
     """Join products or convolutions of one tensor into one of all their results.
 
     Requires: nothing; best before `fuse-attention`, as that reads the parts of a joined product
@@ -39,7 +39,7 @@ class MergeBranches(GraphPass):
         %3 = dataflow.op "Slice" (%4, ...) ...
     """
 
-    name = "merge-branches"
+    name = "fuse-siblings"
 
     products: bool = False
     """Join the products that attention reads; on one H200, streams ran them faster apart."""

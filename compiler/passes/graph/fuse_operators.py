@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Fuse(GraphPass):
+class FuseOperators(GraphPass):
     """Group operators into kernels: a convolution, matrix product or reduction with the
     elementwise operators around it, or a web of elementwise and injective operators.
 
@@ -42,7 +42,7 @@ class Fuse(GraphPass):
         }
     """
 
-    name = "fuse"
+    name = "fuse-operators"
 
     max_ops: int = 0
     """The largest number of operators in a group, at most 128; 0 for what suits the device."""

@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "merge-branches{convolutions=true}" | filecheck %s
+// RUN: flowloom opt %s -p "fuse-siblings{convolutions=true}" | filecheck %s
 
 // Both convolutions of %x become one of both weights, with the Relu behind each.
 

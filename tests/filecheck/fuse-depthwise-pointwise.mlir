@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "fuse,fuse-separable{policy=cost}" | filecheck %s
+// RUN: flowloom opt %s -p "fuse-operators,fuse-depthwise-pointwise{policy=cost}" | filecheck %s
 
 // Both depthwise convolutions read the Relu, which each then computes itself. One is followed by its
 // pointwise convolution; the other one's result is an output as well, so it stays by itself.

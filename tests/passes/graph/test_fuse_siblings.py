@@ -11,7 +11,7 @@ from compiler.graph.weights import joined_key, weight_array
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from tests.graphs import GraphBuilder
-from tests.passes.graph.test_batch_products import whole
+from tests.passes.graph.test_batch_gemv import whole
 from tests.strategies import Model
 from tests.support import run
 
@@ -49,7 +49,7 @@ def attention(bias: bool = True, looked_at: bool = False, target: str = "cuda") 
     return Model(module, build.weights, {"x": whole((1, ROWS, WIDE), 5)})
 
 
-def count(model: Model, type: str, pipeline: str = "merge-branches{products=true}") -> int:
+def count(model: Model, type: str, pipeline: str = "fuse-siblings{products=true}") -> int:
     """Operators of a type after the pass."""
     graph = run(model, pipeline)
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
@@ -97,7 +97,7 @@ def convolutions(batch: int = 1, joins: bool = False) -> Model:
 
 def test_convolutions_when_asked():
     assert count(convolutions(), "Conv") == 3
-    asked = "merge-branches{convolutions=true}"
+    asked = "fuse-siblings{convolutions=true}"
     assert count(convolutions(), "Conv", asked) == 2
     assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is no view"
     assert count(convolutions(joins=True), "Conv", asked) == 3, "a part cannot lie in a Concat"

@@ -1,4 +1,4 @@
-// RUN: flowloom opt %s -p "embed-joins" | filecheck %s
+// RUN: flowloom opt %s -p "emplace-concats" | filecheck %s
 
 // Of two images, blocks of channels are joined where they lie; a row-major join is a kernel, and so
 // is one whose operand lies there twice.
