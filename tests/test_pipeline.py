@@ -57,7 +57,6 @@ def test_a_spec_round_trips():
     ("spec", "message"),
     [
         ("fuse", "the pass 'fuse' is called 'fuse-operators'"),
-        ("fuse", "the pass 'fuse' is called 'fuse-operators'"),
         ("fues", "unknown pass 'fues'; the passes are conv-to-gemm, canonicalize"),
         ("fuse-operators{depth=3}", "the options of fuse-operators are"),
         ("partition-graph{max-nodes=x}", "max-nodes"),
