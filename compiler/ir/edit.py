@@ -2,12 +2,19 @@
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from typing import TypeVar
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.errors import PipelineError
-from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
+from compiler.ir.types import dtype_of, tensor_type
+from compiler.ir.values import Value, array_to_attribute, value_to_attribute
+
+Op = TypeVar("Op", bound=Operation)
 
 
 def graphs_of(module: ModuleOp) -> list[GraphOp]:
@@ -16,6 +23,78 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
     return graphs
+
+
+def last_of(op: Operation) -> Operation:
+    """The last operation of an operation's block: its terminator."""
+    block = op.parent_block()
+    assert block is not None
+    assert block.last_op is not None
+    return block.last_op
+
+
+def insert_before(place: Operation, *operations: Operation) -> None:
+    """Insert new or detached operations in front of one that is in a block."""
+    Rewriter.insert_op(operations, InsertPoint.before(place))
+
+
+def like_before(
+    place: OperatorOp,
+    type_name: str,
+    operands: Sequence[SSAValue],
+    shape: Sequence[int],
+    **attributes: Value,
+) -> SSAValue:
+    """The result of a new operator in front of another one, whose element type and node it has."""
+    result = tensor_type(dtype_of(place.outputs[0].type), tuple(shape))
+    values = {name: value_to_attribute(value) for name, value in attributes.items()}
+    op = OperatorOp(type_name, operands, [result], values, place.node_name)
+    insert_before(place, op)
+    return op.outputs[0]
+
+
+def integers_before(place: Operation, numbers: Sequence[int]) -> SSAValue:
+    """A new int64 vector, as ONNX takes shapes, axes and sizes."""
+    constant = ConstantOp(array_to_attribute(np.array(numbers, np.int64)))
+    insert_before(place, constant)
+    return constant.output
+
+
+def clone_before(place: Operation, op: Op) -> Op:
+    """A copy of an operation in front of another one."""
+    copy = op.clone()
+    insert_before(place, copy)
+    return copy
+
+
+def move_before(place: Operation, op: Operation) -> None:
+    """Take an operation out of its block and put it in front of another one."""
+    op.detach()
+    insert_before(place, op)
+
+
+def replace(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Let all who use an operation's results use these values, and erase it."""
+    Rewriter.replace_op(op, [], values)
+
+
+def is_dead(op: Operation) -> bool:
+    """Whether nobody uses any result of an operation that is no terminator."""
+    return not isinstance(op, YieldOp) and all(value.first_use is None for value in op.results)
+
+
+def erase_dead(operations: Sequence[Operation]) -> bool:
+    """Erase those that nobody uses, the last first; whether there was any."""
+    before = len(operations)
+    kept = [op for op in reversed(operations) if not _erased_if_dead(op)]
+    return len(kept) < before
+
+
+def _erased_if_dead(op: Operation) -> bool:
+    dead = is_dead(op)
+    if dead:
+        Rewriter.erase_op(op)
+    return dead
 
 
 def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:

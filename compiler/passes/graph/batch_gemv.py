@@ -12,7 +12,7 @@ from compiler.errors import PipelineError
 from compiler.graph.network import read_network
 from compiler.graph.shared_weights import find_stacks
 from compiler.ir.dataflow import ConstantOp, OperatorOp
-from compiler.ir.edit import graphs_of, restore_order
+from compiler.ir.edit import graphs_of, insert_before, replace, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
 from compiler.passes.base import GraphPass
@@ -51,8 +51,7 @@ class BatchGemv(GraphPass):
 
 def _join(products: Sequence[OperatorOp], axis: int) -> None:
     """Replace products by one of all their rows."""
-    first, block = products[0], products[0].parent_block()
-    assert block is not None
+    first = products[0]
     rows = [shape_of(op.inputs[0].type)[axis] for op in products]
     place = {"axis": value_to_attribute(axis)}
     operands = [op.inputs[0] for op in products]
@@ -67,11 +66,9 @@ def _join(products: Sequence[OperatorOp], axis: int) -> None:
     sizes = ConstantOp(array_to_attribute(np.array(rows, dtype=np.int64)))
     results = [op.outputs[0].type for op in products]
     parts = OperatorOp("Split", [product.outputs[0], sizes.output], results, place)
-    block.insert_ops_before([joined, product, sizes, parts], first)
+    insert_before(first, joined, product, sizes, parts)
     for op, part in zip(products, parts.outputs, strict=True):
-        op.outputs[0].replace_all_uses_with(part)
-        op.detach()
-        op.erase()
+        replace(op, [part])
 
 
 def _with_rows(type: Attribute, axis: int, rows: Sequence[int]) -> Attribute:

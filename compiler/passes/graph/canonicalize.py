@@ -3,7 +3,6 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -12,15 +11,12 @@ from compiler.graph.simplify import ReshapeOf, Simplification, Update, joined_by
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
-    GroupOp,
     NoneOp,
     OperatorOp,
     WeightOp,
-    YieldOp,
 )
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import erase_dead, graphs_of, integers_before
 from compiler.ir.types import shape_of
-from compiler.ir.values import array_to_attribute
 from compiler.passes.base import GraphPass
 
 
@@ -67,7 +63,7 @@ def _sweep(graph: GraphOp) -> bool:
             for old, new in zip(op.results, first[key].results, strict=True):
                 old.replace_all_uses_with(new)
             changed = True
-    return _remove_dead(graph) or changed
+    return erase_dead(list(graph.body.block.ops)) or changed
 
 
 def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
@@ -87,13 +83,9 @@ def _rewrite(op: OperatorOp, found: Simplification) -> None:
             op.operands = found.inputs
             op.attributes = dict(found.attributes)
         case ReshapeOf():
-            shape = np.array(shape_of(op.outputs[0].type), dtype=np.int64)
-            constant = ConstantOp(array_to_attribute(shape))
-            block = op.parent_block()
-            assert block is not None
-            block.insert_op_before(constant, op)
+            shape = integers_before(op, shape_of(op.outputs[0].type))
             op.op_type = StringAttr("Reshape")
-            op.operands = [found.source, constant.output]
+            op.operands = [found.source, shape]
             op.attributes = {}
 
 
@@ -112,15 +104,3 @@ def _content(op: Operation) -> Hashable | None:
             return NoneOp
         case _:
             return None
-
-
-def _remove_dead(graph: GraphOp) -> bool:
-    dead = False
-    for op in reversed(list(graph.body.block.ops)):
-        if isinstance(op, YieldOp) or any(result.first_use is not None for result in op.results):
-            continue
-        if isinstance(op, GroupOp | OperatorOp | ConstantOp | WeightOp | NoneOp):
-            op.detach()
-            op.erase()
-            dead = True
-    return dead

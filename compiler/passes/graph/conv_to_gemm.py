@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.graph.patches import Patches, find_patches
 from compiler.graph.weights import reshaped_key
-from compiler.ir.dataflow import ConstantOp, OperatorOp, WeightOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.dataflow import OperatorOp, WeightOp
+from compiler.ir.edit import graphs_of, insert_before, integers_before, like_before, replace
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import Value, array_to_attribute, value_to_attribute
 from compiler.passes.base import GraphPass
 
 
@@ -55,46 +53,23 @@ def _multiply(conv: OperatorOp, patches: Patches) -> None:
         reshaped_key(old.key.data, (filters, depth)),
         tensor_type(dtype_of(old.output.type), (filters, depth)),
     )
-    write = _Writer(conv)
-    write.insert(weight)
-    gathered = write.transposed(write.reshaped(conv.inputs[0], patches.cut), patches.permutation)
-    matrix = write.reshaped(gathered, patches.matrix)
+    insert_before(conv, weight)
+    patches_first = _transposed(
+        conv, _reshaped(conv, conv.inputs[0], patches.cut), patches.permutation
+    )
+    matrix = _reshaped(conv, patches_first, patches.matrix)
     operands = [matrix, weight.output, *list(conv.inputs)[2:]]
-    product = write.operator("Gemm", operands, (rows, filters), transB=1)
+    product = like_before(conv, "Gemm", operands, (rows, filters), transB=1)
     batch = patches.batch
-    image = write.reshaped(product, (batch, rows // batch, filters))
-    result = write.reshaped(write.transposed(image, (0, 2, 1)), shape_of(conv.outputs[0].type))
-    conv.outputs[0].replace_all_uses_with(result)
-    conv.detach()
-    conv.erase()
+    image = _reshaped(conv, product, (batch, rows // batch, filters))
+    channels_first = _transposed(conv, image, (0, 2, 1))
+    replace(conv, [_reshaped(conv, channels_first, shape_of(conv.outputs[0].type))])
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """Writes operators before a convolution, under its name."""
+def _reshaped(conv: OperatorOp, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    return like_before(conv, "Reshape", [value, integers_before(conv, shape)], shape)
 
-    conv: OperatorOp
 
-    def insert(self, op: WeightOp | ConstantOp | OperatorOp) -> None:
-        block = self.conv.parent_block()
-        assert block is not None
-        block.insert_op_before(op, self.conv)
-
-    def operator(
-        self, type: str, operands: Sequence[SSAValue], shape: Sequence[int], **attributes: Value
-    ) -> SSAValue:
-        result = tensor_type(dtype_of(self.conv.outputs[0].type), tuple(shape))
-        values = {name: value_to_attribute(value) for name, value in attributes.items()}
-        op = OperatorOp(type, operands, [result], values, self.conv.node_name)
-        self.insert(op)
-        return op.outputs[0]
-
-    def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        extents = ConstantOp(array_to_attribute(np.array(shape, dtype=np.int64)))
-        self.insert(extents)
-        return self.operator("Reshape", [value, extents.output], shape)
-
-    def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
-        shape = shape_of(value.type)
-        moved = [shape[axis] for axis in permutation]
-        return self.operator("Transpose", [value], moved, perm=list(permutation))
+def _transposed(conv: OperatorOp, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
+    moved = [shape_of(value.type)[axis] for axis in permutation]
+    return like_before(conv, "Transpose", [value], moved, perm=list(permutation))

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 
 from compiler.graph.aliases import plan_views
 from compiler.graph.windows import FLOATS
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import clone_before, erase_dead, graphs_of, insert_before, replace
 from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of
 from compiler.passes.base import GraphPass
@@ -50,8 +51,7 @@ def _embed(graph: GraphOp) -> None:
         if not wrong:
             break
     for group in made.values():
-        group.detach()
-        group.erase()
+        Rewriter.erase_op(group)
 
 
 def _joining(group: GroupOp) -> OperatorOp | None:
@@ -95,12 +95,10 @@ def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
 
 def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:
     """The operator as a view before its group, whose users now use it."""
-    block = group.parent_block()
-    assert block is not None
     operands = [_argument(group, value) or _constant(group, value) for value in op.inputs]
     types = [value.type for value in group.outputs]
     view = OperatorOp(op.type_name, operands, types, op.attributes, op.node_name)
-    block.insert_op_before(view, group)
+    insert_before(group, view)
     for old, new in zip(group.outputs, view.outputs, strict=True):
         old.replace_all_uses_with(new)
     return view
@@ -108,22 +106,12 @@ def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:
 
 def _constant(group: GroupOp, value: SSAValue) -> SSAValue:
     """A copy outside of a constant or missing operand of a group."""
-    block = group.parent_block()
-    assert block is not None
     assert isinstance(value.owner, ConstantOp | NoneOp)
-    copy = value.owner.clone()
-    block.insert_op_before(copy, group)
-    return copy.results[0]
+    return clone_before(group, value.owner).output
 
 
 def _replace(view: OperatorOp, group: GroupOp) -> None:
     """Let a group compute what a view was to be; the constants copied for it go too."""
-    for old, new in zip(view.outputs, group.outputs, strict=True):
-        old.replace_all_uses_with(new)
-    owners = [value.owner for value in view.inputs]
-    view.detach()
-    view.erase()
-    for owner in owners:
-        if isinstance(owner, ConstantOp | NoneOp) and owner.output.first_use is None:
-            owner.detach()
-            owner.erase()
+    owners = dict.fromkeys(value.owner for value in view.inputs)
+    replace(view, group.outputs)
+    erase_dead([owner for owner in owners if isinstance(owner, ConstantOp | NoneOp)])

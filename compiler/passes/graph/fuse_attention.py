@@ -11,7 +11,7 @@ from compiler.graph.attention import find_attentions
 from compiler.graph.network import read_network
 from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp, OperatorOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import clone_before, graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
@@ -50,10 +50,7 @@ def _fuse(graph: GraphOp) -> None:
     for attention in find_attentions(network):
         operators = [network.operations[i] for i in attention.operators]
         following = operators[-1].next_op
-        assert following is not None
-        group = make_group(_exclusive(operators), frozenset())
-        group.detach()
-        graph.body.block.insert_op_before(group, following)
+        make_group(_exclusive(operators), place=following)
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
@@ -61,7 +58,7 @@ def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
     needed, copies = _needed_outside(operators), dict[SSAValue, SSAValue]()
     own: list[OperatorOp] = []
     for op in operators:
-        mine = _copy(op) if op in needed else op
+        mine = clone_before(op, op) if op in needed else op
         if mine is not op:
             copies.update(zip(op.results, mine.results, strict=True))
         mine.operands = [copies.get(value, value) for value in mine.operands]
@@ -77,10 +74,3 @@ def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:
         if not users <= inside - needed:
             needed.add(op)
     return needed
-
-
-def _copy(op: OperatorOp) -> OperatorOp:
-    copy, block = op.clone(), op.parent_block()
-    assert block is not None
-    block.insert_op_before(copy, op)
-    return copy

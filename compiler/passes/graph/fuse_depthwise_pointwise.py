@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
 from compiler.graph.separable import Convolution, are_separable, pays
 from compiler.graph.targets import target_kind, target_precision
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import erase_dead, graphs_of, insert_before
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
@@ -132,18 +133,13 @@ def _group_of(op: OperatorOp) -> GroupOp:
 def _join(first: GroupOp, second: GroupOp) -> None:
     """Make one group of two, with a Relu that is all that the first one's input is."""
     following, relu = second.next_op, _relu_before(first)
-    assert following is not None
     operations = [*_ungroup(first), *_ungroup(second)]
     if relu is not None:
         operations.insert(0, _computed_again(relu, operations))
-    group = make_group([op for op in operations if isinstance(op, OperatorOp)], frozenset())
-    group.detach()
-    _before(following, group)
+    members = [op for op in operations if isinstance(op, OperatorOp)]
+    group = make_group(members, place=following)
     rest = [op for op in operations if op.parent_op() is not group]
-    for op in [*rest, *([relu] if relu else [])]:
-        if all(result.first_use is None for result in op.results):
-            op.detach()
-            op.erase()
+    erase_dead([*([relu] if relu else []), *rest])
 
 
 def _relu_before(group: GroupOp) -> GroupOp | None:
@@ -164,9 +160,8 @@ def _ungroup(group: GroupOp) -> list[Operation]:
     operations = [op for op in group.body.block.ops if not isinstance(op, YieldOp)]
     for op in operations:
         op.detach()
-        _before(group, op)
-    group.detach()
-    group.erase()
+    insert_before(group, *operations)
+    Rewriter.erase_op(group)
     return operations
 
 
@@ -175,12 +170,6 @@ def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:
     (value,), (result,) = relu.inputs, relu.outputs
     name = next(relu.operators).node_name
     copy = OperatorOp("Relu", [value], [result.type], node=name)
-    _before(users[0], copy)
+    insert_before(users[0], copy)
     result.replace_uses_with_if(copy.outputs[0], lambda use: use.operation in users)
     return copy
-
-
-def _before(place: Operation, op: Operation) -> None:
-    block = place.parent_block()
-    assert block is not None
-    block.insert_op_before(op, place)

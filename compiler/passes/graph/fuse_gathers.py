@@ -9,7 +9,7 @@ from compiler.graph.cost import CPU, DEVICES
 from compiler.graph.gathers import joined_gathers, shared_indices
 from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp, OperatorOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import clone_before, graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
@@ -46,18 +46,11 @@ class FuseGathers(GraphPass):
 
 def _take_for_each(index: OperatorOp) -> None:
     """Give every user but the first an operator of its own."""
-    block, value = index.parent_block(), index.outputs[0]
-    assert block is not None
-    for use in list(value.uses)[1:]:
-        copy = index.clone()
-        block.insert_op_before(copy, index)
+    for use in list(index.outputs[0].uses)[1:]:
+        copy = clone_before(index, index)
         use.operation.operands[use.index] = copy.outputs[0]
 
 
 def _group(graph: GraphOp, members: list[OperatorOp]) -> None:
-    following = members[-1].next_op
-    assert following is not None
     views = (op for op in graph.body.block.ops if isinstance(op, OperatorOp))
-    group = make_group(members, frozenset(views))
-    group.detach()
-    graph.body.block.insert_op_before(group, following)
+    make_group(members, frozenset(views), members[-1].next_op)

@@ -14,8 +14,8 @@ from compiler.graph.fusion.policy import FusionRules, plan_fusion
 from compiler.graph.fusion.state import MOST_OPERATORS
 from compiler.graph.operator_table import read_operators
 from compiler.graph.targets import target_kind
-from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
-from compiler.ir.edit import graphs_of, reorder_groups
+from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
+from compiler.ir.edit import erase_dead, graphs_of, insert_before, reorder_groups
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
@@ -70,7 +70,7 @@ class FuseOperators(GraphPass):
 
 
 def _fuse(graph: GraphOp, rules: FusionRules) -> None:
-    _remove_dead(graph)
+    erase_dead(list(graph.body.block.ops))
     plan = plan_views(graph)
     copies = frozenset(_insert_copy(copy.user, copy.operand) for copy in plan.copies)
     table = read_operators(graph, plan.views, copies)
@@ -86,23 +86,13 @@ def _fuse(graph: GraphOp, rules: FusionRules) -> None:
         groups.append(
             existing if isinstance(existing, GroupOp) else make_group(operators, plan.views)
         )
-    _remove_dead(graph)
+    erase_dead(list(graph.body.block.ops))
     reorder_groups(graph, groups)
-
-
-def _remove_dead(graph: GraphOp) -> None:
-    for op in reversed(list(graph.body.block.ops)):
-        unused = all(result.first_use is None for result in op.results)
-        if unused and not isinstance(op, YieldOp):
-            op.detach()
-            op.erase()
 
 
 def _insert_copy(user: Operation, operand: int) -> OperatorOp:
     value = user.operands[operand]
     copy = OperatorOp("Identity", [value], [value.type])
-    block = user.parent_block()
-    assert block is not None
-    block.insert_op_before(copy, user)
+    insert_before(user, copy)
     user.operands[operand] = copy.outputs[0]
     return copy

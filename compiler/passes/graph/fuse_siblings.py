@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.siblings import Family, find_families, weight_axis
 from compiler.graph.targets import target_kind
 from compiler.graph.weights import joined_key
-from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
-from compiler.ir.edit import graphs_of, restore_order
+from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
+from compiler.ir.edit import graphs_of, insert_before, integers_before, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
-from compiler.ir.values import array_to_attribute
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.fuse_attention import TARGETS
 
@@ -76,8 +75,7 @@ def _join(network: GraphNetwork, family: Family) -> None:
         whole = _insert(branches[0], operands, _joined_type(branches, family.axis))
     _hand_out(places[-1], whole, family.axis)
     for op in (op for operations in reversed(places) for op in operations):
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 def _hand_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
@@ -99,7 +97,7 @@ def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAVal
     shape[axis] = sum(shape_of(weight.output.type)[axis] for weight in weights)
     type = tensor_type(dtype_of(weights[0].output.type), tuple(shape))
     joined = WeightOp(joined_key([weight.key.data for weight in weights], axis), type)
-    _before(branches[0], joined)
+    insert_before(branches[0], joined)
     return joined.output
 
 
@@ -111,20 +109,13 @@ def _joined_type(branches: Sequence[OperatorOp], axis: int) -> Attribute:
 
 def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> SSAValue:
     op = OperatorOp(like.type_name, operands, [type], like.attributes, like.node_name)
-    _before(like, op)
+    insert_before(like, op)
     return op.outputs[0]
 
 
 def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int, end: int) -> None:
     """Put a part of the joined result in the place of a branch's."""
-    numbers = [ConstantOp(array_to_attribute(np.array([n], np.int64))) for n in (first, end, axis)]
-    inputs = [whole, *(constant.output for constant in numbers)]
-    part = OperatorOp("Slice", inputs, [op.outputs[0].type], node=op.node_name)
-    _before(op, *numbers, part)
+    numbers = [integers_before(op, [number]) for number in (first, end, axis)]
+    part = OperatorOp("Slice", [whole, *numbers], [op.outputs[0].type], node=op.node_name)
+    insert_before(op, part)
     op.outputs[0].replace_all_uses_with(part.outputs[0])
-
-
-def _before(place: Operation, *operations: Operation) -> None:
-    block = place.parent_block()
-    assert block is not None
-    block.insert_ops_before(operations, place)

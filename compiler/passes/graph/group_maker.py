@@ -9,20 +9,23 @@ from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from compiler.graph.operator_table import is_absorbable
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import ConstantOp, GroupOp, NoneOp, OperatorOp, YieldOp
+from compiler.ir.edit import erase_dead, insert_before, last_of
 from compiler.ir.operators import KINDS, Kind
 
 
-def make_group(operators: Sequence[OperatorOp], views: frozenset[OperatorOp]) -> GroupOp:
-    """Move operators, given in order, into a new group at the end of their graph.
+def make_group(
+    operators: Sequence[OperatorOp],
+    views: frozenset[OperatorOp] = frozenset(),
+    place: Operation | None = None,
+) -> GroupOp:
+    """Move operators, given in order, into a new group at `place`, or at the end of their graph.
 
     Constants they use are cloned into it, and so are the `views` between two of them; weights
     and what other groups compute become its inputs; results with users outside become its
     outputs. An opaque operator yields every result: its loops write them all, and one that
     nobody uses would have to lie on the stack.
     """
-    block = operators[0].parent_block()
-    assert block is not None
-    assert block.last_op is not None
+    place = last_of(operators[0]) if place is None else place
     body = _Body(frozenset(operators), views)
     for op in operators:
         body.move(op)
@@ -38,7 +41,7 @@ def make_group(operators: Sequence[OperatorOp], views: frozenset[OperatorOp]) ->
     for value, output in zip(results, group.outputs, strict=True):
         value.replace_uses_with_if(output, body.is_outside)
         output.name_hint = value.name_hint
-    block.insert_op_before(group, block.last_op)
+    insert_before(place, group)
     group.kernel = StringAttr(signature(group))
     return group
 
@@ -99,10 +102,7 @@ class _Body:
 
     def drop_views(self) -> None:
         """Erase the views outside whose only users moved in with a copy of their own."""
-        for view in reversed(self.absorbed):
-            if view.outputs[0].first_use is None:
-                view.detach()
-                view.erase()
+        erase_dead(self.absorbed)
 
     def is_outside(self, use: Use) -> bool:
         """Whether a use is by an operation outside the group."""

@@ -13,7 +13,7 @@ from compiler.graph.precision import narrow_values, narrow_weights
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_precision
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
-from compiler.ir.edit import graphs_of
+from compiler.ir.edit import erase_dead, graphs_of, insert_before
 from compiler.ir.types import shape_of, tensor_type
 from compiler.passes.base import GraphPass
 
@@ -77,10 +77,7 @@ def _narrow(groups: Iterable[GroupOp], values: Iterable[SSAValue], dtype: str) -
         _narrow_results(group, dtype)
         if group.kernel is not None:
             group.kernel = StringAttr(signature(group))
-    for value in weights:
-        if value.first_use is None and isinstance(value.owner, WeightOp):
-            value.owner.detach()
-            value.owner.erase()
+    erase_dead([value.owner for value in weights if isinstance(value.owner, WeightOp)])
 
 
 def _cast(value: SSAValue, dtype: str) -> OperatorOp:
@@ -94,9 +91,7 @@ def _narrow_weight(value: SSAValue, dtype: str, made: dict[SSAValue, WeightOp]) 
     assert isinstance(weight, WeightOp)
     if value not in made:
         made[value] = WeightOp(weight.key.data, tensor_type(dtype, shape_of(value.type)))
-        block = weight.parent_block()
-        assert block is not None
-        block.insert_op_before(made[value], weight)
+        insert_before(weight, made[value])
     return made[value].output
 
 
@@ -108,16 +103,15 @@ def _widen_reads(group: GroupOp) -> None:
     for argument, value in zip(block.args, group.inputs, strict=True):
         if argument.type != value.type:
             narrow = Rewriter.replace_value_with_new_type(argument, value.type)
-            block.insert_op_before(cast := _cast(narrow, "float32"), first)
+            insert_before(first, cast := _cast(narrow, "float32"))
             narrow.replace_uses_with_if(cast.outputs[0], lambda use, c=cast: use.operation is not c)
 
 
 def _narrow_results(group: GroupOp, dtype: str) -> None:
     """Convert the yielded values whose type is no longer that of the result."""
-    block = group.body.block
-    last = block.last_op
+    last = group.body.block.last_op
     assert last is not None
     for i, (value, result) in enumerate(zip(group.results_yielded, group.outputs, strict=True)):
         if value.type != result.type:
-            block.insert_op_before(cast := _cast(value, dtype), last)
+            insert_before(last, cast := _cast(value, dtype))
             last.operands[i] = cast.outputs[0]
