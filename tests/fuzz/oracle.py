@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -144,7 +145,7 @@ class Oracle:
                 continue
             near = {**values, **{n: noise.on(values[n]) for n in _measured(node)}}
             outputs = self.step(node, near)
-            scale = _largest(values[name] for name in free_names(node))
+            scale = largest(values[name] for name in free_names(node))
             grown = scale * ABSOLUTE.get(node.op_type, 0.0)
             values.update({name: noise.on(v, grown) for name, v in outputs.items()})
         return values
@@ -161,7 +162,8 @@ def _measured(node: onnx.NodeProto) -> list[str]:
     return list(node.input)[:1] if node.op_type in ("Resize", "Upsample") else free_names(node)
 
 
-def _largest(values: Iterable[Value]) -> float:
+def largest(values: Iterable[Value]) -> float:
+    """The largest magnitude of finite floats, 0 if there is none."""
     found = [
         float(np.abs(finite).max())
         for value in values
@@ -171,19 +173,28 @@ def _largest(values: Iterable[Value]) -> float:
     return max(found, default=0.0)
 
 
+def limits_of(dtype: Any) -> Any:
+    """The limits of a float's dtype, bfloat16 included."""
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype)
+
+
 class Noise:
     """Small random errors of floating point values."""
 
     def __init__(self, seed: int, units: float = 4.0) -> None:
         self.random, self.units = np.random.default_rng(seed), units
 
-    def on(self, value: Value, least: float = 0.0) -> Value:
-        """The value with errors of some units in the last place, or of those of `least`."""
+    def on(self, value: Value, least: float = 0.0, dtype: Any = None) -> Value:
+        """The value with errors of some units in the last place, or of those of `least`.
+
+        The units are those of `dtype`, if it is not the value's own.
+        """
         if isinstance(value, list):
             return [self.on(item) for item in cast(list[Array], value)]
         if value.dtype.kind != "f":
             return value
-        limits = np.finfo(value.dtype)
+        limits = limits_of(dtype or value.dtype)
         wide = value.astype(np.float64)
         size = np.maximum(np.abs(wide), least) * float(limits.eps) * self.units
         share = np.asarray(self.random.random(wide.shape), np.float64) * 2 - 1
