@@ -1,8 +1,11 @@
 """Quantised operators agree with onnxruntime to the last integer."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import check, counts, parse
 
 GENERATOR = np.random.default_rng(5)
@@ -33,11 +36,37 @@ def test_quantize_and_dequantize_by_axis():
     check(parse(text, s=np.float32([0.03, 0.5, 0.01]), z=integers("int8", 3)))
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [(1, "float32"), (10, "float16")])
+def test_quantize_divides_in_the_precision_asked_for(precision: int, dtype: str):
+    x, scale = GENERATOR.uniform(-3, 3, 500).astype(np.float32), np.float32(0.0313)
+    text = f"""g (float[500] x) => (int8[500] y) {{
+        y = QuantizeLinear<precision={precision}>(x, s, z) }}"""
+    imported = import_model(parse(text, 23, s=scale, z=np.int8(3)))
+    (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+    quotients = x.astype(dtype) / scale.astype(dtype)
+    np.testing.assert_array_equal(found, np.rint(quotients).astype(np.int8) + np.int8(3))
+
+
 def test_dequantize_by_block():
     text = """g (int8[2,6] x) => (float[2,6] y) {
         y = DequantizeLinear<axis=1, block_size=3>(x, s, z) }"""
     scale = np.abs(GENERATOR.standard_normal((2, 2))).astype(np.float32)
     check(parse(text, 21, s=scale, z=integers("int8", 2, 2)))
+
+
+def test_dequantize_a_constant_of_four_bits_by_block():
+    text = """g (float[2,6] x) => (float[2,6] y) {
+        d = DequantizeLinear<axis=1, block_size=3>(w, s, z) y = Add(x, d) }"""
+    scale = np.abs(GENERATOR.standard_normal((2, 2))).astype(np.float32)
+    weights = GENERATOR.integers(-8, 8, (2, 6)).astype(ml_dtypes.int4)
+    check(parse(text, 21, s=scale, w=weights, z=np.array([[1, 2], [-3, 0]], ml_dtypes.int4)))
+
+
+def test_dequantize_a_vector_by_block():
+    text = """g (int8[6] x) => (float[6] y) {
+        y = DequantizeLinear<axis=0, block_size=3>(x, s, z) }"""
+    scale = np.abs(GENERATOR.standard_normal(2)).astype(np.float32)
+    check(parse(text, 21, s=scale, z=integers("int8", 2)))
 
 
 def test_dynamic_quantization():

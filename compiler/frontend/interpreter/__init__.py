@@ -2,6 +2,13 @@
 
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
 from compiler.frontend.interpreter.movement import clamped
-from compiler.frontend.interpreter.run import interpret
+from compiler.frontend.interpreter.run import Arrays, evaluated, interpret
 
-__all__ = ["clamped", "evaluate_node", "interpret", "is_known_operator"]
+__all__ = [
+    "Arrays",
+    "clamped",
+    "evaluate_node",
+    "evaluated",
+    "interpret",
+    "is_known_operator",
+]

@@ -1,6 +1,6 @@
 """Runs a `dataflow` graph in numpy, one operator at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
@@ -17,6 +17,22 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
 
 Values = dict[SSAValue, Array | None]
+Arrays = Sequence[Array | None]
+Evaluate = Callable[[dataflow.OperatorOp, Arrays, bool], Arrays]
+"""Evaluates one operator on its operands, precisely or not."""
+
+
+def evaluated(op: dataflow.OperatorOp, operands: Arrays, precise: bool) -> Arrays:
+    """The results of one operator; raises ModelError where it does not fit its operands."""
+    if not is_known_operator(op.type_name):
+        raise ModelError(f"{op.type_name} {op.node_name!r} is no operator of the interpreter")
+    wanted = [not isinstance(value.type, NoneType) for value in op.outputs]
+    try:
+        return evaluate_node(op.type_name, operands, attributes_of(op), wanted, precise)
+    except (ValueError, IndexError) as error:
+        raise ModelError(
+            f"{op.type_name} {op.node_name!r} does not fit its inputs: {error}"
+        ) from error
 
 
 def interpret(
@@ -25,12 +41,14 @@ def interpret(
     inputs: Mapping[str, np.ndarray],
     *,
     precise: bool = False,
+    evaluate: Evaluate = evaluated,
 ) -> dict[str, np.ndarray]:
     """The outputs, by name, of a module with one `dataflow.graph`.
 
     Each array has the type's dtype and shape; with `precise` every float is float64 from the
-    inputs to the outputs. Raises ModelError for an operator that does not fit its inputs, or that
-    gives a tensor of another shape or dtype than its type says: the IR is wrong.
+    inputs to the outputs. `evaluate` computes each operator. Raises ModelError for an operator
+    that does not fit its inputs, or that gives a tensor of another shape or dtype than its type
+    says: the IR is wrong.
     """
     graph = graph_of(module)
     names = (name.data for name in graph.input_names)
@@ -40,7 +58,7 @@ def interpret(
     }
     for op in operators(graph):
         if isinstance(op, dataflow.OperatorOp):
-            values.update(_results(op, values, precise))
+            values.update(_results(op, values, precise, evaluate))
         else:
             values.update(_constants(op, weights, precise))
     results = [values[outer_value(value)] for value in graph.results_yielded]
@@ -67,18 +85,9 @@ def _constants(op: Operation, weights: Mapping[str, np.ndarray], precise: bool) 
             return {}
 
 
-def _results(op: dataflow.OperatorOp, values: Values, precise: bool) -> Values:
+def _results(op: dataflow.OperatorOp, values: Values, precise: bool, evaluate: Evaluate) -> Values:
     """The results of one operator, checked against their types."""
-    if not is_known_operator(op.type_name):
-        raise ModelError(f"{op.type_name} {op.node_name!r} is no operator of the interpreter")
-    operands = [values[outer_value(value)] for value in op.inputs]
-    wanted = [not isinstance(value.type, NoneType) for value in op.outputs]
-    try:
-        arrays = evaluate_node(op.type_name, operands, attributes_of(op), wanted, precise)
-    except (ValueError, IndexError) as error:
-        raise ModelError(
-            f"{op.type_name} {op.node_name!r} does not fit its inputs: {error}"
-        ) from error
+    arrays = evaluate(op, [values[outer_value(value)] for value in op.inputs], precise)
     return {v: _checked(op, v, a, precise) for v, a in zip(op.outputs, arrays, strict=True)}
 
 

@@ -44,9 +44,12 @@ SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("OneHot", [x(3, dtype="int64"), known(4), x(3)], {}, r"values.*\[3\].*\[2\]"),
     ("ReverseSequence", [x(4, 2), x(3, dtype="int64")], {}, r"\[3\] instead of \[2\]"),
     ("Pad", [x(2, 3), known(1, 1)], {}, r"2 numbers instead of 4.*\[2, 3\]"),
+    ("Pad", [x(5), known(-2, 3)], {"mode": "reflect"}, r"3 elements.*\[5\], which has 2"),
+    ("Pad", [x(5), known(-5, 1)], {"mode": "wrap"}, r"\[5\], which has none"),
     ("Pad", [x(2), known(-2, -1)], {}, r"-2 and -1 take more than.*\[2\]"),
     ("Unsqueeze", [x(2), known(5)], {}, r"axis 5 is outside a tensor of 2"),
     ("Resize", [x(2, 3), None, None, known(4)], {}, r"sizes \[4\].*\[2, 3\]"),
+    ("Einsum", [x(5, 1)], {"equation": "ii->i"}, r"a diagonal.*\[5, 1\].*axes of 5 and 1"),
     ("Where", [x(2, dtype="bool"), x(3), x(1)], {}, r"\[2\] and \[3\] and \[1\]"),
     ("ArgMax", [x(0, 2)], {"axis": 0}, r"axis 0 of the input of shape \[0, 2\] has no elements"),
     ("Relu", [x(LARGEST_TENSOR + 1)], {}, f"{LARGEST_TENSOR + 1} elements"),
@@ -193,6 +196,8 @@ VALUES: list[tuple[str, str, Any]] = [
     ("EyeLike", "dtype", -(1 << 62)),
     ("QuantizeLinear", "precision", 100),
     ("GRU", "clip", -1.0),
+    ("GroupNormalization", "stash_type", 5),
+    ("SequenceEmpty", "dtype", 77),
 ]
 
 

@@ -1,0 +1,178 @@
+"""The second judge: the imported graph in float64, each float kept in the range of its own type.
+
+It shares the frontend with what it judges, so it sees mistakes of passes and kernels, and it
+judges alone what onnxruntime has no kernel for.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import NoneType
+from xdsl.ir import SSAValue
+
+from compiler import FlowloomError
+from compiler.frontend import Imported, import_model
+from compiler.frontend.export import graph_of, operators, outer_value
+from compiler.frontend.interpreter import Arrays, evaluated, interpret
+from compiler.ir import dataflow
+from compiler.ir.types import dtype_of
+from compiler.ir.values import attributes_of, numpy_dtype
+from tests.fuzz.case import Case
+from tests.fuzz.oracle import (
+    ABSOLUTE,
+    EXACT,
+    Noise,
+    Oracle,
+    Refused,
+    Value,
+    free_names,
+    is_float,
+    largest,
+    value_info,
+)
+
+Array = NDArray[Any]
+
+_ROUNDING = frozenset({"Cast", "CastLike", "Range"})
+"""Operators of `EXACT` whose results the types of the model round, unlike float64."""
+
+
+class Precise:
+    """A graph in float64; `values` are its outputs, `dtypes` those of the model."""
+
+    name = "float64"
+
+    def __init__(self, case: Case) -> None:
+        """Raises Refused where the frontend or the interpreter refuses the graph."""
+        imported = _imported(case.model, case.input_shapes)
+        self._module, self._weights = imported.module, imported.weights
+        self._feeds = case.feeds
+        graph = graph_of(self._module)
+        names = [name.data for name in graph.output_names]
+        yielded = [outer_value(value) for value in graph.results_yielded]
+        self.dtypes = {n: _dtype(v) for n, v in zip(names, yielded, strict=True)}
+        rounded = _rounded(self._module)
+        self.inexact = {n for n, v in zip(names, yielded, strict=True) if v in rounded}
+        self.values: dict[str, Any] = self.perturbed(None)
+
+    def perturbed(self, noise: Noise | None) -> dict[str, Array]:
+        """The outputs where inexact operators err by a few units in the last place."""
+
+        def evaluate(op: dataflow.OperatorOp, operands: Arrays, precise: bool) -> Arrays:
+            results = evaluated(op, _near(op, operands, noise), precise)
+            pairs = zip(op.outputs, results, strict=True)
+            return [_erring(op, value, result, operands, noise) for value, result in pairs]
+
+        try:
+            return interpret(
+                self._module, self._weights, self._feeds, precise=True, evaluate=evaluate
+            )
+        except FlowloomError as error:
+            raise Refused(str(error)) from error
+
+
+class Either(Oracle):
+    """Evaluates nodes by onnxruntime, and by the interpreter where that has no kernel for them."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        super().__init__(model)
+        self._constants = {tensor.name for tensor in model.graph.initializer}
+        nodes = [node for node in model.graph.node if node.op_type == "Constant"]
+        self._constants.update(name for node in nodes for name in node.output)
+
+    def step(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs of one node by name; raises Refused."""
+        try:
+            return super().step(node, values)
+        except Refused as refusal:
+            if not re.search("NOT_IMPLEMENTED|Could not find an impl|INVALID_GRAPH", str(refusal)):
+                raise
+        return self._interpreted(node, {name: values[name] for name in free_names(node)})
+
+    def _interpreted(self, node: onnx.NodeProto, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        model = self.model_of(node, {})
+        for name, value in feeds.items():
+            if name in self._constants:
+                model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+            else:
+                model.graph.input.append(value_info(name, value))
+        typed = onnx.shape_inference.infer_shapes(model)
+        imported = _imported(typed.SerializeToString())
+        try:
+            return interpret(imported.module, imported.weights, feeds)
+        except FlowloomError as error:
+            raise Refused(str(error)) from error
+
+
+def _imported(model: bytes, shapes: dict[str, list[int]] | None = None) -> Imported:
+    try:
+        return import_model(model, shapes)
+    except FlowloomError as error:
+        raise Refused(str(error)) from error
+
+
+def _dtype(value: SSAValue) -> np.dtype[Any]:
+    return numpy_dtype(dtype_of(value.type))
+
+
+def _rounds(op: dataflow.OperatorOp) -> bool:
+    """Whether an operator's results in the model's types differ from those in float64."""
+    if attributes_of(op).get("reduction", "none") != "none":
+        return True
+    return op.type_name not in EXACT or op.type_name in _ROUNDING
+
+
+def _rounded(module: Any) -> set[SSAValue]:
+    """The values that rounding errors of some operator reach."""
+    found: set[SSAValue] = set()
+    for op in _operators(module):
+        tensors = [v for v in (*op.inputs, *op.outputs) if not isinstance(v.type, NoneType)]
+        rounds = _rounds(op) and any(is_float(_dtype(v)) for v in tensors)
+        if rounds or any(outer_value(v) in found for v in op.inputs):
+            found.update(op.outputs)
+    return found
+
+
+def _operators(module: Any) -> Iterator[dataflow.OperatorOp]:
+    return (op for op in operators(graph_of(module)) if isinstance(op, dataflow.OperatorOp))
+
+
+def _near(op: dataflow.OperatorOp, operands: Arrays, noise: Noise | None) -> Arrays:
+    """The operands with errors, where the operator rounds; not the scales that decide a size."""
+    if noise is None or not _rounds(op) or op.type_name in _ROUNDING:
+        return operands
+    some = 1 if op.type_name == "Resize" else len(operands)
+    erring = [
+        array if array is None else noise.on(array, dtype=_dtype(value))
+        for array, value in zip(operands[:some], op.inputs, strict=False)
+    ]
+    return [*erring, *operands[some:]]
+
+
+def _erring(
+    op: dataflow.OperatorOp,
+    value: SSAValue,
+    result: Array | None,
+    operands: Arrays,
+    noise: Noise | None,
+) -> Array | None:
+    """A result in the range of its type, with errors where the operator rounds."""
+    if result is None or not is_float(result.dtype):
+        return result
+    dtype = _dtype(value)
+    ranged = in_range(result, dtype)
+    if noise is None or not _rounds(op):
+        return ranged
+    grown = largest(array for array in operands if array is not None)
+    return noise.on(ranged, grown * ABSOLUTE.get(op.type_name, 0.0), dtype)
+
+
+def in_range(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in float64, infinite or zero where they are in a narrower type."""
+    with np.errstate(all="ignore"):
+        narrow = array.astype(dtype).astype(np.float64)
+    return np.where(np.isinf(narrow) | (narrow == 0), narrow, array)
