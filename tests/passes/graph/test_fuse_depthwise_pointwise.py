@@ -191,9 +191,7 @@ def test_a_model_runs_on_the_emulator():
         cell.pointwise(cell.depthwise(inner)), cell.pointwise(cell.depthwise(before))
     )
     expected = interpret(model.module, model.weights, model.inputs)
-    pipeline = DEFAULT_PIPELINE.replace(
-        "fuse-depthwise-pointwise", "fuse-depthwise-pointwise{policy=cost}"
-    )
+    pipeline = DEFAULT_PIPELINE.replace("depthwise-pointwise", "depthwise-pointwise{policy=cost}")
     proto = export_model(model.module, model.weights)
     module = compiler.compile(proto, target="emu", precision="fp32", pipeline=pipeline)
     assert len(module.schedule.tasks) == 3
