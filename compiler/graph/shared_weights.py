@@ -11,7 +11,7 @@ from compiler.graph.network import Network, Node, producers_of
 class Stack:
     """Products, as numbers of operators in order, whose operands and results join along `axis`."""
 
-    products: tuple[int, ...]
+    gemms: tuple[int, ...]
     axis: int
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from compiler.errors import ModelError
 
 
-def joined_key(keys: Sequence[str], axis: int) -> str:
-    """The key of the weights of some keys, one behind the other along an axis."""
+def concatenated_key(keys: Sequence[str], axis: int) -> str:
+    """The key of the Concat of some weights along an axis."""
     return json.dumps({"concat": list(keys), "axis": axis})
 
 

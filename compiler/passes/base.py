@@ -15,5 +15,5 @@ class GraphPass(ModulePass, ABC):
 class SchedulePass(ModulePass, ABC):
     """A pass that decides where, when and in which memory kernels run.
 
-    What groups compute stays as it is: behind the last graph pass their kernels are built.
+    What groups compute stays as it is: kernels are built after the last graph pass.
     """

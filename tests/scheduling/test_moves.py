@@ -93,7 +93,7 @@ def test_stacking_products_that_need_each_other_takes_linear_steps():
 
 def test_products_that_stand_side_by_side_are_stacked_pair_by_pair():
     network = read_network(rails(FEW))
-    stacks = [stack.products for stack in find_stacks(network, 16)]
+    stacks = [stack.gemms for stack in find_stacks(network, 16)]
     assert [[network.operators[i].type for i in stack] for stack in stacks] == [
         ["MatMul", "MatMul"] for _ in range(FEW // 2)
     ]

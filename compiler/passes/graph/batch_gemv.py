@@ -1,4 +1,4 @@
-"""The pass that makes one product of several with the same matrix."""
+"""The pass that batches skinny MatMuls and Gemms which share a weight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from compiler.passes.base import GraphPass
 
 @dataclass(frozen=True)
 class BatchGemv(GraphPass):
-    """Stack the rows of products of few rows with the same matrix, so that it is read once.
+    """Batch skinny MatMuls and Gemms that share a weight, so that it is read once.
 
-    Requires: nothing; best before `fuse-operators`. Ensures: no two products of up to `max-rows`
-    rows with the same matrix, of which neither waits for the other, stay apart.
+    Requires: nothing; best before `fuse-operators`. Ensures: no two independent MatMuls or Gemms of
+    up to `max-rows` rows have the same weight.
 
         %2 = dataflow.op "MatMul" (%0, %w) ...
         %3 = dataflow.op "MatMul" (%1, %w) ...
@@ -36,38 +36,38 @@ class BatchGemv(GraphPass):
     name = "batch-gemv"
 
     max_rows: int = 16
-    """The most rows of a product that is bound by reading its matrix."""
+    """The most rows of a GEMM whose time is that of reading its weight."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Batch the products of every `dataflow.graph` of the module."""
+        """Batch the GEMMs of every `dataflow.graph` of the module."""
         if self.max_rows < 0:
             raise PipelineError(f"max-rows must not be negative, not {self.max_rows}")
         for graph in graphs_of(op):
             network = read_network(graph)
             for stack in find_stacks(network, self.max_rows):
-                _join([network.operations[i] for i in stack.products], stack.axis)
+                _batch([network.operations[i] for i in stack.gemms], stack.axis)
             restore_order(graph)
 
 
-def _join(products: Sequence[OperatorOp], axis: int) -> None:
-    """Replace products by one of all their rows."""
-    first = products[0]
-    rows = [shape_of(op.inputs[0].type)[axis] for op in products]
+def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:
+    """Replace GEMMs by one on the Concat of their rows."""
+    first = gemms[0]
+    rows = [shape_of(op.inputs[0].type)[axis] for op in gemms]
     place = {"axis": value_to_attribute(axis)}
-    operands = [op.inputs[0] for op in products]
-    joined = OperatorOp("Concat", operands, [_with_rows(operands[0].type, axis, rows)], place)
-    product = OperatorOp(
+    operands = [op.inputs[0] for op in gemms]
+    concat = OperatorOp("Concat", operands, [_with_rows(operands[0].type, axis, rows)], place)
+    gemm = OperatorOp(
         first.type_name,
-        [joined.outputs[0], *list(first.inputs)[1:]],
+        [concat.outputs[0], *list(first.inputs)[1:]],
         [_with_rows(first.outputs[0].type, axis, rows)],
         first.attributes,
         first.node_name,
     )
     sizes = ConstantOp(array_to_attribute(np.array(rows, dtype=np.int64)))
-    results = [op.outputs[0].type for op in products]
-    parts = OperatorOp("Split", [product.outputs[0], sizes.output], results, place)
-    insert_before(first, joined, product, sizes, parts)
-    for op, part in zip(products, parts.outputs, strict=True):
+    results = [op.outputs[0].type for op in gemms]
+    parts = OperatorOp("Split", [gemm.outputs[0], sizes.output], results, place)
+    insert_before(first, concat, gemm, sizes, parts)
+    for op, part in zip(gemms, parts.outputs, strict=True):
         replace(op, [part])
 
 

@@ -1,4 +1,4 @@
-"""The pass that makes matrix products of convolutions which cut an image into patches."""
+"""The pass that turns patch embeddings, convolutions whose stride is their kernel, into GEMMs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,10 @@ from compiler.passes.base import GraphPass
 
 @dataclass(frozen=True)
 class ConvToGemm(GraphPass):
-    """Multiply the patches of an image, gathered once, where a convolution's windows are patches.
+    """Rewrite a Conv whose stride is its kernel (patch embedding) as Reshape, Transpose and Gemm.
 
-    Requires: nothing; best before `canonicalize`, which removes the views that what follows takes
-    back. Ensures: no convolution of an image without blocks of channels has windows that meet, do
-    not overlap and are large.
+    Requires: nothing; best before `canonicalize`, which removes reshapes that cancel out. Ensures:
+    no such Conv with large patches is left where the image is not channel-blocked.
 
         %1 = dataflow.op "Conv" (%x, %w, %b) {strides = [16, 16]} : tensor<1x3x32x48xf32>, ...
       becomes
@@ -41,11 +40,11 @@ class ConvToGemm(GraphPass):
         for graph in graphs_of(op):
             for each in list(graph.body.block.ops):
                 if isinstance(each, OperatorOp) and (patches := find_patches(each)):
-                    _multiply(each, patches)
+                    _rewrite(each, patches)
 
 
-def _multiply(conv: OperatorOp, patches: Patches) -> None:
-    """Replace a convolution by the product of its patches and its weight as a matrix."""
+def _rewrite(conv: OperatorOp, patches: Patches) -> None:
+    """Replace a convolution by a Gemm of its patches with its weight as a matrix."""
     old = conv.inputs[1].owner
     assert isinstance(old, WeightOp)
     filters, (rows, depth) = shape_of(old.output.type)[0], patches.matrix
@@ -59,9 +58,9 @@ def _multiply(conv: OperatorOp, patches: Patches) -> None:
     )
     matrix = _reshaped(conv, patches_first, patches.matrix)
     operands = [matrix, weight.output, *list(conv.inputs)[2:]]
-    product = like_before(conv, "Gemm", operands, (rows, filters), transB=1)
+    gemm = like_before(conv, "Gemm", operands, (rows, filters), transB=1)
     batch = patches.batch
-    image = _reshaped(conv, product, (batch, rows // batch, filters))
+    image = _reshaped(conv, gemm, (batch, rows // batch, filters))
     channels_first = _transposed(conv, image, (0, 2, 1))
     replace(conv, [_reshaped(conv, channels_first, shape_of(conv.outputs[0].type))])
 

@@ -1,4 +1,4 @@
-"""The pass that turns kernels which only join or cut blocks of channels into views."""
+"""The pass that turns Concats and Splits of channel-blocked tensors into views."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ from compiler.ir.layouts import stored_block
 from compiler.ir.types import dtype_of
 from compiler.passes.base import GraphPass
 
-JOINING = ("Concat", "Slice", "Split")
+MOVING = ("Concat", "Slice", "Split")
 
 
 @dataclass(frozen=True)
 class EmplaceConcats(GraphPass):
-    """Take operators that join or cut channels out of their groups where they then move nothing.
+    """Make channel-blocked Concats, Splits and Slices views: producers write into their buffer.
 
-    Requires: `assign-layouts` ran; before it such an operator of several images is a kernel, as
-    row-major images have their batch outermost. Ensures: every operator outside groups is a view
-    that needs no copy.
+    Requires: `assign-layouts` ran; row-major images have their batch outermost, so that a Concat of
+    several images is a kernel before it. Ensures: every operator outside groups is a view that
+    needs no copy.
 
         %2 = dataflow.group "Concat_a" (%0, %1) : ... -> tensor<2x16x9x9xf32, #channels<4>> {...}
       becomes
@@ -34,14 +34,14 @@ class EmplaceConcats(GraphPass):
     name = "emplace-concats"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Embed the joins of every `dataflow.graph` of the module."""
+        """Emplace the Concats of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            _embed(graph)
+            _emplace(graph)
 
 
-def _embed(graph: GraphOp) -> None:
-    """Replace all that may be views; what is none after all is taken back, then others may be."""
-    made = {_outside(group, op): group for group in graph.groups if (op := _joining(group))}
+def _emplace(graph: GraphOp) -> None:
+    """Make all candidates views and undo those that would need a copy, to a fixed point."""
+    made = {_outside(group, op): group for group in graph.groups if (op := _moving(group))}
     while made:
         plan = plan_views(graph)
         copied = {copy.user for copy in plan.copies}
@@ -54,10 +54,10 @@ def _embed(graph: GraphOp) -> None:
         Rewriter.erase_op(group)
 
 
-def _joining(group: GroupOp) -> OperatorOp | None:
-    """The one operator of a group that joins or cuts blocks, beside casts that change nothing."""
+def _moving(group: GroupOp) -> OperatorOp | None:
+    """The Concat, Split or Slice that is all of a group, apart from casts that change nothing."""
     operators = [op for op in group.operators if op.type_name != "Cast"]
-    if len(operators) != 1 or operators[0].type_name not in JOINING or not _is_exact(group):
+    if len(operators) != 1 or operators[0].type_name not in MOVING or not _is_exact(group):
         return None
     op, outside = operators[0], [*group.inputs, *group.outputs]
     blocked = all(stored_block(value.type) for value in outside)
@@ -67,7 +67,7 @@ def _joining(group: GroupOp) -> OperatorOp | None:
 
 
 def _is_exact(group: GroupOp) -> bool:
-    """Whether all that comes and goes has one type, and what is inside holds every value of it."""
+    """Whether inputs and outputs have one dtype, and those inside hold every value of it."""
     outside = {dtype_of(value.type) for value in (*group.inputs, *group.outputs)}
     inside = {dtype_of(value.type) for op in group.operators for value in op.outputs}
     return len(outside) == 1 and outside < set(FLOATS) and inside <= {*outside, "float32"}
@@ -79,14 +79,14 @@ def _moved(op: OperatorOp) -> list[SSAValue]:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """What a value is but for casts."""
+    """The value that casts were applied to."""
     while isinstance(value.owner, OperatorOp) and value.owner.type_name == "Cast":
         value = value.owner.inputs[0]
     return value
 
 
 def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
-    """What a group is given for a value, but for casts; None if it computes it."""
+    """The group input that a value is, apart from casts; None if the group computes it."""
     arguments: dict[SSAValue, SSAValue] = dict(
         zip(group.body.block.args, group.inputs, strict=True)
     )

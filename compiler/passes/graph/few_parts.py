@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def divide_parts(graph: GraphOp, views: Set[OperatorOp]) -> bool:
-    """Replace the Concats and Splits of too many tensors that are no views; whether there are any.
+    """Replace Concats and Splits of too many tensors, unless they are views; whether there are any.
 
     Each tensor is copied once more for each level of the tree.
     """
@@ -35,7 +35,7 @@ def divide_parts(graph: GraphOp, views: Set[OperatorOp]) -> bool:
 
 
 def _is_wide(op: OperatorOp) -> bool:
-    """Whether an operator puts together or cuts too many tensors, all of them row-major."""
+    """Whether an operator is a Concat or a Split of too many tensors, all of them row-major."""
     parts = {"Concat": op.inputs, "Split": op.outputs}.get(op.type_name, ())
     return len(parts) > MOST_TENSORS and not any(stored_block(part.type) for part in parts)
 
@@ -79,7 +79,7 @@ class _Writer:
         return self.split(self.op.inputs[0], list(map(self.size, self.op.outputs)))
 
     def split(self, value: SSAValue, sizes: Sequence[int]) -> list[SSAValue]:
-        """Tensors of any number of sizes that a tensor is cut into."""
+        """The parts of a tensor, however many sizes there are."""
         if len(sizes) == 1:
             return [value]
         each = 1

@@ -25,8 +25,8 @@ class FuseAttention(GraphPass):
     and slices that lay out its operands and its result.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: in a graph for a
-    target with such kernels (cuda), every attention that `compiler.graph.attention` finds is a
-    group of its own; other graphs stay as they are.
+    target with such kernels (cuda), every attention that `compiler.graph.attention` finds is one
+    group; other graphs stay as they are.
 
         %4 = dataflow.op "Transpose" (%k) ...
         %5 = dataflow.op "MatMul" (%q, %4) ...

@@ -1,4 +1,4 @@
-"""The pass that makes each depthwise convolution one kernel with the pointwise one behind it."""
+"""The pass that fuses a depthwise convolution with the pointwise one that follows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ TARGETS = ("cuda", "emu")
 
 @dataclass(frozen=True)
 class FuseDepthwisePointwise(GraphPass):
-    """Join the kernel of a depthwise convolution, with the Relu before it, to the kernel of the
-    pointwise convolution that alone uses its result.
+    """Fuse a depthwise convolution, and the Relu before it, with the pointwise convolution that
+    is the only user of its result.
 
     Requires: `fuse-operators` ran. Ensures, if asked, in a graph for a target with such kernels
     (cuda, emu): wherever the policy says so, both convolutions are in one group, with all that the
@@ -45,11 +45,11 @@ class FuseDepthwisePointwise(GraphPass):
     name = "fuse-depthwise-pointwise"
 
     policy: str = "never"
-    """`never` joins any: on an H200 seven of nine shapes are slower joined; `cost` does where
-    `compiler.graph.separable` says that it pays, `always` wherever there is such a kernel."""
+    """`never`: on an H200 seven of nine shapes are slower fused; `cost`: where
+    `compiler.graph.separable` says that it pays; `always`: wherever there is such a kernel."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Join the separable convolutions of every `dataflow.graph` of the module."""
+        """Fuse the separable convolutions of every `dataflow.graph` of the module."""
         if self.policy not in POLICIES:
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
         for graph in graphs_of(op):
@@ -62,7 +62,7 @@ class FuseDepthwisePointwise(GraphPass):
         for pair in list(_pairs(graph)):
             first, second = (_described(op) for op in pair)
             if self.policy == "always" or pays(first, second, element_bytes):
-                _join(*(_group_of(op) for op in pair))
+                _merge(*(_group_of(op) for op in pair))
 
 
 def _is_amd(graph: GraphOp) -> bool:
@@ -117,7 +117,7 @@ def _is_fed(pointwise: OperatorOp, group: GroupOp) -> bool:
 
 
 def _is_bare(depthwise: OperatorOp) -> bool:
-    """Whether a group is a convolution without a bias, perhaps behind a Relu."""
+    """Whether a group is a convolution without a bias, perhaps after a Relu."""
     group = _group_of(depthwise)
     names = [op.type_name for op in group.operators]
     last = group.results_yielded[0] is depthwise.outputs[0]
@@ -130,8 +130,8 @@ def _group_of(op: OperatorOp) -> GroupOp:
     return group
 
 
-def _join(first: GroupOp, second: GroupOp) -> None:
-    """Make one group of two, with a Relu that is all that the first one's input is."""
+def _merge(first: GroupOp, second: GroupOp) -> None:
+    """Merge two groups, and the Relu that alone makes the first one's input."""
     following, relu = second.next_op, _relu_before(first)
     operations = [*_ungroup(first), *_ungroup(second)]
     if relu is not None:

@@ -1,4 +1,4 @@
-"""The pass that makes gathers that are joined one kernel."""
+"""The pass that makes a Concat of gathers one kernel."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from compiler.passes.graph.group_maker import make_group
 
 @dataclass(frozen=True)
 class FuseGathers(GraphPass):
-    """Group the gathers that a Concat joins, as a recommender's look-ups in its tables, with it;
-    each gather takes its own index from an input.
+    """Group a Concat with the Gathers that it concatenates, such as a recommender's embedding
+    look-ups; each Gather takes its own index from an input.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat of
     which all computed operands are its own gathers is one group with them, unless it is large or
@@ -39,13 +39,13 @@ class FuseGathers(GraphPass):
         """Group the gathers of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             for index in shared_indices(graph):
-                _take_for_each(index)
+                _clone_for_each(index)
             for members in joined_gathers(graph, DEVICES.get(target_kind(graph), CPU)):
                 _group(graph, members)
 
 
-def _take_for_each(index: OperatorOp) -> None:
-    """Give every user but the first an operator of its own."""
+def _clone_for_each(index: OperatorOp) -> None:
+    """Clone an operator for every user but the first."""
     for use in list(index.outputs[0].uses)[1:]:
         copy = clone_before(index, index)
         use.operation.operands[use.index] = copy.outputs[0]

@@ -25,12 +25,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FuseOperators(GraphPass):
-    """Group operators into kernels: a convolution, matrix product or reduction with the
-    elementwise operators around it, or a web of elementwise and injective operators.
+    """Group operators into kernels: a convolution, GEMM or reduction with the elementwise
+    operators around it, or elementwise and injective operators only.
 
     Requires: nothing; groups that are there stay as they are. Ensures: every operator outside
     groups is a view that needs no copy; every group has its signature as `kernel`; dead operators
-    are gone; by the cost model the longest path is no longer than before.
+    are gone; by the cost model the critical path is no longer than before.
 
         %3 = dataflow.op "Conv" (%0, %1) ...
         %4 = dataflow.op "Relu" (%3) ...
@@ -48,11 +48,11 @@ class FuseOperators(GraphPass):
     max_ops: int = 0
     """The largest number of operators in a group, at most 128; 0 for what suits the device."""
     contraction_prologue: bool = False
-    """Let cheap elementwise operators be recomputed inside a convolution or matrix product."""
+    """Let cheap elementwise operators be recomputed inside a convolution or GEMM."""
     injective_epilogue: bool = False
-    """Let a Transpose follow a convolution or matrix product in its group."""
+    """Let a Transpose follow a convolution or GEMM in its group."""
     allow_longer_path: bool = False
-    """Fuse even where the cost model says that the longest path grows; a warning is logged."""
+    """Fuse even where the cost model says that the critical path grows; a warning is logged."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse every `dataflow.graph` of the module."""
@@ -80,7 +80,9 @@ def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     fusion = plan_fusion(table, rules)
     if fusion.path_after > fusion.path_before:
         _LOG.warning(
-            "fuse: the longest path grows from %d to %d ns", fusion.path_before, fusion.path_after
+            "fuse-operators: the critical path grows from %d to %d ns",
+            fusion.path_before,
+            fusion.path_after,
         )
     groups: list[GroupOp] = []
     for kernel in fusion.kernels:

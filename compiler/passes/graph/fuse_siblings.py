@@ -1,4 +1,4 @@
-"""The pass that makes one kernel of branches that read one tensor with weights of their own."""
+"""The pass that fuses MatMuls, or convolutions, of one tensor horizontally."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.siblings import Family, find_families, weight_axis
 from compiler.graph.targets import target_kind
-from compiler.graph.weights import joined_key
+from compiler.graph.weights import concatenated_key
 from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, integers_before, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
@@ -21,13 +21,13 @@ from compiler.passes.graph.fuse_attention import TARGETS
 
 @dataclass(frozen=True)
 class FuseSiblings(GraphPass):
-    """Join products or convolutions of one tensor into one of all their results.
+    """Horizontal fusion of MatMuls (Q, K and V) or convolutions that share an input.
 
-    Requires: nothing; best before `fuse-attention`, as that reads the parts of a joined product
-    where they lie. Ensures, if asked, in a graph for a target with such kernels (cuda): products of
-    one tensor with constant matrices whose results only attention looks at are one; convolutions of
-    one image and shape whose results can be views of one are one. Joined weights have a key that
-    says of what.
+    Requires: nothing; best before `fuse-attention`, which reads slices of the fused result in
+    place. Ensures, if asked, in a graph for a target with such kernels (cuda): MatMuls of one
+    tensor with constant weights whose results only attention reads are one MatMul; convolutions of
+    one image and shape whose results can be views of one result are one convolution. The key of a
+    concatenated weight names its parts.
 
         %2 = dataflow.op "MatMul" (%0, %a) ...
         %3 = dataflow.op "MatMul" (%0, %b) ...
@@ -40,26 +40,26 @@ class FuseSiblings(GraphPass):
 
     name = "fuse-siblings"
 
-    products: bool = False
-    """Join the products that attention reads; on one H200, streams ran them faster apart."""
+    matmuls: bool = False
+    """Fuse the MatMuls that attention reads; on an H200 they ran faster on separate streams."""
     convolutions: bool = False
-    """Join convolutions; on one H200, streams ran them faster apart."""
+    """Fuse convolutions; on an H200 they ran faster on separate streams."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Merge the branches of every `dataflow.graph` of the module."""
+        """Fuse the siblings of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
             if target_kind(graph) in TARGETS:
-                self._merge(graph)
+                self._fuse(graph)
 
-    def _merge(self, graph: GraphOp) -> None:
+    def _fuse(self, graph: GraphOp) -> None:
         network = read_network(graph)
-        for family in find_families(network, self.products, self.convolutions):
-            _join(network, family)
+        for family in find_families(network, self.matmuls, self.convolutions):
+            _fuse_family(network, family)
         restore_order(graph)
 
 
-def _join(network: GraphNetwork, family: Family) -> None:
-    """Replace branches by one, and their results by parts of its result."""
+def _fuse_family(network: GraphNetwork, family: Family) -> None:
+    """Replace siblings by one, and their results by slices of its result."""
     places = [
         [network.operations[branch[place]] for branch in family.branches]
         for place in range(len(family.branches[0]))
@@ -72,14 +72,14 @@ def _join(network: GraphNetwork, family: Family) -> None:
             for i, value in enumerate(branches[0].inputs)
         ]
         before = [op.outputs[0] for op in branches]
-        whole = _insert(branches[0], operands, _joined_type(branches, family.axis))
-    _hand_out(places[-1], whole, family.axis)
+        whole = _insert(branches[0], operands, _fused_type(branches, family.axis))
+    _slice_out(places[-1], whole, family.axis)
     for op in (op for operations in reversed(places) for op in operations):
         Rewriter.erase_op(op)
 
 
-def _hand_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
-    """Put parts of the joined result in the place of the branches' results."""
+def _slice_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> None:
+    """Replace the siblings' results by slices of the fused result."""
     first = 0
     for op in branches:
         extent = shape_of(op.outputs[0].type)[axis]
@@ -88,7 +88,7 @@ def _hand_out(branches: Sequence[OperatorOp], whole: SSAValue, axis: int) -> Non
 
 
 def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAValue:
-    """The weights of one operand joined, or the constant that it is in all branches."""
+    """One operand's weights concatenated, or the constant that it is in all siblings."""
     owners = [op.inputs[position].owner for op in branches]
     weights = [owner for owner in owners if isinstance(owner, WeightOp)]
     if not weights:
@@ -96,12 +96,12 @@ def _operand(branches: Sequence[OperatorOp], position: int, axis: int) -> SSAVal
     shape = list(shape_of(weights[0].output.type))
     shape[axis] = sum(shape_of(weight.output.type)[axis] for weight in weights)
     type = tensor_type(dtype_of(weights[0].output.type), tuple(shape))
-    joined = WeightOp(joined_key([weight.key.data for weight in weights], axis), type)
-    insert_before(branches[0], joined)
-    return joined.output
+    whole = WeightOp(concatenated_key([weight.key.data for weight in weights], axis), type)
+    insert_before(branches[0], whole)
+    return whole.output
 
 
-def _joined_type(branches: Sequence[OperatorOp], axis: int) -> Attribute:
+def _fused_type(branches: Sequence[OperatorOp], axis: int) -> Attribute:
     shape = list(shape_of(branches[0].outputs[0].type))
     shape[axis] = sum(shape_of(op.outputs[0].type)[axis] for op in branches)
     return tensor_type(dtype_of(branches[0].outputs[0].type), tuple(shape))
@@ -114,7 +114,7 @@ def _insert(like: OperatorOp, operands: Sequence[SSAValue], type: Attribute) -> 
 
 
 def _replace(op: OperatorOp, whole: SSAValue, axis: int, first: int, end: int) -> None:
-    """Put a part of the joined result in the place of a branch's."""
+    """Replace a sibling's result by a slice of the fused one."""
     numbers = [integers_before(op, [number]) for number in (first, end, axis)]
     part = OperatorOp("Slice", [whole, *numbers], [op.outputs[0].type], node=op.node_name)
     insert_before(op, part)

@@ -101,7 +101,7 @@ class _Body:
         return False
 
     def drop_views(self) -> None:
-        """Erase the views outside whose only users moved in with a copy of their own."""
+        """Erase the views outside whose only users moved in with a copy."""
         erase_dead(self.absorbed)
 
     def is_outside(self, use: Use) -> bool:

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 from compiler.build import set_target
 from compiler.errors import ModelError
 from compiler.frontend.export import export_model
-from compiler.graph.weights import joined_key, weight_array
+from compiler.graph.weights import concatenated_key, weight_array
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of
 from tests.graphs import GraphBuilder
@@ -49,7 +49,7 @@ def attention(bias: bool = True, looked_at: bool = False, target: str = "cuda") 
     return Model(module, build.weights, {"x": whole((1, ROWS, WIDE), 5)})
 
 
-def count(model: Model, type: str, pipeline: str = "fuse-siblings{products=true}") -> int:
+def count(model: Model, type: str, pipeline: str = "fuse-siblings{matmuls=true}") -> int:
     """Operators of a type after the pass."""
     graph = run(model, pipeline)
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
@@ -105,10 +105,10 @@ def test_convolutions_when_asked():
 
 def test_joined_weights():
     store = {"a": whole((2, 3), 1), "b": whole((1, 3), 2)}
-    key = joined_key(["a", joined_key(["b", "b"], 0)], 0)
+    key = concatenated_key(["a", concatenated_key(["b", "b"], 0)], 0)
     np.testing.assert_array_equal(
         weight_array(store, key), np.concatenate([store[n] for n in "abb"])
     )
-    for missing in ("c", joined_key(["c"], 0), "[1]", "1"):
+    for missing in ("c", concatenated_key(["c"], 0), "[1]", "1"):
         with pytest.raises(ModelError, match="is not in the store"):
             weight_array(store, missing)
