@@ -27,6 +27,7 @@ from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.tiling import Tile, ceil_div, product_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops.elementwise import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
 from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.loops import (
@@ -295,10 +296,10 @@ class ProductNest:
         at = unflatten_index(row, lead) if product.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(product.right) > 1 else at
         alpha, beta = product.factors
-        value = value if alpha == 1 else value * tirx.const(alpha, "float32")
+        value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
         addend = self._addend(at)
         if addend is not None:
-            value = value + (addend if beta == 1 else addend * tirx.const(beta, "float32"))
+            value = value + (addend if beta == 1 else multiply(addend, tirx.const(beta, "float32")))
         return around.store(value, at)
 
     def _addend(self, at: list[Any]) -> Any:
