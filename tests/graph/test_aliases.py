@@ -23,10 +23,10 @@ def plan(body: str, inputs: str = "%x: tensor<1x4xf32>", outputs: str = '"y"') -
 
 
 def places(plan: ViewPlan) -> dict[str, tuple[str, int]]:
-    """Places by name hint, for the values that have a name."""
+    """Locations by name hint, for the values that have a name."""
     return {
         str(value.name_hint): (str(place.root.name_hint), place.offset)
-        for value, place in plan.places.items()
+        for value, place in plan.locations.items()
     }
 
 

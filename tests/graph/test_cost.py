@@ -1,4 +1,4 @@
-"""Counted work against figures worked out by hand."""
+"""Counted FLOPs and bytes against figures computed by hand."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from compiler.graph.simplify import ReshapeOf, Simplification, Update, joined_bytes, simplify
+from compiler.graph.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -68,7 +68,7 @@ def _sweep(graph: GraphOp) -> bool:
 
 def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
     """The result of an earlier Concat with the same bytes as this one's."""
-    key = joined_bytes(op)
+    key = concat_key(op)
     if key is None or 0 in shape_of(op.outputs[0].type):
         return None
     first = joined.setdefault(key, op.outputs[0])

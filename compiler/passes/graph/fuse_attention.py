@@ -22,7 +22,7 @@ TARGETS = ("cuda",)
 @dataclass(frozen=True)
 class FuseAttention(GraphPass):
     """Group softmax(Q K^T) V into one kernel, with scales and masks in between and the transposes
-    and slices that lay out its operands and its result.
+    and slices of its operands and its result.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: in a graph for a
     target with such kernels (cuda), every attention that `compiler.graph.attention` finds is one
@@ -50,7 +50,7 @@ def _fuse(graph: GraphOp) -> None:
     for attention in find_attentions(network):
         operators = [network.operations[i] for i in attention.operators]
         following = operators[-1].next_op
-        make_group(_exclusive(operators), place=following)
+        make_group(_exclusive(operators), anchor=following)
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:

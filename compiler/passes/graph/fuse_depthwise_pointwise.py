@@ -99,21 +99,21 @@ def _only_anchor(group: GroupOp) -> OperatorOp | None:
 
 
 def _source(value: SSAValue, group: GroupOp) -> Operation | None:
-    """What makes an input of a group; None for what the group computes, or the graph is given."""
+    """The producer of a group's input; None for the graph's inputs and values of the group."""
     arguments: list[SSAValue] = list(group.body.block.args)
     owner = group.inputs[arguments.index(value)].owner if value in arguments else None
     return owner if isinstance(owner, Operation) else None
 
 
 def _is_fed(pointwise: OperatorOp, group: GroupOp) -> bool:
-    """Whether the image comes from another group, is for this one only, and results are alike."""
+    """Whether another group computes the image, for this one only; both store the same type."""
     image = pointwise.inputs[0]
-    maker = _source(image, group)
-    if not isinstance(maker, GroupOp) or len(maker.outputs) != 1:
+    producer = _source(image, group)
+    if not isinstance(producer, GroupOp) or len(producer.outputs) != 1:
         return False
     shapes = {shape_of(value.type) for value in group.outputs}
     alike = shapes == {shape_of(pointwise.outputs[0].type)}
-    return alike and image.has_one_use() and maker.outputs[0].has_one_use()
+    return alike and image.has_one_use() and producer.outputs[0].has_one_use()
 
 
 def _is_bare(depthwise: OperatorOp) -> bool:
@@ -137,7 +137,7 @@ def _merge(first: GroupOp, second: GroupOp) -> None:
     if relu is not None:
         operations.insert(0, _computed_again(relu, operations))
     members = [op for op in operations if isinstance(op, OperatorOp)]
-    group = make_group(members, place=following)
+    group = make_group(members, anchor=following)
     rest = [op for op in operations if op.parent_op() is not group]
     erase_dead([*([relu] if relu else []), *rest])
 
@@ -145,10 +145,10 @@ def _merge(first: GroupOp, second: GroupOp) -> None:
 def _relu_before(group: GroupOp) -> GroupOp | None:
     """The group that makes the image of a depthwise convolution by a Relu of one tensor."""
     conv = _only_anchor(group)
-    maker = _source(conv.inputs[0], group) if conv is not None else None
-    if not isinstance(maker, GroupOp) or len(maker.inputs) != 1:
+    producer = _source(conv.inputs[0], group) if conv is not None else None
+    if not isinstance(producer, GroupOp) or len(producer.inputs) != 1:
         return None
-    return maker if [op.type_name for op in maker.operators] == ["Relu"] else None
+    return producer if [op.type_name for op in producer.operators] == ["Relu"] else None
 
 
 def _ungroup(group: GroupOp) -> list[Operation]:

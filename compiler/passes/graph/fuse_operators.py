@@ -17,8 +17,8 @@ from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, reorder_groups
 from compiler.passes.base import GraphPass
-from compiler.passes.graph.few_parts import divide_parts
 from compiler.passes.graph.group_maker import make_group
+from compiler.passes.graph.split_wide_concats import split_wide_concats
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class FuseOperators(GraphPass):
 def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     erase_dead(list(graph.body.block.ops))
     plan = plan_views(graph)
-    if divide_parts(graph, plan.views):
+    if split_wide_concats(graph, plan.views):
         plan = plan_views(graph)
     copies = frozenset(_insert_copy(copy.user, copy.operand) for copy in plan.copies)
     table = read_operators(graph, plan.views, copies)

@@ -1,4 +1,4 @@
-"""Which products are stacked, and that nothing else changes."""
+"""Which GEMMs are batched, and that nothing else changes."""
 
 from itertools import pairwise
 from typing import Any
@@ -28,7 +28,7 @@ def whole(shape: tuple[int, ...], seed: int) -> NDArray[Any]:
 
 @st.composite
 def recurrences(draw: st.DrawFn) -> Model:
-    """Products of rows and of earlier results with a few matrices."""
+    """GEMMs of rows and of earlier results with a few weights."""
     build = GraphBuilder()
     rows = [build.input(f"x{i}", (draw(st.integers(1, 3)), SIZE)) for i in range(4)]
     values = list(rows)
@@ -46,7 +46,7 @@ def recurrences(draw: st.DrawFn) -> Model:
 
 
 def products(graph: GraphOp) -> list[OperatorOp]:
-    """The products of a graph."""
+    """The GEMMs of a graph."""
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
     return [op for op in operators if op.type_name in ("MatMul", "Gemm")]
 
@@ -95,7 +95,7 @@ def test_all_steps_of_a_layer_are_one():
 
 
 def test_sets_that_would_wait_for_each_other():
-    """Of two matrices, each first used where the other's product is needed: one set only."""
+    """Two weights, each first used by a GEMM on which one of the other depends: one set only."""
     build = GraphBuilder()
     x, y = (build.input(name, (1, SIZE)) for name in "xy")
     a, b = (build.weight(whole((SIZE, SIZE), i)) for i in range(2))

@@ -121,7 +121,7 @@ def test_simplification(name: str):
 
 
 def stacked(b: GraphBuilder, x: SSAValue, axis: int) -> SSAValue:
-    """What is joined along the second axis, and stacked along another."""
+    """Concats along the second axis, and stacks along another."""
     parts = [x, b.op("Relu", x)]
     joined = b.op("Concat", *parts, shape=(2, 6), axis=-1)
     place = b.constant([axis], "int64")

@@ -1,4 +1,4 @@
-"""Which gathers become one kernel with what joins them, and that their results stay."""
+"""Which Gathers become one kernel with their Concat, and that their results stay the same."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def joins(b: GraphBuilder, *parts: SSAValue, width: int) -> SSAValue:
 
 
 def test_what_is_computed_stays():
-    """A Concat that also joins a result of arithmetic, which could be written in its place."""
+    """A Concat with a computed operand, which could be emplaced."""
     b = GraphBuilder()
     ids, x = b.input("ids", (2, 2), "int64"), b.input("x", (2, 3))
     rows = [look_up(b, ids, column, 2, 4) for column in range(2)]
@@ -102,7 +102,7 @@ def test_many_look_ups_stay_apart():
 
 @st.composite
 def look_up_graphs(draw: st.DrawFn) -> Model:
-    """Rows of tables by shared indices, joined and stacked in several orders."""
+    """Rows of tables by shared indices, concatenated and stacked in several orders."""
     b, batch, width = GraphBuilder(), draw(st.integers(1, 3)), draw(st.integers(1, 4))
     ids = b.input("ids", (batch, 2), "int64")
     indices = [

@@ -99,8 +99,8 @@ def test_convolutions_when_asked():
     assert count(convolutions(), "Conv") == 3
     asked = "fuse-siblings{convolutions=true}"
     assert count(convolutions(), "Conv", asked) == 2
-    assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is no view"
-    assert count(convolutions(joins=True), "Conv", asked) == 3, "a part cannot lie in a Concat"
+    assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is not a view"
+    assert count(convolutions(joins=True), "Conv", asked) == 3, "a part is not emplaced"
 
 
 def test_joined_weights():
