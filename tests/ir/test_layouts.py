@@ -1,4 +1,4 @@
-"""Layouts in types: text, verification, and what a kernel is told."""
+"""Layouts in types: text, verification, and the layouts that kernels read."""
 
 import pytest
 from xdsl.utils.exceptions import VerifyException
@@ -61,7 +61,7 @@ def test_layouts_tell_kernels_apart():
         ("tensor<1x8x3x3xf32, #dataflow.channels<3>>", PLAIN, PLAIN, "blocks of 3 do not fit"),
         ("tensor<1x8x3x3xf32, #dataflow.channels<1>>", PLAIN, PLAIN, "blocks of 1 do not fit"),
         (BLOCKED, BLOCKED, PLAIN, "yields the types"),
-        (BLOCKED, PLAIN, BLOCKED, "inputs and outputs of a dataflow.graph lie row-major"),
+        (BLOCKED, PLAIN, BLOCKED, "inputs and outputs of a dataflow.graph are row-major"),
     ],
 )
 def test_layouts_that_cannot_be_are_rejected(middle: str, inner: str, result: str, message: str):
