@@ -1,4 +1,4 @@
-"""Batch normalisation and per-channel constants end in the weights before them."""
+"""Batch normalisation and per-channel constants are folded into the weights before them."""
 
 import numpy as np
 import onnx

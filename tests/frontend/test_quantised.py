@@ -18,7 +18,7 @@ def integers(dtype: str, *shape: int) -> np.ndarray:
 
 
 def signed_weights(*shape: int) -> np.ndarray:
-    """Random integers of 7 bits: on processors without VNNI onnxruntime saturates larger ones."""
+    """Random integers of 7 bits: on CPUs without VNNI onnxruntime saturates larger ones."""
     return GENERATOR.integers(-64, 64, shape).astype(np.int8)
 
 
