@@ -1,4 +1,4 @@
-"""Python files of a user's own, and where in them something failed."""
+"""Python files of users, and the locations of errors in them."""
 
 import sys
 import sysconfig
@@ -14,9 +14,9 @@ _LIBRARIES = tuple({*sysconfig.get_paths().values(), sys.base_prefix, sys.prefix
 
 
 def load_object(name: str, what: str, kind: str) -> Any:
-    """What `FILE.py:NAME` names, by executing the file; raises PipelineError.
+    """The object that `FILE.py:NAME` names, from executing the file; raises PipelineError.
 
-    `what` and `kind` say in messages what it is taken for, such as a "policy" and a "FUNCTION".
+    `what` and `kind` describe it in messages, such as a "policy" and a "FUNCTION".
     """
     file, colon, member = name.rpartition(":")
     if not colon or not file.endswith(".py"):
@@ -33,7 +33,7 @@ def load_object(name: str, what: str, kind: str) -> Any:
 
 
 def located(error: BaseException, message: str | None = None) -> str:
-    """An error's message, and the last line of a user's own file on the way to it, if any."""
+    """An error's message, and the last line of a user's file in its traceback, if any."""
     text = str(error) if message is None else message
     for frame in reversed(extract_tb(error.__traceback__)):
         if _is_users(frame.filename):
