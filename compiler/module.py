@@ -193,15 +193,15 @@ def load(directory: str | os.PathLike[str], threads: int | None = None, **option
     check_arguments({"directory": directory, "threads": threads}, LOAD)
     if threads is not None:
         options["threads"] = threads
-    found = artifact.load(directory, lambda target, needed: backend(target).check(needed))
+    saved = artifact.load(directory, lambda target, needed: backend(target).check(needed))
     module = Module(
-        found.target,
-        found.schedule,
-        found.kernels,
-        found.weights,
-        requirements=found.requirements,
-        choice=found.choice,
-        library=found.library,
+        saved.target,
+        saved.schedule,
+        saved.kernels,
+        saved.weights,
+        requirements=saved.requirements,
+        choice=saved.choice,
+        library=saved.library,
         **options,
     )
     _ = module.executable

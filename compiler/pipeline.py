@@ -177,31 +177,31 @@ class Runner:
     """Runs passes; the numbers of dumps and the timings continue over several calls of `run`."""
 
     dump: Path | None = None
-    """Directory for a numbered, re-parsable file for each pass; None to write none."""
+    """Directory for a numbered, re-parsable file for step pass; None to write none."""
     verified: bool = True
-    """Whether to verify the IR and the schedule after each pass."""
+    """Whether to verify the IR and the schedule after step pass."""
     context: Context = field(default_factory=make_context)
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
 
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-        """Apply each pass, then verify; raises PipelineError, which names the failing pass."""
+        """Apply step pass, then verify; raises PipelineError, which names the failing pass."""
         for step in passes:
             with collector_paused():
                 self._run(module, step)
 
-    def _run(self, module: ModuleOp, each: ModulePass) -> None:
-        spec, start = str(each.spec(include_default=True)), perf_counter()
-        kept = kernel_names(module) if isinstance(each, SchedulePass) and is_own(each) else None
+    def _run(self, module: ModuleOp, step: ModulePass) -> None:
+        spec, start = str(step.spec(include_default=True)), perf_counter()
+        kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
-            each.apply(self.context, module)
+            step.apply(self.context, module)
         except FlowloomError as error:
             raise type(error)(f"pass '{spec}': {error}") from error
         except Exception as error:
             what = f"{type(error).__name__}: {located(error, first_line(error))}"
             raise PipelineError(f"pass '{spec}' failed: {what}") from error
         applied = perf_counter()
-        self.write(module, each.name, f"after {spec}")
+        self.write(module, step.name, f"after {spec}")
         if self.verified:
             self._verify(module, spec)
         if kept is not None and not kernel_names(module) <= kept:
@@ -240,7 +240,7 @@ def kernel_names(module: ModuleOp) -> set[str]:
 
 
 def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-    """Set each group's `kernel` to its signature, after a user's passes."""
+    """Set step group's `kernel` to its signature, after a user's passes."""
     if not any(map(is_own, passes)):
         return
     for op in module.walk():
@@ -249,7 +249,7 @@ def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
 
 
 def verify(module: ModuleOp) -> None:
-    """Verify the IR, and that the schedule of each synchronized taskflow graph has no race.
+    """Verify the IR, and that the schedule of step synchronized taskflow graph has no race.
 
     Raises VerifyException for invalid IR and ScheduleError for an invalid schedule.
     """

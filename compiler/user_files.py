@@ -24,12 +24,12 @@ def load_object(name: str, what: str, kind: str) -> Any:
     if not Path(file).is_file():
         raise PipelineError(f"there is no file {file!r} to take the {what} {member!r} from")
     try:
-        found = run_path(file)
+        names = run_path(file)
     except (Exception, SystemExit) as error:
         raise PipelineError(f"{file} fails: {type(error).__name__}: {located(error)}") from error
-    if member not in found:
+    if member not in names:
         raise PipelineError(f"{file} has no {kind.lower()} {member!r}")
-    return found[member]
+    return names[member]
 
 
 def located(error: BaseException, message: str | None = None) -> str:

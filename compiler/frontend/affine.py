@@ -101,9 +101,9 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
         return _scaled(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
     if operator.op_type == "Gemm":
         return _scaled(weight, scale[:, None] if operator.attributes.get("transB", 0) else scale)
-    groups, (inputs, each) = operator.attributes.get("group", 1), weight.shape[:2]
+    groups, (inputs, outputs) = operator.attributes.get("group", 1), weight.shape[:2]
     grouped = weight.reshape(groups, inputs // groups, *weight.shape[1:])
-    factors = scale.reshape(groups, 1, each, *[1] * (weight.ndim - 2))
+    factors = scale.reshape(groups, 1, outputs, *[1] * (weight.ndim - 2))
     return _scaled(grouped, factors).reshape(weight.shape)
 
 

@@ -155,15 +155,15 @@ def columns_to_image(node: Node) -> Array:
     pads = node.attribute("pads") or [0] * 2 * rank
     full = [n + b + a for n, b, a in zip(image, pads[:rank], pads[rank:], strict=True)]
     sizes = zip(full, block, dilations, strides, strict=True)
-    places = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
-    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *places)
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
+    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *counts)
     total = np.zeros((*data.shape[:2], *full))
     for tap in np.ndindex(*block):
-        steps = zip(tap, dilations, strides, places, strict=True)
+        steps = zip(tap, dilations, strides, counts, strict=True)
         box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
         total[(..., *box)] += data[(slice(None), slice(None), *tap)]
-    cut = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
-    return converted(total[(..., *cut)], node[0].dtype)
+    inside = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
+    return converted(total[(..., *inside)], node[0].dtype)
 
 
 @operator("MaxUnpool")
@@ -193,11 +193,11 @@ def tensor_scatter(node: Node) -> Array:
     cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node[2] if node.has(2) else np.zeros(batch, np.int64)
-    places = first[:, None] + np.arange(update.shape[1])
+    positions = first[:, None] + np.arange(update.shape[1])
     if node.attribute("mode", "linear") == "circular":
-        places %= size
+        positions %= size
     result = cache.copy()
-    result[np.arange(batch)[:, None], places] = update
+    result[np.arange(batch)[:, None], positions] = update
     return np.ascontiguousarray(np.moveaxis(result, 1, axis))
 
 

@@ -1,4 +1,4 @@
-"""The pass that removes what does nothing and what is computed twice."""
+"""The pass that simplifies operators, merges equal ones and removes dead ones."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from compiler.passes.base import GraphPass
 
 @dataclass(frozen=True)
 class Canonicalize(GraphPass):
-    """Simplify operators locally, merge equal ones and drop dead ones; no result bit changes.
+    """Simplify operators locally, merge equal ones and remove dead ones; results stay bit-exact.
 
-    Requires: nothing; what is inside groups stays as it is. Ensures: no simplification of
-    `compiler.graph.simplify` applies, no two operators compute the same, none is dead; a Concat
-    with the bytes of an earlier one is a Reshape of it.
+    Requires: nothing; groups stay as they are. Ensures: no simplification of
+    `compiler.graph.simplify` applies, no two operators are equal, none is dead; a Concat with the
+    bytes of an earlier one is a Reshape of it.
 
         %1 = dataflow.op "Relu" (%0) ...
         %2 = dataflow.op "Identity" (%1) ...
@@ -52,8 +52,8 @@ def _sweep(graph: GraphOp) -> bool:
     first: dict[Hashable, Operation] = {}
     joined: dict[Hashable, SSAValue] = {}
     for op in list(graph.body.block.ops):
-        if isinstance(op, OperatorOp) and (found := simplify(op)) is not None:
-            _rewrite(op, found)
+        if isinstance(op, OperatorOp) and (simplification := simplify(op)) is not None:
+            _rewrite(op, simplification)
             changed = True
         if isinstance(op, OperatorOp) and (again := _joined_before(op, joined)):
             _rewrite(op, ReshapeOf(again))
@@ -75,17 +75,17 @@ def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue
     return None if first is op.outputs[0] else first
 
 
-def _rewrite(op: OperatorOp, found: Simplification) -> None:
-    match found:
+def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
+    match simplification:
         case SSAValue():
-            op.outputs[0].replace_all_uses_with(found)
+            op.outputs[0].replace_all_uses_with(simplification)
         case Update():
-            op.operands = found.inputs
-            op.attributes = dict(found.attributes)
+            op.operands = simplification.inputs
+            op.attributes = dict(simplification.attributes)
         case ReshapeOf():
             shape = integers_before(op, shape_of(op.outputs[0].type))
             op.op_type = StringAttr("Reshape")
-            op.operands = [found.source, shape]
+            op.operands = [simplification.source, shape]
             op.attributes = {}
 
 

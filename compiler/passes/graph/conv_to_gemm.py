@@ -20,7 +20,7 @@ class ConvToGemm(GraphPass):
     """Rewrite a Conv whose stride is its kernel (patch embedding) as Reshape, Transpose and Gemm.
 
     Requires: nothing; best before `canonicalize`, which removes reshapes that cancel out. Ensures:
-    no such Conv with large patches is left where the image is not channel-blocked.
+    no such Conv with large patches is left unless its channels fill whole blocks.
 
         %1 = dataflow.op "Conv" (%x, %w, %b) {strides = [16, 16]} : tensor<1x3x32x48xf32>, ...
       becomes

@@ -16,7 +16,7 @@ from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
 TARGETS = ("cuda",)
-"""Kinds of targets whose kernels can be a whole attention."""
+"""Kinds of targets that have attention kernels."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _fuse(graph: GraphOp) -> None:
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
-    """The operators, with copies of those that others need as well; the last gives the result."""
+    """The operators, with clones of those that others use too; the last one computes the result."""
     needed, copies = _needed_outside(operators), dict[SSAValue, SSAValue]()
     own: list[OperatorOp] = []
     for op in operators:
@@ -67,7 +67,7 @@ def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
 
 
 def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:
-    """All but the last that others need, or that one of these does."""
+    """The operators, except the last, that others use directly or through one of these."""
     inside, needed = set[Operation](operators), set[Operation]()
     for op in reversed(operators[:-1]):
         users = {use.operation for value in op.results for use in value.uses}

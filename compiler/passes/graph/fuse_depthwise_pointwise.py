@@ -22,7 +22,7 @@ from compiler.passes.graph.group_maker import make_group
 POLICIES = ("never", "cost", "always")
 
 TARGETS = ("cuda", "emu")
-"""Kinds of targets with such kernels, where their architecture is not AMD's."""
+"""Kinds of targets that have such kernels, unless their architecture is AMD's."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class FuseDepthwisePointwise(GraphPass):
     is the only user of its result.
 
     Requires: `fuse-operators` ran. Ensures, if asked, in a graph for a target with such kernels
-    (cuda, emu): wherever the policy says so, both convolutions are in one group, with all that the
-    second one's had; a group of a Relu that only they used is gone; each group's `kernel` is its
-    signature.
+    (cuda, emu): where the policy says so, both convolutions are in one group, with all operators of
+    the second one's group, and with a Relu that was a group for them alone; each group's `kernel`
+    is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%1, %window) ...
@@ -70,7 +70,7 @@ def _is_amd(graph: GraphOp) -> bool:
 
 
 def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
-    """The depthwise convolutions, with the pointwise ones that alone use them."""
+    """Pairs of a depthwise convolution and the pointwise one that is its only user."""
     for group in graph.groups:
         pointwise = _only_anchor(group)
         if pointwise is None or not _is_fed(pointwise, group):
@@ -89,7 +89,7 @@ def _described(conv: OperatorOp) -> Convolution:
 
 
 def _only_anchor(group: GroupOp) -> OperatorOp | None:
-    """The convolution with constant weights of a group whose other operators are elementwise."""
+    """The convolution, with constant weights, of a group of otherwise elementwise operators."""
     others = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
     if len(others) != 1 or others[0].type_name != "Conv":
         return None
@@ -131,7 +131,7 @@ def _group_of(op: OperatorOp) -> GroupOp:
 
 
 def _merge(first: GroupOp, second: GroupOp) -> None:
-    """Merge two groups, and the Relu that alone makes the first one's input."""
+    """Merge two groups, and a Relu that computes the first one's input."""
     following, relu = second.next_op, _relu_before(first)
     operations = [*_ungroup(first), *_ungroup(second)]
     if relu is not None:
@@ -143,7 +143,7 @@ def _merge(first: GroupOp, second: GroupOp) -> None:
 
 
 def _relu_before(group: GroupOp) -> GroupOp | None:
-    """The group that makes the image of a depthwise convolution by a Relu of one tensor."""
+    """The group of a single Relu that computes the image of a depthwise convolution, or None."""
     conv = _only_anchor(group)
     producer = _source(conv.inputs[0], group) if conv is not None else None
     if not isinstance(producer, GroupOp) or len(producer.inputs) != 1:
@@ -152,7 +152,7 @@ def _relu_before(group: GroupOp) -> GroupOp | None:
 
 
 def _ungroup(group: GroupOp) -> list[Operation]:
-    """Put a group's operations in its place; returns them."""
+    """Replace a group by its operations; returns them."""
     inner = zip(group.body.block.args, group.inputs, strict=True)
     results = zip(group.outputs, group.results_yielded, strict=True)
     for value, replacement in (*inner, *results):
@@ -166,7 +166,7 @@ def _ungroup(group: GroupOp) -> list[Operation]:
 
 
 def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:
-    """A Relu like that of a group, for these users only."""
+    """A clone of a group's Relu, for these users only."""
     (value,), (result,) = relu.inputs, relu.outputs
     name = next(relu.operators).node_name
     copy = OperatorOp("Relu", [value], [result.type], node=name)

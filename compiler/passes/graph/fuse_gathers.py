@@ -17,12 +17,12 @@ from compiler.passes.graph.group_maker import make_group
 @dataclass(frozen=True)
 class FuseGathers(GraphPass):
     """Group a Concat with the Gathers that it concatenates, such as a recommender's embedding
-    look-ups; each Gather takes its own index from an input.
+    look-ups; each Gather selects its own index from an input.
 
-    Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat of
-    which all computed operands are its own gathers is one group with them, unless it is large or
-    they are many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights gives its
-    result to several gathers as their indices only.
+    Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat
+    whose computed operands are all Gathers without other users is one group with them, unless it is
+    large or they are many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights is
+    the index of several Gathers and nothing else.
 
         %2 = dataflow.op "Gather" (%x, %0) {axis = 1} ...
         %3 = dataflow.op "Gather" (%table1, %2) ...

@@ -28,9 +28,9 @@ class FuseOperators(GraphPass):
     """Group operators into kernels: a convolution, GEMM or reduction with the elementwise
     operators around it, or elementwise and injective operators only.
 
-    Requires: nothing; groups that are there stay as they are. Ensures: every operator outside
-    groups is a view that needs no copy; every group has its signature as `kernel`; dead operators
-    are gone; by the cost model the critical path is no longer than before.
+    Requires: nothing; existing groups stay as they are. Ensures: every operator outside groups is a
+    view that needs no copy; every group has its signature as `kernel`; there are no dead operators;
+    by the cost model the critical path is no longer than before.
 
         %3 = dataflow.op "Conv" (%0, %1) ...
         %4 = dataflow.op "Relu" (%3) ...
@@ -46,7 +46,7 @@ class FuseOperators(GraphPass):
     name = "fuse-operators"
 
     max_ops: int = 0
-    """The largest number of operators in a group, at most 128; 0 for what suits the device."""
+    """The largest number of operators in a group, at most 128; 0 for the device's default."""
     contraction_prologue: bool = False
     """Let cheap elementwise operators be recomputed inside a convolution or GEMM."""
     injective_epilogue: bool = False

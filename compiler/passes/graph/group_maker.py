@@ -90,7 +90,7 @@ class _Body:
         return copy.results[0]
 
     def _leads_inside(self, op: OperatorOp) -> bool:
-        """Whether a view shows, perhaps through other views, a result of a member."""
+        """Whether a view aliases, perhaps through other views, a result of a member."""
         while op in self.views and is_absorbable(op):
             owner = op.inputs[0].owner
             if owner in self.members:

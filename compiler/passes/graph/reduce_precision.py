@@ -18,7 +18,7 @@ from compiler.ir.types import shape_of, tensor_type
 from compiler.passes.base import GraphPass
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
-"""The numbers of ONNX's element types."""
+"""ONNX's numbers of the element types."""
 
 STORED = {"fp16": "float16", "bf16": "bfloat16"}
 """The dtype in which tensors are stored, by the target's precision."""
@@ -26,8 +26,8 @@ STORED = {"fp16": "float16", "bf16": "bfloat16"}
 
 @dataclass(frozen=True)
 class ReducePrecision(GraphPass):
-    """Store the tensors between kernels, if their values are in range, and their weights in 16
-    bits.
+    """Store in 16 bits the tensors between kernels whose values are in range, and the weights of
+    their contractions.
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
     and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
