@@ -113,7 +113,7 @@ class _Reader:
         if op.type_name in _MOVING or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
                 self.sets.merge(values[0], value)
-            self.plain += values[:1] if _cuts_blocks(op, self.block_bytes) else []
+            self.plain += values[:1] if _divides_blocks(op, self.block_bytes) else []
         elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
             self.plain += values
 
@@ -187,7 +187,7 @@ def _pixels(value: SSAValue) -> int:
     return prod(shape_of(value.type)[2:])
 
 
-def _cuts_blocks(op: OperatorOp, block_bytes: int) -> bool:
+def _divides_blocks(op: OperatorOp, block_bytes: int) -> bool:
     """Whether a Slice begins within a block; a Concat or Split of whole blocks never does."""
     starts = slice_starts(op) if op.type_name == "Slice" else None
     block = block_for(op.inputs[0], block_bytes)

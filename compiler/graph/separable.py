@@ -10,7 +10,7 @@ from compiler.graph.cost import GPU, Device
 TILE_ROWS = 128
 """Output channels of the largest MMA tile; further tiles recompute the depthwise convolution."""
 
-WINDOW_FLOPS, CACHE_BYTES = 10_000.0, 4_200.0
+DEPTHWISE_FLOPS, CACHE_BYTES = 10_000.0, 4_200.0
 """FLOPs of depthwise convolutions, and bytes read from L2, per ns on all SMs of an H200, by the
 estimates of the depthwise and the contraction templates."""
 
@@ -63,4 +63,4 @@ def pays(
     again = ceil(pointwise.weight[0] / TILE_ROWS) - 1
     between, image = (prod(s) * element_bytes for s in (depthwise.result, depthwise.image))
     saved = device.launch_ns + 2 * between / device.bytes_per_ns
-    return again * (depthwise.flops / WINDOW_FLOPS + image / CACHE_BYTES) < saved
+    return again * (depthwise.flops / DEPTHWISE_FLOPS + image / CACHE_BYTES) < saved

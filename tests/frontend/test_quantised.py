@@ -96,7 +96,7 @@ def test_quantised_convolution():
     check(parse(text, **values))
 
 
-def test_quantised_product():
+def test_quantised_matmul():
     text = """g (uint8[3,8] x) => (uint8[3,5] y) {
         y = QLinearMatMul(x, xs, xz, w, ws, wz, ys, yz) }"""
     values = {

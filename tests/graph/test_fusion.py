@@ -20,8 +20,8 @@ class Writer(GraphBuilder):
     def matmul(self, x: SSAValue, rows: int, inner: int, columns: int) -> SSAValue:
         """A MatMul with a weight, and a bias."""
         shape = (rows, columns)
-        product = self.op("MatMul", x, self.random(inner, columns), shape=shape)
-        return self.op("Add", product, self.random(columns))
+        matmul = self.op("MatMul", x, self.random(inner, columns), shape=shape)
+        return self.op("Add", matmul, self.random(columns))
 
     def conv(self, x: SSAValue) -> SSAValue:
         """A 3 by 3 convolution of a 1x4x8x8 image that keeps its shape."""

@@ -40,7 +40,7 @@ def test_a_blocked_tensor_keeps_its_shape_and_its_text():
     assert str(parse_module(str(blocked)).ops.first) == str(blocked)
 
 
-def test_a_kernel_knows_how_its_reads_and_writes_lie():
+def test_a_kernel_knows_the_layouts_of_its_reads_and_writes():
     first, second = graph(BLOCKED).groups
     (write,), (read,) = extract_group(first).writes, extract_group(second).reads
     assert (write.shape, write.stored_shape) == ((1, 8, 3, 3), (2, 1, 3, 3, 4))

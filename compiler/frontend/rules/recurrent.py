@@ -222,7 +222,7 @@ def _run(
     return [outputs[step] for step in range(steps)], state
 
 
-def _joined(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
+def _concatenated(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
     """Values concatenated along the first axis and reshaped."""
     whole = call.one("Concat", *values, axis=0) if len(values) > 1 else values[0]
     return call.reshaped(whole, shape)
@@ -265,6 +265,6 @@ def recurrent(call: Call) -> list[Value]:
         states.append(state)
     size = [len(backwards), batch, call.inputs[2].shape[2]]
     in_time = [value for row in zip(*sequences, strict=True) for value in row]
-    results = [_joined(call, in_time, [steps, *size])]
-    results += [_joined(call, values, size) for values in zip(*states, strict=True)]
+    results = [_concatenated(call, in_time, [steps, *size])]
+    results += [_concatenated(call, values, size) for values in zip(*states, strict=True)]
     return (_batch_first(call, results) if batch_first else results)[: len(call.used)]

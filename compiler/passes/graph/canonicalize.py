@@ -50,12 +50,12 @@ def _sweep(graph: GraphOp) -> bool:
     """Go over the operators once; whether anything changed."""
     changed = False
     first: dict[Hashable, Operation] = {}
-    joined: dict[Hashable, SSAValue] = {}
+    concats: dict[Hashable, SSAValue] = {}
     for op in list(graph.body.block.ops):
         if isinstance(op, OperatorOp) and (simplification := simplify(op)) is not None:
             _rewrite(op, simplification)
             changed = True
-        if isinstance(op, OperatorOp) and (again := _joined_before(op, joined)):
+        if isinstance(op, OperatorOp) and (again := _equal_concat(op, concats)):
             _rewrite(op, ReshapeOf(again))
             changed = True
         key = _content(op)
@@ -66,12 +66,12 @@ def _sweep(graph: GraphOp) -> bool:
     return erase_dead(list(graph.body.block.ops)) or changed
 
 
-def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
+def _equal_concat(op: OperatorOp, concats: dict[Hashable, SSAValue]) -> SSAValue | None:
     """The result of an earlier Concat with the same bytes as this one's."""
     key = concat_key(op)
     if key is None or 0 in shape_of(op.outputs[0].type):
         return None
-    first = joined.setdefault(key, op.outputs[0])
+    first = concats.setdefault(key, op.outputs[0])
     return None if first is op.outputs[0] else first
 
 

@@ -84,9 +84,9 @@ def network() -> Model:
     x = b.input("x", (1, 3, 9, 7))
     stem = conv(x, 8, 3, 3)
     pooled = b.op("MaxPool", stem, shape=(1, 8, 9, 7), kernel_shape=[3, 3], pads=[1] * 4)
-    joined = b.op("Concat", conv(stem, 4, 8), conv(pooled, 8, 8, 3), axis=1, shape=(1, 12, 9, 7))
-    block = conv(conv(joined, 12, 12, 3, 12), 12, 12)
-    total = b.op("Add", block, joined)
+    concat = b.op("Concat", conv(stem, 4, 8), conv(pooled, 8, 8, 3), axis=1, shape=(1, 12, 9, 7))
+    block = conv(conv(concat, 12, 12, 3, 12), 12, 12)
+    total = b.op("Add", block, concat)
     head = b.op("GlobalAveragePool", conv(total, 6, 12), shape=(1, 6, 1, 1))
     flat = b.op("Reshape", head, b.constant([1, 6], "int64"), shape=(1, 6))
     y = b.op("MatMul", flat, weight(6, 5), shape=(1, 5))
@@ -147,7 +147,7 @@ def test_sixteen_bits_are_blocked_by_eight():
     assert {(dtype_of(v.type), block_of(v.type)) for v in found} == {("float16", 8)}
 
 
-def test_what_a_matrix_product_reads_lies_row_major():
+def test_operands_of_matmuls_are_row_major():
     b = GraphBuilder()
     x = b.input("x", (1, 4, 4, 4))
     w = b.weight(np.ones((4, 4, 1, 1), np.float32))

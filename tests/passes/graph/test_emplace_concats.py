@@ -79,7 +79,7 @@ def moving(graph: GraphOp) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_90:tf32", "cuda:sm_90:fp16", "cuda:sm_80:bf16"])
-def test_joins_of_blocks_are_views(target: str):
+def test_concats_of_blocks_are_views(target: str):
     graph = emplaced(network(), target)
     assert moving(graph) == (["Concat", "Concat", "Split", "Slice"], ["Concat"])
     plan = plan_views(graph)
@@ -92,7 +92,7 @@ def test_the_row_major_result_is_a_kernel_and_so_is_what_would_be_copied():
     assert moving(emplaced(network(AGAIN), "cuda:sm_90:tf32"))[1] == ["Concat"]
 
 
-def test_a_cut_of_rows_stays_a_kernel_and_leaves_no_constant_behind():
+def test_a_slice_of_rows_stays_a_kernel_and_leaves_no_constant():
     graph = emplaced(network(CROPPED), "cuda:sm_90:tf32")
     assert "Slice" in moving(graph)[1]
     for op in graph.body.block.ops:

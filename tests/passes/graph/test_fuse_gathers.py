@@ -31,8 +31,8 @@ def recommender(batch: int, widths: list[int], again: bool = False) -> Model:
     b = GraphBuilder()
     ids = b.input("ids", (batch, len(widths)), "int64")
     rows = [look_up(b, ids, column, batch, width) for column, width in enumerate(widths)]
-    joined = b.op("Concat", *rows, shape=(batch, sum(widths)), axis=1)
-    outputs = [b.op("Relu", joined)]
+    concat = b.op("Concat", *rows, shape=(batch, sum(widths)), axis=1)
+    outputs = [b.op("Relu", concat)]
     if again:
         outputs.append(b.op("Tanh", look_up(b, ids, 0, batch, 3)))
     values = np.random.default_rng(0).integers(-ROWS, ROWS, (batch, len(widths)))
@@ -63,7 +63,7 @@ def test_look_ups_are_one_kernel(batch: int, widths: list[int], again: bool):
     assert sorted(outside(graph)) == sorted(left)
 
 
-def joins(b: GraphBuilder, *parts: SSAValue, width: int) -> SSAValue:
+def concat_of(b: GraphBuilder, *parts: SSAValue, width: int) -> SSAValue:
     return b.op("Concat", *parts, shape=(2, width), axis=1)
 
 
@@ -72,7 +72,7 @@ def test_what_is_computed_stays():
     b = GraphBuilder()
     ids, x = b.input("ids", (2, 2), "int64"), b.input("x", (2, 3))
     rows = [look_up(b, ids, column, 2, 4) for column in range(2)]
-    module = b.finish(joins(b, *rows, b.op("Tanh", x), width=11))
+    module = b.finish(concat_of(b, *rows, b.op("Tanh", x), width=11))
     assert not groups_of(module)
 
 
@@ -80,7 +80,7 @@ def test_what_others_need_stays():
     b = GraphBuilder()
     ids = b.input("ids", (2, 2), "int64")
     rows = [look_up(b, ids, column, 2, 4) for column in range(2)]
-    module = b.finish(joins(b, *rows, width=8), b.op("Tanh", rows[0]))
+    module = b.finish(concat_of(b, *rows, width=8), b.op("Tanh", rows[0]))
     assert not groups_of(module)
 
 
