@@ -73,22 +73,22 @@ def compile(
     dimensions by input name. `pipeline` is a string of passes (default: `DEFAULT_PIPELINE`), which
     may name those of `passes`: classes, or `FILE.py:CLASS` (docs/adding-a-pass.md).
     `arch` is what kernels are compiled for (cuda: the device's, else sm_90; hip: one or several
-    such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is how
-    products are computed (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip: fp32
-    by default, fp16 or bf16). `threads` is how many cores a run may use on the CPU (default: all
-    available). No device is needed to compile and save; the first run needs it. `dump_ir` is a
-    directory for one IR file a pass, and the CUDA text of every kernel.
+    such as "gfx90a,gfx942", default the device's, else gfx90a; cpu: this host). `precision` is that
+    of GEMMs and convolutions (cpu: fp32; cuda and emu: tf32 by default, fp32, fp16 or bf16; hip:
+    fp32 by default, fp16 or bf16). `threads` is the number of cores that a run may use on the CPU
+    (default: all available). Compiling and saving need no device; the first run does. `dump_ir` is
+    a directory for an IR file for each pass, and the CUDA text of every kernel.
 
-    On a GPU the schedule is searched for by a simulator of the device, and it and the execution
-    mode are chosen by measuring for `budget` seconds (default 5) where the device is present, else
-    by the simulator; `Module.choice` has the figures. The search is counted in steps, so that it
-    depends on kernel times alone: `schedule="auto{steps=1000 seed=1}"` sets both.
-    An explicit pipeline leaves the mode to be chosen. `profile` is a file of kernel times, read and
-    added to; with it and a budget of 0 nothing is measured, and the schedule depends on the model,
-    the options and the file alone. `schedule` is also a file of constraints, or a
-    `schedule.json` that is taken as it is (docs/schedules.md).
+    On a GPU a search with a simulator of the device finds candidate schedules. Measuring for
+    `budget` seconds (default 5), or the simulator if the device is missing, chooses the schedule
+    and the execution mode; `Module.choice` has the figures. The search is bounded in steps, so that
+    it depends on kernel times alone: `schedule="auto{steps=1000 seed=1}"` sets steps and seed.
+    With an explicit pipeline only the mode is chosen. `profile` is a file of kernel times, to which
+    measurements are added; with it and a budget of 0 nothing is measured, and the schedule depends
+    on the model, the options and the file alone. `schedule` can also be a file of constraints, or a
+    `schedule.json` to use unchanged (docs/schedules.md).
 
-    Kernels are taken from the cache of `flowloom cache` and added to it, unless `cache` is False.
+    Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
     such indices raises InputDataError, which names the node (docs/safety.md).
 

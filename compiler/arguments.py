@@ -1,4 +1,4 @@
-"""The types of the public functions' arguments: what does not fit is an ArgumentError."""
+"""Type checks of the public functions' arguments."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -8,14 +8,14 @@ from compiler.errors import ArgumentError
 
 
 class Kind(NamedTuple):
-    """What an argument must be, in words and as a test."""
+    """A type of arguments: its description and its test."""
 
     text: str
     accepts: Callable[[Any], bool]
 
 
 def is_path(value: object) -> bool:
-    """Whether a value can name a file: a str, or what stands for one, without NUL."""
+    """Whether a value can name a file: a str or os.PathLike without NUL."""
     try:
         text = os.fspath(cast(str, value))
     except TypeError:
@@ -99,7 +99,7 @@ RUN: Mapping[str, Kind] = {"inputs": Kind("a mapping from input names to arrays"
 
 
 def check_arguments(given: Mapping[str, object], kinds: Mapping[str, Kind]) -> None:
-    """Raise ArgumentError, naming the argument and what it must be, for one that does not fit."""
+    """Raise ArgumentError for an argument of a wrong type; it names the argument and the type."""
     for name, kind in kinds.items():
         if name in given and not kind.accepts(value := given[name]):
             raise ArgumentError(

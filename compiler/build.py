@@ -1,4 +1,4 @@
-"""From a model to a module: frontend, graph passes, kernels, schedule passes, packed weights."""
+"""The compilation driver: frontend, graph passes, kernels, schedule passes, packed weights."""
 
 import os
 import warnings
@@ -62,7 +62,7 @@ PRECISIONS = {
     "hip": ("fp32", "fp16", "bf16"),
     "emu": ("tf32", "fp32", "fp16", "bf16"),
 }
-"""The precisions of each target that kernels can be built for, its default first.
+"""The precisions of each target, the default first.
 
 On AMD's architectures, those of emu are hip's.
 """
@@ -70,7 +70,7 @@ On AMD's architectures, those of emu are hip's.
 
 @dataclass(frozen=True)
 class Build:
-    """Everything a backend needs, and how long each step took in seconds."""
+    """The compiled model, from which backends make modules, and the seconds of each step."""
 
     target: str
     schedule: Schedule
@@ -79,17 +79,17 @@ class Build:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     passes: tuple[PassTiming, ...] = ()
     choice: dict[str, Any] | None = None
-    """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
+    """The chosen schedule and mode, and why, on targets that have several modes."""
     executable: Executable | None = None
-    """The module as it was measured on the device, if it was."""
+    """The module on the device, if it was measured there."""
     library: bytes = b""
-    """The shared library of the whole module, for targets that run through one."""
+    """The shared library of the whole module, for targets that run one."""
     requirements: dict[str, Any] | None = None
-    """What a host needs for the library."""
+    """The requirements of the library on its host."""
 
 
 class _Clock:
-    """Seconds of each step, in order."""
+    """The seconds of each step, in order."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -103,27 +103,27 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides a build besides the model; see `compiler.compile`."""
+    """The options of a build; see `compiler.compile`."""
 
     target: str
-    """With everything that decides the kernels: see `full_target`."""
+    """The complete target, see `full_target`."""
     pipeline: str | None = None
-    """None for the default one, and on a GPU for the best of several like it."""
+    """None for the default pipeline, on a GPU for the best of several candidates."""
     dump_ir: str | os.PathLike[str] | None = None
     cache: KernelCache | None = None
     jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     budget: float = 0.0
-    """Seconds of measuring on a GPU."""
+    """Seconds for measuring on a GPU."""
     profile: str | os.PathLike[str] | None = None
-    """A database of kernel times, which measurements are added to."""
+    """A file of kernel times, to which measurements are added."""
     searching: Searching = field(default_factory=Searching)
-    """How a GPU's schedule is searched for."""
+    """The options of the schedule search for a GPU."""
     check_indices: bool = False
-    """Whether runs report indices out of range."""
+    """Whether runs raise an error for indices out of range."""
 
     @property
     def passes(self) -> str:
-        """The pipeline as given, or the default one."""
+        """The given pipeline or the default one."""
         return DEFAULT_PIPELINE if self.pipeline is None else self.pipeline
 
 
@@ -132,7 +132,7 @@ def build(
     input_shapes: Mapping[str, Sequence[int]] | None,
     settings: Settings,
 ) -> Build:
-    """Compile a model; bad settings are found before the model is read."""
+    """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
     start = perf_counter()
     imported = import_model(model, input_shapes, settings.check_indices)
@@ -142,7 +142,7 @@ def build(
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
-    """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
+    """Compile a module's `dataflow.graph`, which becomes a `taskflow.graph` in place."""
     graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
     set_target(module, settings.target)
@@ -184,9 +184,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 
 
 def _with_library(built: Build, cache: KernelCache | None) -> Build:
-    """The build with the shared library that its backend runs."""
+    """The build with the shared library of its kernels, which the backend runs."""
     saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
-    offload = [f"--offload-arch={each}" for each in parse_hip_target(built.target).architectures]
+    offload = [f"--offload-arch={arch}" for arch in parse_hip_target(built.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
     folder = None if cache is None or cache.directory is None else cache.directory / "hip"
     library = build_library(saved, compiler, hip_generator(), folder)
@@ -200,7 +200,7 @@ def _decide(
     weights: Mapping[str, Array],
     settings: Settings,
 ) -> Decision:
-    """The choice of pipeline and mode; where a target has one mode, there is none."""
+    """The decision on pipeline and mode; targets with one mode leave nothing to decide."""
     name = settings.target.partition(":")[0]
     if name != "cuda":
         return Decision(Recipe(settings.passes), "streams" if name == "cpu" else "graph", {})
@@ -254,9 +254,9 @@ def _default_architecture(name: str) -> str:
 
 
 def _check_hip(target: str) -> None:
-    """Raise KernelError for what is no HIP target; warn of one that leaves matrix cores idle."""
+    """Raise KernelError for an invalid HIP target; warn of one that leaves matrix cores idle."""
     machine = parse_hip_target(target)
-    idle = [each for each in machine.architectures if each in MATRIX_CORES]
+    idle = [arch for arch in machine.architectures if arch in MATRIX_CORES]
     if idle and not machine.matrix_cores:
         warnings.warn(
             f"one text is compiled for {machine.arch}, so it does not use the matrix cores of"
@@ -276,7 +276,7 @@ def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
 
 
 def set_target(module: ModuleOp, target: str) -> None:
-    """Record on each graph what it is compiled for: one pipeline's passes act by it."""
+    """Set the target of each graph, on which passes depend."""
     for graph in graphs_of(module):
         graph.target = StringAttr(target)
 
@@ -284,9 +284,9 @@ def set_target(module: ModuleOp, target: str) -> None:
 def annotate(
     module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
 ) -> None:
-    """Put what the schedule passes need to know of each kernel on the groups that launch it.
+    """Set workspaces and packings, on which schedule passes depend, on each kernel's groups.
 
-    Where the device is known, that includes the share of its block slots that the kernel fills.
+    With a device also the share of its block slots that the kernel fills.
     """
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:
@@ -304,7 +304,7 @@ def target_device(target: str) -> Device | None:
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights that the schedule reads, laid out as its kernels want them, by allocation."""
+    """The packed weights that the schedule reads, by allocation name."""
     return {
         op.allocation_name: np.asarray(_packed(op, weight_array(weights, op.key.data)), order="C")
         for op in graph.walk()

@@ -1,4 +1,4 @@
-"""Where caches are kept, and what happens if they cannot be: a warning, and work without them."""
+"""The directories of caches; without a usable one, a warning, and compilation without a cache."""
 
 import os
 import tempfile
@@ -6,11 +6,11 @@ import warnings
 from pathlib import Path
 
 REMEDY = "set FLOWLOOM_CACHE to a directory that can be written"
-"""What to do about a cache that cannot be used."""
+"""The remedy for a cache that cannot be used."""
 
 
 def user_folder(variable: str, *fallback: str) -> Path | None:
-    """The folder that a variable names, or one below the home; None where there is no home."""
+    """The folder that a variable names, or one below the home directory; None without a home."""
     chosen = os.environ.get(variable)
     if chosen:
         return Path(chosen)
@@ -21,7 +21,7 @@ def user_folder(variable: str, *fallback: str) -> Path | None:
 
 
 def cache_directory(part: str) -> Path | None:
-    """A part of `$FLOWLOOM_CACHE`, or else of `flowloom` in the user's cache directory.
+    """A subdirectory of `$FLOWLOOM_CACHE`, or else of `flowloom` in the user's cache directory.
 
     None if there is no home directory.
     """
@@ -32,7 +32,7 @@ def cache_directory(part: str) -> Path | None:
 
 
 def writable(directory: Path | None) -> bool:
-    """Whether files can be written to a directory, which is made; warns once if not."""
+    """Create a directory; whether files can be written to it, with one warning if not."""
     if directory is None:
         warn_without_cache("there is no home directory")
         return False
@@ -46,11 +46,11 @@ def writable(directory: Path | None) -> bool:
 
 
 WARNED = set[Path | None]()
-"""The caches that were warned of: their parts fail for the same reason."""
+"""The caches with a warning so far; their subdirectories fail for the same reason."""
 
 
 def warn_without_cache(why: str) -> None:
-    """Warn that a cache cannot be used: once for each value of FLOWLOOM_CACHE or home."""
+    """Warn that a cache cannot be used, once for each value of FLOWLOOM_CACHE or HOME."""
     root = cache_directory("")
     if root not in WARNED:
         WARNED.add(root)

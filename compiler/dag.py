@@ -1,4 +1,4 @@
-"""Plain directed acyclic graphs, and the one a `dataflow.graph`'s groups form."""
+"""Directed acyclic graphs of plain data."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class DAG:
         return ranks
 
     def longest_path(self) -> int:
-        """The cost of the most expensive path, in ns: no schedule can be faster."""
+        """The cost of the critical path, in ns: no schedule can be faster."""
         return max(self.finish_times(), default=0)
 
 
@@ -90,7 +90,7 @@ def reaches(dag: DAG, source: int, target: int) -> bool:
 
 
 def descendants(dag: DAG) -> list[int]:
-    """For each node the bit set of nodes it reaches: exact, quadratic in bits."""
+    """The nodes that each node reaches, as bit sets: n * n bits."""
     sets = [0] * len(dag)
     for u in reversed(range(len(dag))):
         for v in dag.successors[u]:
@@ -112,7 +112,7 @@ def transitive_reduction(dag: DAG) -> DAG:
 
 
 def is_convex(dag: DAG, nodes: Iterable[int]) -> bool:
-    """Whether no path between two of the nodes leaves them."""
+    """Whether all paths between two of the nodes are inside."""
     inside = set(nodes)
     last = max(inside, default=0)
     seen: set[int] = set()
@@ -129,24 +129,24 @@ def is_convex(dag: DAG, nodes: Iterable[int]) -> bool:
 
 def is_order(dag: DAG, order: Sequence[int]) -> bool:
     """Whether `order` holds every node once, after all its predecessors."""
-    place = {v: i for i, v in enumerate(order)}
-    complete = len(order) == len(place) == len(dag)
-    return complete and all(place[u] < place[v] for u, v in dag.edges)
+    position = {v: i for i, v in enumerate(order)}
+    complete = len(order) == len(position) == len(dag)
+    return complete and all(position[u] < position[v] for u, v in dag.edges)
 
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """A graph's units: `members` of each, ascending, and the graph they form."""
+    """The quotient graph of a DAG's units: `members` of each, ascending, and the edges between."""
 
     members: Sequence[Sequence[int]]
     dag: DAG
 
 
 def quotient(dag: DAG, unit_of: Sequence[int]) -> Quotient:
-    """The units that share a number in `unit_of`, numbered anew in a topological order.
+    """The quotient by units, the nodes with one number in `unit_of`, in a topological order.
 
     Units keep the order of their first nodes as far as edges allow; costs are sums. Raises
-    ValueError when the units wait for each other in a circle.
+    ValueError if the quotient is cyclic.
     """
     members: dict[int, list[int]] = {}
     for v, unit in enumerate(unit_of):
@@ -163,7 +163,7 @@ def quotient(dag: DAG, unit_of: Sequence[int]) -> Quotient:
 
 
 def _share(dag: DAG, nodes: Sequence[int]) -> float:
-    """The mean part of the device that nodes occupy which run one after another."""
+    """The mean part of the device that nodes occupy when run one after another."""
     total = sum(dag.costs[v] for v in nodes)
     return sum(dag.costs[v] * dag.shares[v] for v in nodes) / total if total else 0.0
 
@@ -185,12 +185,12 @@ def _order_units(members: dict[int, list[int]], edges: Iterable[tuple[int, int]]
             if waiting[other] == 0:
                 heappush(ready, (members[other][0], other))
     if len(order) != len(members):
-        raise ValueError("the units wait for each other in a circle")
+        raise ValueError("the graph of the units is cyclic")
     return order
 
 
 def subgraph(dag: DAG, nodes: Sequence[int]) -> DAG:
-    """The graph of some nodes, given in a topological order, and the edges between them."""
+    """The induced subgraph of some nodes, given in a topological order."""
     number = {v: i for i, v in enumerate(nodes)}
     edges = ((number[u], number[v]) for u in nodes for v in dag.successors[u] if v in number)
     shares = [dag.shares[v] for v in nodes] if dag.shares else ()

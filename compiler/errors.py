@@ -1,4 +1,4 @@
-"""Every error a user may catch; each message names the thing at fault and the remedy."""
+"""The errors that users may catch; messages name the thing at fault and the remedy."""
 
 
 class FlowloomError(Exception):
@@ -6,7 +6,7 @@ class FlowloomError(Exception):
 
 
 class ArgumentError(FlowloomError, TypeError):
-    """An argument of a public function has a wrong type; the message says what it must be."""
+    """An argument of a public function has a wrong type; the message names the right one."""
 
 
 class ModelError(FlowloomError):
@@ -14,7 +14,7 @@ class ModelError(FlowloomError):
 
 
 class UnsupportedOperatorError(FlowloomError):
-    """At least one operator cannot be compiled; the message lists every one of them."""
+    """Operators cannot be compiled; the message lists all of them."""
 
 
 class ShapeError(FlowloomError):
@@ -22,7 +22,7 @@ class ShapeError(FlowloomError):
 
 
 class InputDataError(FlowloomError):
-    """A number in the input data is not what the model takes: an index outside its tensor."""
+    """A number in the input data is invalid: an index is out of its tensor's range."""
 
 
 class PipelineError(FlowloomError):

@@ -22,9 +22,9 @@ from compiler.schedule import IN_RANGE, Allocation, AllocationKind, KernelSpec, 
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of a run without those that say whether indices were in range.
+    """The outputs of a run without the results of index checks.
 
-    Raises InputDataError if one says that some were not.
+    Raises InputDataError if a check found an index out of range.
     """
     checks = [name for name in outputs if name.startswith(IN_RANGE)]
     for name in checks:
@@ -37,9 +37,9 @@ def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Module:
-    """A schedule, its kernels and its packed weights, ready for the device of its target.
+    """A schedule, its kernels and its packed weights.
 
-    Modules can be pickled, copied and sent to processes; the copy is loaded when it is first run.
+    Modules can be pickled, copied and sent to processes; the copy is loaded at its first run.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Module:
         library: bytes = b"",
         **options: Any,
     ):
-        """Take what was compiled; the backend that the target names loads it when first run.
+        """Make a module of a compilation's results; the target's backend loads it at its first run.
 
-        `weights` are packed, by allocation name. `options` are the backend's own, such as the
-        CPU's `threads`. `requirements` default to what the target's code needs on this host;
+        `weights` are packed, by allocation name. `options` are the backend's, such as the CPU's
+        `threads`. `requirements` default to those of the target's code on this host;
         `build_seconds` is the time of each step of the compilation, empty for a loaded module.
-        `choice` says in which mode the schedule runs and why, unless `options` say otherwise;
-        `loaded` is the schedule if it is on its device already; `library` holds all of the module's
-        code, for a backend that runs it through one.
+        `choice` is the mode of the schedule and the reasons, unless `options` name a mode;
+        `loaded` is the schedule if it is on its device already; `library` is the shared library of
+        the module's code, for backends that run one.
         """
         self._backend = backend(target)
         self.target = target
@@ -83,7 +83,7 @@ class Module:
         self._loaded = loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        """What `pickle` and `copy` take: all but what is on the device, which is loaded anew."""
+        """The state for `pickle` and `copy`, without what is on the device."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_loaded", "_backend")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class Module:
 
     @property
     def executable(self) -> Executable:
-        """The schedule on its device: loaded when first needed, so that saving needs no device.
+        """The schedule on its device; loaded at its first use, so that saving needs no device.
 
         Raises DeviceError if the device is missing or too small.
         """
@@ -113,8 +113,8 @@ class Module:
     @property
     def outputs(self) -> Sequence[Allocation]:
         """Name, dtype and shape of every output, in the model's order."""
-        found = self.schedule.of_kind("output")
-        return [each for each in found if not each.name.startswith(IN_RANGE)]
+        outputs = self.schedule.of_kind("output")
+        return [output for output in outputs if not output.name.startswith(IN_RANGE)]
 
     @property
     def memory(self) -> MemoryReport:
@@ -123,14 +123,14 @@ class Module:
 
     @property
     def threads(self) -> int:
-        """How many threads of the host work on a run."""
+        """The number of host threads of a run."""
         return self.executable.threads
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once: arrays by input name in, arrays by output name out, in the model's order.
 
-        Any number of threads may call this at once. Arrays that support DLPack are taken too; on
-        the CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
+        Any number of threads may call this at once. Arrays may be any that support DLPack; on the
+        CPU, those that are row-major and aligned to 64 bytes are not copied. Raises ShapeError
         for a missing or unknown name, a wrong dtype or a wrong shape, and InputDataError for an
         index out of range if the module was compiled with `check_indices`.
         """
@@ -138,16 +138,16 @@ class Module:
         return without_checks(self.executable.run(inputs, **options))
 
     def executor(self, **options: Any) -> Executor:
-        """An executor of one's own: it shares code and weights, and has its own arena.
+        """A new executor, which shares code and weights and has its own arena.
 
-        Where the module checks indices, the results of its runs are for `without_checks`.
+        If the module checks indices, pass the results of its runs to `without_checks`.
         """
         return self.executable.executor(**options)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the artifact that `compiler.load` reads, in place of an older one.
+        """Write the artifact that `compiler.load` reads; replaces an older one atomically.
 
-        Raises ArtifactError, with everything as before, if that cannot be done.
+        Raises ArtifactError, and changes nothing, if that fails.
         """
         check_arguments({"directory": directory}, LOAD)
         saved = Artifact(
@@ -162,7 +162,7 @@ class Module:
         artifact.save(saved, directory)
 
     def close(self) -> None:
-        """Release idle threads and arenas; the next run takes new ones."""
+        """Release idle threads and arenas; the next run allocates new ones."""
         if self._loaded is not None:
             self._loaded.close()
 
@@ -186,22 +186,22 @@ class Module:
 def load(directory: str | os.PathLike[str], threads: int | None = None, **options: Any) -> Module:
     """Load a saved module after verifying its files, its schedule and this host.
 
-    Raises ArtifactError for a missing, truncated or edited file, and DeviceError, naming what
-    lacks, if this host cannot run it. `threads` work on each run (default: as many as the process
-    may use); `options` are the backend's own.
+    Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which names the
+    missing requirement, if this host cannot run it. `threads` work on each run (default: as many as
+    the process may use); `options` are the backend's.
     """
     check_arguments({"directory": directory, "threads": threads}, LOAD)
     if threads is not None:
         options["threads"] = threads
-    found = artifact.load(directory, lambda target, needed: backend(target).check(needed))
+    saved = artifact.load(directory, lambda target, needed: backend(target).check(needed))
     module = Module(
-        found.target,
-        found.schedule,
-        found.kernels,
-        found.weights,
-        requirements=found.requirements,
-        choice=found.choice,
-        library=found.library,
+        saved.target,
+        saved.schedule,
+        saved.kernels,
+        saved.weights,
+        requirements=saved.requirements,
+        choice=saved.choice,
+        library=saved.library,
         **options,
     )
     _ = module.executable

@@ -1,4 +1,4 @@
-"""The way of a model: the default pipeline, and the runner that times, dumps and verifies it."""
+"""The default pipeline, and the runner that times, dumps and verifies passes."""
 
 import gc
 import json
@@ -29,11 +29,11 @@ from compiler.user_passes import is_own, known_passes
 from compiler.verify.happens_before import check_schedule
 
 LOWERING = "lower-to-taskflow"
-"""The pass that replaces groups by launches of their kernels."""
+"""The pass that replaces groups by kernel launches."""
 
 
 def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
-    """The default passes, with other options of `partition-graph` and another number of streams."""
+    """The default pipeline, with the given options of `partition-graph` and number of streams."""
     return f"""
     conv-to-gemm,
     canonicalize,
@@ -85,7 +85,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    """The message for a name that is no pass's."""
+    """The error message for an unknown pass name."""
     if name in RENAMED:
         return f"the pass {name!r} is called {RENAMED[name]!r}: write that instead"
     return (
@@ -95,24 +95,24 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
 
 def option_names(kind: type[ModulePass]) -> list[str]:
-    """The options of a pass as they are written in a pipeline, each with its type and default."""
+    """The options of a pass in pipeline notation, with their defaults or types."""
     infos = get_pass_option_infos(kind)
     return [f"{i.name.replace('_', '-')}={i.default_value or i.expected_type}" for i in infos]
 
 
 def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
-    """The pipeline that obeys a file of constraints, or that takes a whole schedule from a file.
+    """A pipeline that applies the constraints, or imports the schedule, of a file.
 
-    Raises ScheduleError for a file that is neither.
+    Raises ScheduleError for a file that holds neither.
     """
     path = os.fspath(file)
     try:
         kind = json.loads(Path(path).read_text(encoding="utf-8"))["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ScheduleError(f"{path} is no file of a schedule: {error}") from None
+        raise ScheduleError(f"{path} is not a schedule file: {error}") from None
     if any(character in path for character in '"\\\n'):
-        raise ScheduleError(f"the path {path!r} holds a quote or a backslash: rename the file")
-    specs = [str(each.spec()) for each in parse(pipeline)]
+        raise ScheduleError(f"the path {path!r} has a quote or a backslash: rename the file")
+    specs = [str(step.spec()) for step in parse(pipeline)]
     if kind == "flowloom-schedule":
         return ",".join([*specs, f'import-schedule{{file="{path}"}}'])
     if kind != "flowloom-constraints" or LOWERING not in specs:
@@ -125,12 +125,12 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
 
 
 def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:
-    """The passes up to the last graph pass, and the schedule passes that follow the kernels.
+    """The passes before and after kernels are built: up to the last graph pass, and the rest.
 
-    Raises PipelineError for a graph pass that comes too late.
+    Raises PipelineError for a graph pass after `lower-to-taskflow`.
     """
     count = max((i + 1 for i, p in enumerate(passes) if isinstance(p, GraphPass)), default=0)
-    if any(each.name == LOWERING for each in passes[:count]):
+    if any(step.name == LOWERING for step in passes[:count]):
         raise PipelineError(
             f"pass '{passes[count - 1].spec()}' decides what kernels compute and comes after"
             f" {LOWERING}, where there are only kernels: move it before partition"
@@ -139,8 +139,8 @@ def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePa
 
 
 def check_used(own: Iterable[str], pipeline: str | None) -> None:
-    """Raise PipelineError if a pipeline leaves out one of the user's own passes."""
-    used = {each.name for each in parse(DEFAULT_PIPELINE if pipeline is None else pipeline)}
+    """Raise PipelineError if a pipeline does not name one of the user's passes."""
+    used = {step.name for step in parse(DEFAULT_PIPELINE if pipeline is None else pipeline)}
     if unused := [name for name in own if name not in used]:
         raise PipelineError(
             f"the pipeline does not name your pass '{unused[0]}': write a pipeline that has it"
@@ -150,9 +150,9 @@ def check_used(own: Iterable[str], pipeline: str | None) -> None:
 
 @contextmanager
 def collector_paused() -> Generator[None, None, None]:
-    """Keep Python's collector from looking at a growing IR again and again, for half of the time.
+    """Disable Python's garbage collector, which takes as long as the passes on a growing IR.
 
-    What becomes garbage meanwhile is collected afterwards.
+    It collects their garbage afterwards.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -165,7 +165,7 @@ def collector_paused() -> Generator[None, None, None]:
 
 @dataclass(frozen=True)
 class PassTiming:
-    """How long one pass took, and its verification, in seconds."""
+    """The seconds of one pass and of the verification that follows."""
 
     spec: str
     seconds: float
@@ -174,34 +174,34 @@ class PassTiming:
 
 @dataclass
 class Runner:
-    """Runs passes one by one; numbering and timings go on over several calls of `run`."""
+    """Runs passes; the numbers of dumps and the timings continue over several calls of `run`."""
 
     dump: Path | None = None
-    """Directory for one numbered, re-parsable file a pass; none is written where it is None."""
+    """Directory for a numbered, re-parsable file for step pass; None to write none."""
     verified: bool = True
-    """Whether the IR and the schedule are checked after each pass."""
+    """Whether to verify the IR and the schedule after step pass."""
     context: Context = field(default_factory=make_context)
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
 
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-        """Apply each pass, then verify; raises PipelineError that names the failing pass."""
-        for each in passes:
+        """Apply step pass, then verify; raises PipelineError, which names the failing pass."""
+        for step in passes:
             with collector_paused():
-                self._run(module, each)
+                self._run(module, step)
 
-    def _run(self, module: ModuleOp, each: ModulePass) -> None:
-        spec, start = str(each.spec(include_default=True)), perf_counter()
-        kept = kernel_names(module) if isinstance(each, SchedulePass) and is_own(each) else None
+    def _run(self, module: ModuleOp, step: ModulePass) -> None:
+        spec, start = str(step.spec(include_default=True)), perf_counter()
+        kept = kernel_names(module) if isinstance(step, SchedulePass) and is_own(step) else None
         try:
-            each.apply(self.context, module)
+            step.apply(self.context, module)
         except FlowloomError as error:
             raise type(error)(f"pass '{spec}': {error}") from error
         except Exception as error:
             what = f"{type(error).__name__}: {located(error, first_line(error))}"
             raise PipelineError(f"pass '{spec}' failed: {what}") from error
         applied = perf_counter()
-        self.write(module, each.name, f"after {spec}")
+        self.write(module, step.name, f"after {spec}")
         if self.verified:
             self._verify(module, spec)
         if kept is not None and not kernel_names(module) <= kept:
@@ -212,7 +212,7 @@ class Runner:
         self.timings.append(PassTiming(spec, applied - start, perf_counter() - applied))
 
     def write(self, module: ModuleOp, name: str, header: str) -> None:
-        """Dump the module to the next numbered file, `header` in its first line."""
+        """Dump the module to the next numbered file, with `header` as its first line."""
         if self.dump is None:
             return
         path = self.dump / f"{self._dumped:02}-{name}.mlir"
@@ -235,12 +235,12 @@ class Runner:
 
 
 def kernel_names(module: ModuleOp) -> set[str]:
-    """The signatures of a module's groups: what their kernels compute."""
+    """The signatures of a module's groups, by which they find their kernels."""
     return {signature(op) for op in module.walk() if isinstance(op, GroupOp)}
 
 
 def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-    """Give each group the kernel of what it computes now, after passes of a user's own."""
+    """Set step group's `kernel` to its signature, after a user's passes."""
     if not any(map(is_own, passes)):
         return
     for op in module.walk():
@@ -249,7 +249,7 @@ def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
 
 
 def verify(module: ModuleOp) -> None:
-    """Check the IR, and for each synchronised taskflow graph that its schedule has no race.
+    """Verify the IR, and that the schedule of step synchronized taskflow graph has no race.
 
     Raises VerifyException for invalid IR and ScheduleError for an invalid schedule.
     """
@@ -260,7 +260,7 @@ def verify(module: ModuleOp) -> None:
 
 
 def taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
-    """The schedule that a pipeline gave; raises PipelineError where there is none."""
+    """The schedule of a module after a pipeline; raises PipelineError if there is none."""
     for op in module.ops:
         if isinstance(op, taskflow.GraphOp) and op.unsynchronized is None:
             return op
@@ -271,7 +271,7 @@ def taskflow_graph(module: ModuleOp, pipeline: str) -> taskflow.GraphOp:
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong without the whole module that xDSL's errors carry."""
+    """The message of an error; xDSL's errors append the whole module to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^-|\t")]
     carets = [line.strip(" ^|-") for line in str(error).splitlines() if "^^^" in line]
     message = next((line for line in carets if line), lines[-1] if lines else type(error).__name__)

@@ -1,4 +1,4 @@
-"""Python files of a user's own, and where in them something failed."""
+"""Python files of users, and the locations of errors in them."""
 
 import sys
 import sysconfig
@@ -14,9 +14,9 @@ _LIBRARIES = tuple({*sysconfig.get_paths().values(), sys.base_prefix, sys.prefix
 
 
 def load_object(name: str, what: str, kind: str) -> Any:
-    """What `FILE.py:NAME` names, by executing the file; raises PipelineError.
+    """The object that `FILE.py:NAME` names, from executing the file; raises PipelineError.
 
-    `what` and `kind` say in messages what it is taken for, such as a "policy" and a "FUNCTION".
+    `what` and `kind` describe it in messages, such as a "policy" and a "FUNCTION".
     """
     file, colon, member = name.rpartition(":")
     if not colon or not file.endswith(".py"):
@@ -24,16 +24,16 @@ def load_object(name: str, what: str, kind: str) -> Any:
     if not Path(file).is_file():
         raise PipelineError(f"there is no file {file!r} to take the {what} {member!r} from")
     try:
-        found = run_path(file)
+        names = run_path(file)
     except (Exception, SystemExit) as error:
         raise PipelineError(f"{file} fails: {type(error).__name__}: {located(error)}") from error
-    if member not in found:
+    if member not in names:
         raise PipelineError(f"{file} has no {kind.lower()} {member!r}")
-    return found[member]
+    return names[member]
 
 
 def located(error: BaseException, message: str | None = None) -> str:
-    """An error's message, and the last line of a user's own file on the way to it, if any."""
+    """An error's message, and the last line of a user's file in its traceback, if any."""
     text = str(error) if message is None else message
     for frame in reversed(extract_tb(error.__traceback__)):
         if _is_users(frame.filename):

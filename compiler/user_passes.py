@@ -1,4 +1,4 @@
-"""Passes of a user's own: classes, or `FILE.py:CLASS`, which pipelines may name for a while."""
+"""Passes of users: classes, or `FILE.py:CLASS`, which pipelines can name within a block."""
 
 import re
 from collections.abc import Generator, Sequence
@@ -18,26 +18,27 @@ _OWN: ContextVar[dict[str, Pass] | None] = ContextVar("own passes", default=None
 
 
 def known_passes() -> dict[str, Pass]:
-    """Every pass by its name in a pipeline: the project's, and the user's that are in use."""
+    """Every pass by its name in a pipeline: the project's, and the user's passes in use."""
     return {**PASSES, **(_OWN.get() or {})}
 
 
-def is_own(each: ModulePass) -> bool:
-    """Whether a pass is a user's own."""
-    return type(each) is not PASSES.get(each.name)
+def is_own(step: ModulePass) -> bool:
+    """Whether a pass is a user's."""
+    return type(step) is not PASSES.get(step.name)
 
 
 @contextmanager
 def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
-    """Let pipelines name these passes until the end of the block; gives their names.
+    """Let pipelines name these passes until the end of the block; yields their names.
 
-    Raises PipelineError for a file that fails, and for what is no pass or has a name that is taken.
+    Raises PipelineError if a file fails, an object is not a pass, or a name is in use already.
     """
     added: dict[str, Pass] = {}
-    for each in passes:
-        kind = _checked(each)
+    for given in passes:
+        kind = _checked(given)
         if kind.name in PASSES or kind.name in added:
-            raise PipelineError(f"{_label(each)}: there is a pass '{kind.name}' already: rename it")
+            label = _label(given)
+            raise PipelineError(f"{label}: there is a pass '{kind.name}' already: rename it")
         added[kind.name] = kind
     token = _OWN.set({**(_OWN.get() or {}), **added})
     try:
@@ -46,22 +47,22 @@ def using(passes: Sequence[Pass | str]) -> Generator[tuple[str, ...]]:
         _OWN.reset(token)
 
 
-def _label(each: object) -> str:
-    return each if isinstance(each, str) else getattr(each, "__qualname__", repr(each))
+def _label(given: object) -> str:
+    return given if isinstance(given, str) else getattr(given, "__qualname__", repr(given))
 
 
-def _checked(each: object) -> Pass:
-    """The class of a pass; PipelineError if it is none."""
-    found: object = load_object(each, "pass", "CLASS") if isinstance(each, str) else each
-    if not isinstance(found, type) or not issubclass(found, GraphPass | SchedulePass):
+def _checked(given: object) -> Pass:
+    """The class of a pass; raises PipelineError if it is not a pass."""
+    kind: object = load_object(given, "pass", "CLASS") if isinstance(given, str) else given
+    if not isinstance(kind, type) or not issubclass(kind, GraphPass | SchedulePass):
         raise PipelineError(
-            f"{_label(each)} is no pass: it must be a class that derives from GraphPass or"
+            f"{_label(given)} is not a pass: it must be a class that derives from GraphPass or"
             " SchedulePass (compiler.passes.base)"
         )
-    name: object = getattr(found, "name", None)
+    name: object = getattr(kind, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise PipelineError(
-            f"{_label(each)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
+            f"{_label(given)} has the name {name!r}: `name` must be such as 'my-pass', lower-case"
             " letters, digits and hyphens"
         )
-    return found
+    return kind

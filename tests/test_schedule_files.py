@@ -95,7 +95,7 @@ def test_the_example_of_a_policy_works_as_its_text_says(
 
 def test_files_that_are_no_schedule(tmp_path: Path):
     file = tmp_path / "x.json"
-    with pytest.raises(ScheduleError, match="no file of a schedule"):
+    with pytest.raises(ScheduleError, match="not a schedule file"):
         with_schedule("canonicalize", file)
     file.write_text('{"format": "other"}')
     with pytest.raises(ScheduleError, match="has format 'other'"):

@@ -1,4 +1,4 @@
-"""ONNX models in: shapes fixed, constants folded, every operator in one normalised form."""
+"""Import of ONNX models: fixes shapes, folds constants, normalises operators to one opset."""
 
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.importer import Imported, import_model

@@ -1,4 +1,4 @@
-"""Folds products and sums with per-channel constants into the convolution before them.
+"""Folding of per-channel Mul and Add with constants into the preceding convolution or GEMM.
 
 `conv(x, w) * s + t` is `conv(x, w * s) + t` with `s` scaling each output channel of `w`.
 """
@@ -20,7 +20,7 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 class Affine:
     """`steps` on `base` as one `scale` and `shift` of each channel (axis 1).
 
-    A `source` computes `base` from constants that can take them in.
+    A `source` computes `base`; its weight and bias are constants into which they can be folded.
     """
 
     base: Value
@@ -30,18 +30,18 @@ class Affine:
     steps: list[Operator] = field(default_factory=list)
 
     def extend(self, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
-        """Take in one more step."""
+        """Append a step."""
         self.scale, self.shift = self.scale * scale, self.shift * scale + shift
         self.steps.append(operator)
 
     @property
     def trivial(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether scale and shift are neutral."""
         return bool((self.scale == 1).all() and (self.shift == 0).all())
 
 
 def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """A constant as one number a channel, or None if it varies along another axis."""
+    """A constant as one number per channel, or None if it varies along another axis."""
     if value is None or value.array is None or value.rank > len(shape):
         return None
     full = (1,) * (len(shape) - value.rank) + value.shape
@@ -52,7 +52,7 @@ def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
 
 
 def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
-    """The operand, scale and shift of a product, quotient, sum or difference by channel."""
+    """The operand, scale and shift of a per-channel Mul, Div, Add or Sub."""
     if operator.op_type not in ("Mul", "Div", "Add", "Sub") or None in operator.inputs:
         return None
     left, right = operator.inputs
@@ -101,14 +101,14 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
         return _scaled(weight, scale.reshape(-1, *[1] * (weight.ndim - 1)))
     if operator.op_type == "Gemm":
         return _scaled(weight, scale[:, None] if operator.attributes.get("transB", 0) else scale)
-    groups, (inputs, each) = operator.attributes.get("group", 1), weight.shape[:2]
+    groups, (inputs, outputs) = operator.attributes.get("group", 1), weight.shape[:2]
     grouped = weight.reshape(groups, inputs // groups, *weight.shape[1:])
-    factors = scale.reshape(groups, 1, each, *[1] * (weight.ndim - 2))
+    factors = scale.reshape(groups, 1, outputs, *[1] * (weight.ndim - 2))
     return _scaled(grouped, factors).reshape(weight.shape)
 
 
 def _folded(affine: Affine, source: Operator) -> bool:
-    """Replace the source's weight and bias, unless they leave their type; a Gemm loses beta."""
+    """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
     weight, bias = source.inputs[1], (*source.inputs, None)[2]
     old = 0.0 if bias is None else np.asarray(bias.array, np.float64)
     old = old * source.attributes.get("beta", 1.0)
@@ -117,7 +117,7 @@ def _folded(affine: Affine, source: Operator) -> bool:
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
         return False
     if array is not weight.array:
-        # Single products may be subnormal beside larger ones; where all are, results lose bits.
+        # A few subnormal weights among larger ones do no harm; if all are, results lose bits.
         largest = float(np.abs(weight.array).max(initial=0)) * np.abs(affine.scale).max()
         if 0 < largest < _smallest(array.dtype):
             return False
@@ -128,7 +128,7 @@ def _folded(affine: Affine, source: Operator) -> bool:
 
 
 def _collapsed(affine: Affine) -> list[Operator]:
-    """The steps as one product and one sum, if that is fewer operators."""
+    """The steps as one Mul and one Add, if that is fewer operators."""
     first, last = affine.steps[0], affine.steps[-1]
     value, result = affine.base, last.outputs[0]
     parts = [
@@ -164,13 +164,13 @@ def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def fold_affine(graph: Graph) -> None:
-    """Fold chains of per-channel products and sums into their only producer, in place."""
+    """Fold chains of per-channel Mul and Add into their only producer, in place."""
     with np.errstate(all="ignore"):
         graph.operators[:] = [o for item in _chains(graph) for o in _settled(item)]
 
 
 def _chains(graph: Graph) -> list[Operator | Affine]:
-    """The operators in order, each chain and its source at the place where it begins."""
+    """The operators in order, with each chain and its source where the chain begins."""
     counts = Counter(graph.uses())
     pending: dict[Value, Affine] = {}
     items: list[Operator | Affine] = []
@@ -193,12 +193,12 @@ def _chains(graph: Graph) -> list[Operator | Affine]:
 
 
 def _neutral(channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """The scale and shift that change nothing."""
+    """The neutral scale and shift."""
     return np.ones(channels), np.zeros(channels)
 
 
 def _settled(item: Operator | Affine) -> list[Operator]:
-    """A chain folded into its source, or collapsed behind it."""
+    """A chain folded into its source, or collapsed after it."""
     if isinstance(item, Operator):
         return [item]
     source = item.source

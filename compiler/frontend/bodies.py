@@ -1,4 +1,4 @@
-"""Checks of nodes with bodies: how many values go in and out, and what steers them."""
+"""Checks of If, Loop and Scan: their conditions and trip counts, and the values of their bodies."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,7 +17,7 @@ def check_bodies(op_type: str, inputs: Inputs, attributes: Attributes, outputs: 
 
 
 def check_number(value: Value | None, dtype: str, what: str) -> None:
-    """Raise Mismatch for a condition or trip count that is there and not one number of a dtype."""
+    """Raise Mismatch unless a condition or trip count is omitted, or one number of a dtype."""
     if value is None or value.unknown:
         return
     if value.dtype != dtype:
@@ -27,7 +27,7 @@ def check_number(value: Value | None, dtype: str, what: str) -> None:
 
 
 def check_carried(before: Sequence[Value], after: Sequence[Value], with_shapes: bool) -> None:
-    """Raise Mismatch for what an iteration carries on that differs in type from what it got."""
+    """Raise Mismatch if a loop-carried value leaves an iteration with another type."""
     for old, new in zip(before, after, strict=False):
         known = old.dtype and new.dtype
         if known and old.dtype != new.dtype:
@@ -38,9 +38,9 @@ def check_carried(before: Sequence[Value], after: Sequence[Value], with_shapes: 
 
 
 def check_passed(body: onnx.GraphProto, values: Sequence[Value], shaped: int) -> None:
-    """Raise Mismatch for values that a body's inputs are not declared as.
+    """Raise Mismatch for values that do not fit the declared types of a body's inputs.
 
-    Shapes bind the first `shaped` of them; what a Loop carries may change its shape.
+    Only the first `shaped` must fit in shape: a Loop's carried values may change theirs.
     """
     for i, (info, value) in enumerate(zip(body.input, values, strict=False)):
         if info.type.HasField("tensor_type"):
@@ -49,9 +49,9 @@ def check_passed(body: onnx.GraphProto, values: Sequence[Value], shaped: int) ->
             declared.check(f"its body declares {info.name!r} as", value)
 
 
-def _counts(what: str, found: int, wanted: int) -> None:
-    if found != wanted:
-        raise Mismatch(f"its body has {found} {what} instead of {wanted}")
+def _counts(what: str, count: int, wanted: int) -> None:
+    if count != wanted:
+        raise Mismatch(f"its body has {count} {what} instead of {wanted}")
 
 
 def _if(inputs: Inputs, attributes: Attributes, outputs: int) -> None:

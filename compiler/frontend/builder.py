@@ -1,4 +1,4 @@
-"""Adds operators of the normalised opset to a graph; what is known already is computed."""
+"""Builder of graphs of the normalised opset; folds operators whose inputs are known."""
 
 from collections.abc import Sequence
 from math import prod
@@ -23,13 +23,13 @@ from compiler.schedule import ELEMENT_BYTES
 
 NORMALISED_OPSET = 23
 """The opset of every imported graph: the newest that every supported onnxruntime executes, and
-the first with each operator of the table (RMSNormalization came with it)."""
+the first that has every operator of the table (RMSNormalization is the last)."""
 
 _LARGEST_COPY = 1 << 24
 
 
 def supported(value: Value | None) -> None:
-    """Raise Unsupported unless kernels know the value's dtype."""
+    """Raise Unsupported unless kernels support the value's dtype."""
     if value is not None and value.dtype not in ELEMENT_BYTES:
         dtype = "strings" if value.dtype == "str_" else f"{value.dtype} tensors"
         if value.items is not None:
@@ -38,12 +38,12 @@ def supported(value: Value | None) -> None:
 
 
 def is_known(inputs: Inputs) -> bool:
-    """Whether every input that is there is a constant."""
+    """Whether every input that is not omitted is a constant."""
     return all(value is None or value.array is not None for value in inputs)
 
 
 def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
-    """Whether computing the operator now would turn small constants into one of many megabytes."""
+    """Whether folding the operator would turn small constants into one of many megabytes."""
     if op_type != "Tile" or inputs[0] is None or inputs[1] is None:
         return False
     array, repeats = inputs[0].array, inputs[1].array
@@ -54,7 +54,7 @@ def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
 
 
 class Builder:
-    """Appends to `graph` on behalf of the ONNX node called `node`, as far as `expansion` allows."""
+    """Appends operators for the ONNX node named `node` to `graph`, within the bound `expansion`."""
 
     def __init__(self, graph: Graph, expansion: Expansion):
         self.graph = graph
@@ -84,7 +84,7 @@ class Builder:
     def emit_used(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> list[Value]:
-        """As `emit`, for outputs of which some are left out; those come back as unknown values."""
+        """Like `emit`, if some outputs are omitted; those are unknown values."""
         self.expansion.count(f"{op_type} {self.node!r}")
         if is_known(inputs) and not grows(op_type, inputs, attributes):
             return self._folded(op_type, inputs, attributes, used)
@@ -100,7 +100,7 @@ class Builder:
     def _folded(
         self, op_type: str, inputs: Inputs, attributes: Attributes, used: Sequence[bool]
     ) -> list[Value]:
-        """The outputs of an operator on constants, which may be of types that no kernel takes."""
+        """The outputs of an operator on constants, also of types that no kernel supports."""
         if _in_table(op_type, inputs, attributes):
             infer(op_type, inputs, attributes, len(used))
         else:
@@ -110,7 +110,7 @@ class Builder:
         return [Value("") if a is None else constant(self.node, a) for a in arrays]
 
     def _check(self, op_type: str, inputs: Inputs) -> None:
-        """Raise Unsupported for dtypes that kernels do not know, and values that they must know."""
+        """Raise Unsupported for dtypes without kernels, and for inputs that must be constants."""
         entry = OPERATORS[op_type]
         for i, value in enumerate(inputs):
             if value is None:
@@ -131,7 +131,7 @@ def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
 
 
 def run_time_input(index: int, value: Value) -> Unsupported:
-    """The error of an input that must be known, but is computed at run time."""
+    """The error for an input that must be a constant, but is computed at run time."""
     return Unsupported(
         f"its input {index} ({value.name!r}) is computed at run time, and must be a constant",
         "make it one, or export the model with fixed shapes",

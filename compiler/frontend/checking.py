@@ -1,8 +1,8 @@
-"""Checks every node of a model: by the table of operators, by onnx's inference, by what it says.
+"""Checks of a model's nodes: by the operator table, onnx's shape inference and declared types.
 
-A node's inputs, attributes and result types are judged before it is rewritten or folded, and what
-rewriting made of it is compared with that, with onnx's own inference, and with the types that the
-model declares for its tensors.
+A node's inputs and attributes are checked, and its result types inferred, before it is rewritten or
+folded. The types of the rewritten results are compared with these, with onnx's inference, and with
+the types that the model declares for its tensors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,19 +25,19 @@ ONNX_DIFFERS = {
         "before opset 22 onnx counts windows of ceil_mode that start after the input and its pads",
     ),
 }
-"""Operators whose shape onnx's inference gets wrong, with the reason why ours is right."""
+"""Operators whose shape onnx infers differently, with the reason why ours is right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The type that a model gives one of its tensors; None where it leaves something open."""
+    """The type that a model declares for a tensor; None for what it does not declare."""
 
     dtype: str
     shape: tuple[int | None, ...] | None
 
     @classmethod
     def of(cls, type: TypeProto) -> "Declared":
-        """What an ONNX type says; nothing if it is no tensor's."""
+        """From an ONNX type; nothing is declared if it is not a tensor's."""
         tensor = type.tensor_type
         dims = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
         shape = tuple(dims) if tensor.HasField("shape") else None
@@ -48,7 +48,7 @@ class Declared:
         return Declared(self.dtype, None)
 
     def agrees_in_shape(self, shape: Sequence[int]) -> bool:
-        """Whether a shape is the declared one, as far as that goes."""
+        """Whether a shape fits the declared dimensions."""
         if self.shape is None:
             return True
         if len(self.shape) != len(shape):
@@ -57,7 +57,10 @@ class Declared:
         return all(wanted in (None, size) for wanted, size in pairs)
 
     def check(self, who: str, value: Value) -> None:
-        """Raise Mismatch, or ShapeMismatch, for a value of another type; `who` says this one."""
+        """Raise Mismatch, or ShapeMismatch, for a value of another type; messages begin with `who`.
+
+        A value of unknown type fits.
+        """
         if not value.dtype:
             return
         text = f"{who} {self}, it is computed as {type_text(value.dtype, value.shape)}"
@@ -74,7 +77,7 @@ class Declared:
 
 
 def check_declared(name: str, value: Value, declared: Mapping[str, Declared]) -> None:
-    """Raise ModelError or ShapeError for an output of the model that is not what it declares."""
+    """Raise ModelError or ShapeError if an output of the model does not have its declared type."""
     try:
         if name in declared:
             declared[name].check("the model declares it as", value)
@@ -84,13 +87,13 @@ def check_declared(name: str, value: Value, declared: Mapping[str, Declared]) ->
 
 
 def declared_types(graph: onnx.GraphProto, with_shapes: bool) -> dict[str, Declared]:
-    """The declared type of every tensor of a graph but its inputs, by name.
+    """The declared types of a graph's tensors except its inputs, by name.
 
-    Shapes are those of the inputs that the model was exported with: they hold for no others.
+    Shapes are declared for the input shapes with which the model was exported, and no others.
     """
     infos = (*graph.value_info, *graph.output)
-    found = {i.name: Declared.of(i.type) for i in infos if i.type.HasField("tensor_type")}
-    return found if with_shapes else without_shapes(found)
+    declared = {i.name: Declared.of(i.type) for i in infos if i.type.HasField("tensor_type")}
+    return declared if with_shapes else without_shapes(declared)
 
 
 def without_shapes(declared: Mapping[str, Declared]) -> dict[str, Declared]:
@@ -121,7 +124,7 @@ def fit_text(inputs: Inputs) -> str:
 
 @dataclass(slots=True)
 class NodeCheck:
-    """One node: what its results must be by the table, found out before it is rewritten."""
+    """One node: what its results must be by the table, declared out before it is rewritten."""
 
     op_type: str
     name: str
@@ -134,11 +137,11 @@ class NodeCheck:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is one of ONNX's own operators, on tensors."""
+        """Whether it is an operator of an ONNX domain, on tensors."""
         return self._schema is not None
 
     def before(self) -> None:
-        """Judge the node itself; raises ShapeError or ModelError."""
+        """Check the node itself; raises ShapeError or ModelError."""
         schema = schema_of(self.op_type, self.opset)
         if schema is None:
             return
@@ -155,14 +158,14 @@ class NodeCheck:
             raise self.error(error) from error
 
     def _check_present(self, schema: onnx.defs.OpSchema) -> None:
-        """Raise ModelError for a required input that is left out; old Resize does without some."""
+        """Raise ModelError for a required input that is omitted; old forms of Resize need fewer."""
         for i, formal in enumerate(schema.inputs if self.op_type != "Resize" else ()):
             given = i < len(self.inputs) and self.inputs[i] is not None
             if formal.option == onnx.defs.OpSchema.FormalParameterOption.Single and not given:
                 raise self.error(Mismatch(f"its input {i} ({formal.name!r}) is left out"))
 
     def _check_types(self) -> None:
-        """Raise ModelError for an input of a type that no opset from the node's on takes."""
+        """Raise ModelError for an input type that no opset from the node's on supports."""
         for i, value in enumerate(self.inputs):
             if value is None or not value.dtype:
                 continue
@@ -174,10 +177,10 @@ class NodeCheck:
     def after(
         self, results: Sequence[Value], declared: Mapping[str, Declared]
     ) -> Mapping[str, Declared]:
-        """Compare results with what the table, onnx and the model say they are.
+        """Compare results with the types by the table, by onnx and as declared.
 
-        What it gives is declared from here on: the shapes after one that onnx gets wrong may be
-        onnx's own, which no run has.
+        The results' computed types become declared: after an operator whose shape onnx gets wrong,
+        the model may declare shapes by onnx's inference, which are wrong too.
         """
         if self.expected is not None:
             for value, type in zip(results, self.expected, strict=False):
@@ -195,15 +198,15 @@ class NodeCheck:
 
     @property
     def _schema(self) -> onnx.defs.OpSchema | None:
-        """The node's schema, unless it is not ONNX's own or works on sequences."""
+        """The node's schema; None outside ONNX's domains and for operators on sequences."""
         if any(value is not None and value.items is not None for value in self.inputs):
             return None
         return schema_of(self.op_type, self.opset)
 
     def _by_onnx(self) -> list[TypeProto]:
-        """The result types by onnx's inference, which knows no deprecated operators.
+        """The result types by onnx's inference, which does not support deprecated operators.
 
-        A Constant has the type of its value: of any type, though the text allowed floats at first.
+        A Constant has the type of its value, though its first version allowed floats only.
         """
         schema = self._schema
         if schema is None or schema.deprecated or self.op_type == "Constant":

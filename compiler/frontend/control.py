@@ -1,4 +1,4 @@
-"""Inlines control flow: `If` with a constant condition, `Loop` and `Scan` of constant length."""
+"""Inlining of `If` with a constant condition, and of `Loop` and `Scan` of constant length."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ import onnx
 
 from compiler.ir.values import numpy_dtype
 
-_REMEDY = "export the model with a constant condition, or cut the model there"
+_REMEDY = "export the model with a constant condition, or split the model there"
 
 
 def if_(walker: "Specialiser", node: "Node") -> Sequence[Value]:
-    """The branch that a constant condition takes."""
+    """The branch that a constant condition selects."""
     condition = node.inputs[0]
     if condition is None or condition.array is None:
         raise Unsupported("its condition is computed at run time", _REMEDY)
@@ -28,7 +28,7 @@ def if_(walker: "Specialiser", node: "Node") -> Sequence[Value]:
 
 
 def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Value:
-    """Values joined along a new axis."""
+    """Values stacked along a new axis."""
     builder = walker.builder
     axes = builder.integers([axis_of(axis, values[0].rank + 1)])
     parts = [builder.one("Unsqueeze", value, axes) for value in values]
@@ -36,7 +36,7 @@ def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Val
 
 
 def _none_of(value: Value, axis: int) -> Value:
-    """No values at all, stacked along a new axis: `value` has the type of one."""
+    """An empty stack along a new axis, of values of the type of `value`."""
     axis = axis_of(axis, value.rank + 1)
     shape = (*value.shape[:axis], 0, *value.shape[axis:])
     return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
@@ -60,7 +60,7 @@ def _holds(condition: Value | None) -> bool:
 
 
 def _keeps_going(body: onnx.GraphProto) -> bool:
-    """Whether a Loop's body hands its condition on as it got it."""
+    """Whether a Loop's body returns its condition unchanged."""
     sources = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity"}
     name = body.output[0].name
     while name in sources:
@@ -100,7 +100,7 @@ def _stacked(
     axes: Sequence[int],
     first: Sequence[Value],
 ) -> list[Value]:
-    """The last outputs of a node, stacked of all iterations; `first` is given to the first."""
+    """The last outputs of a node, stacked over all iterations; `first` is given to the first."""
     wanted = [bool(name) for name in node.proto.output[len(node.proto.output) - len(columns) :]]
     if any(wanted) and not all(columns):
         types = walker.types_of(node.attributes["body"], node, first)[-len(columns) :]

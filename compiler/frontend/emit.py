@@ -1,4 +1,4 @@
-"""Writes the frontend's graph as a `dataflow.graph`, and its constants to the weight store."""
+"""Conversion of the frontend's graph to a `dataflow.graph` and a weight store."""
 
 import re
 
@@ -23,13 +23,13 @@ def _hint(name: str) -> str | None:
 
 
 def _fingerprint(array: np.ndarray) -> tuple[object, ...]:
-    """What equal arrays have in common, cheap to compute: unrolled loops repeat their weights."""
+    """A cheap key that equal arrays share, as unrolled loops repeat their weights."""
     ends = array.reshape(-1)[[*range(min(array.size, 16)), -1]] if array.size else array
     return array.dtype.str, array.shape, ends.tobytes()
 
 
 class _Emitter:
-    """Operations in order, and where each value is."""
+    """The operations in order, and the SSA value of each frontend value."""
 
     def __init__(self, block: Block, contracted: set[Value]):
         self.block = block
@@ -47,12 +47,12 @@ class _Emitter:
         return result
 
     def define(self, value: Value, ssa: SSAValue) -> None:
-        """Tell where a run-time value is."""
+        """Set the SSA value of a run-time value."""
         self._values[value] = ssa
         ssa.name_hint = _hint(value.name)
 
     def use(self, value: Value | None, structural: bool = False) -> SSAValue:
-        """Where a value is; constants are made at their first use."""
+        """The SSA value of a value; constants are emitted at their first use."""
         if value is None and None not in self._values:
             self._values[None] = self.append(NoneOp(), "none")
         if value is None or value.array is None:
@@ -89,7 +89,7 @@ class _Emitter:
         return self.append(WeightOp(key, tensor_type(value.dtype, value.shape)), value.name)
 
     def _repeated(self, value: Value) -> SSAValue:
-        """A large constant that repeats a small one is computed at run time instead of stored."""
+        """An Expand of a small constant, computed at run time instead of storing a large one."""
         once = tuple(slice(0, 1) if s == 0 else slice(None) for s in value.array.strides)
         small = Value(value.name, value.dtype, value.array[once].shape, value.array[once])
         shape = np.array(value.shape, np.int64)
@@ -115,7 +115,7 @@ class _Emitter:
 
 
 def _contracted(graph: Graph) -> set[Value]:
-    """Values that a contraction reads: as weights they can be laid out beforehand."""
+    """Values that a contraction reads: constants among them can be packed as weights."""
     return {
         value
         for operator in graph.operators

@@ -1,4 +1,4 @@
-"""Evaluates an operator whose inputs are all known, and infers the types of one that is not."""
+"""Evaluation of operators with known inputs, and type inference of others."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +16,7 @@ _LARGEST_SHAPE_DATA = 4096
 
 @cache
 def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
-    """The schema of an operator at an opset, or None where there is none."""
+    """The schema of an operator at an opset, or None if there is none."""
     if not onnx.defs.has(op_type, opset, domain):
         return None
     return onnx.defs.get_schema(op_type, opset, domain)
@@ -24,7 +24,7 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
 
 @cache
 def input_types(op_type: str, opset: int, index: int) -> frozenset[str]:
-    """The types of an input as schemas write them, in any opset from this one on."""
+    """The types of an input in schema notation, in any opset from this one on."""
     schemas = {schema_of(op_type, opset), schema_of(op_type, onnx.defs.onnx_opset_version())}
     formals = [schema.inputs for schema in schemas if schema is not None and schema.inputs]
     return frozenset(type for f in formals for type in f[min(index, len(f) - 1)].types)
@@ -53,7 +53,7 @@ def dtype_name(element: int) -> str:
 
 @cache
 def onnx_type(dtype: str) -> str:
-    """The type of tensors of a dtype as schemas write it, such as `tensor(float)`."""
+    """The tensor type of a dtype in schema notation, such as `tensor(float)`."""
     return f"tensor({onnx.TensorProto.DataType.Name(element_type(dtype)).lower()})"
 
 
@@ -94,7 +94,7 @@ def _known_data(op_type: str, names: list[str], inputs: Inputs) -> dict[str, onn
 def infer_types(
     op_type: str, inputs: Inputs, attributes: Attributes, outputs: Sequence[str], opset: int
 ) -> list[TypeProto]:
-    """The types of the outputs, as far as the schema's inference can tell.
+    """The types of the outputs, as far as the schema's inference determines them.
 
     Raises Contradiction if the inputs do not fit the operator.
     """
@@ -105,12 +105,12 @@ def infer_types(
     data = _known_data(op_type, names, inputs)
     imports = [helper.make_opsetid("", opset)]
     try:
-        found = shape_inference.infer_node_outputs(
+        inferred = shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=imports, ir_version=10
         )
     except Exception as error:  # onnx raises InferenceError, RuntimeError and its checker's errors
         raise Contradiction(str(error).splitlines()[0]) from error
-    return [found.get(name, TypeProto()) if name else TypeProto() for name in outputs]
+    return [inferred.get(name, TypeProto()) if name else TypeProto() for name in outputs]
 
 
 def check_types(

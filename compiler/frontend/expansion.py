@@ -1,4 +1,4 @@
-"""One bound on what a model expands to: loops, recurrences and functions are all written out."""
+"""A bound on the size of a model after loops, recurrences and functions are unrolled or inlined."""
 
 import os
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from compiler.errors import ModelError
 
 VARIABLE = "FLOWLOOM_MAX_OPERATORS"
 MOST_OPERATORS = 200_000
-"""Nodes, iterations and operators that a model may come to, unless the environment differs."""
+"""The default bound on nodes, iterations and operators; `VARIABLE` of the environment sets it."""
 
 DEEPEST = 64
-"""Functions and bodies that may nest: each level takes several of Python's own."""
+"""The deepest nesting of functions and bodies: a level takes several levels of Python's stack."""
 
 
 def most_operators() -> int:
-    """The bound for this process; raises ModelError if the environment's is no number."""
+    """The bound of this process; raises ModelError if the environment's is not a number."""
     given = os.environ.get(VARIABLE, str(MOST_OPERATORS))
     if not given.isdecimal():
         raise ModelError(f"{VARIABLE} is {given!r}: set it to a number of operators, or unset it")
@@ -25,7 +25,7 @@ def most_operators() -> int:
 
 @dataclass
 class Expansion:
-    """How much of a model has been written out, and within which functions and loops."""
+    """The number of nodes, iterations and operators so far, and the functions and loops around."""
 
     most: int = field(default_factory=most_operators)
     visited: int = 0
@@ -37,7 +37,7 @@ class Expansion:
         self.expect(0, what)
 
     def expect(self, more: int, what: str) -> None:
-        """Raise ModelError if so many more to come are above the bound."""
+        """Raise ModelError if `more` to come exceed the bound."""
         if self.visited + more > self.most:
             cause = f"{self.within[0]} expands" if self.within else "the model comes"
             raise ModelError(

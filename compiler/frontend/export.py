@@ -1,4 +1,4 @@
-"""Writes a `dataflow` dump back as an ONNX model, so that any runtime can tell a wrong pass."""
+"""Export of a `dataflow` dump as an ONNX model, so that any runtime can check a pass."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""Bytes of tensors that a model keeps in files next to it."""
+"""External data: bytes of tensors in files next to the model."""
 
 import os
 import re
@@ -22,9 +22,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The folder of a model file; `roots` are the real paths that its data must be under.
+    """The folder of a model file; `roots` are the real paths of folders that may hold its data.
 
-    There are two where the model itself is a symbolic link, as in the caches of model hubs.
+    There are two if the model itself is a symbolic link, as in the caches of model hubs.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class ModelFolder:
         return cls(path.parent, (os.path.realpath(path.parent), str(target.parent)))
 
     def holds(self, real: str) -> bool:
-        """Whether a real path lies in the folder or deeper."""
+        """Whether a real path is in the folder or deeper."""
         return any(os.path.commonpath([root, real]) == root for root in self.roots)
 
 
@@ -47,8 +47,8 @@ def read_external(
 ) -> np.ndarray:
     """A read-only memory map of the `nbytes` bytes of tensor `name`; raises ModelError.
 
-    `entries` are the tensor's `location`, `offset` and `length`. Nothing but a regular file in the
-    model's folder is opened, after symbolic links are resolved.
+    `entries` are the tensor's `location`, `offset` and `length`. Only regular files in the model's
+    folder are opened, after symbolic links are resolved.
     """
     location = entries.get("location", "")
     if folder is None:
@@ -69,14 +69,14 @@ def read_external(
 
 
 def _number(name: str, entries: Mapping[str, str], key: str, default: int) -> int:
-    """A number of bytes among a tensor's entries."""
+    """A size or offset in bytes from a tensor's entries."""
     text = entries.get(key)
     if text is None:
         return default
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
         raise ModelError(
-            f"the {key} of the external data of tensor {name!r} is {text!r}, which is no number of "
-            "bytes: export or download the model again"
+            f"the {key} of the external data of tensor {name!r} is {text!r}, which is not a number "
+            "of bytes: export or download the model again"
         )
     return int(text)
 

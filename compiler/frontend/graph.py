@@ -1,4 +1,4 @@
-"""The frontend's own graph: plain values and operators, before they become `dataflow` IR."""
+"""The frontend's graph: plain values and operators, before they become `dataflow` IR."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Attributes = dict[str, Any]
 
 
 class Unsupported(Exception):
-    """Raised inside the frontend: one operator cannot be compiled, for a reason, with a remedy."""
+    """Raised inside the frontend for an operator that cannot be compiled: the reason, a remedy."""
 
     def __init__(self, reason: str, remedy: str = "rewrite the model without it"):
         super().__init__(reason)
@@ -21,15 +21,15 @@ class Unsupported(Exception):
 
 
 class Contradiction(Exception):
-    """Raised inside the frontend: the inputs of an operator do not fit it."""
+    """Raised inside the frontend if the inputs of an operator do not fit it."""
 
 
 @dataclass(eq=False, slots=True)
 class Value:
     """A tensor of static shape: known (`array`), computed at run time, or unknown.
 
-    An unknown value (empty `dtype`) comes out of an operator that cannot be compiled. A sequence
-    of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
+    An unknown value (empty `dtype`) is the result of an operator that cannot be compiled. A
+    sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Value:
 
     @property
     def unknown(self) -> bool:
-        """Whether it comes out of an operator that cannot be compiled."""
+        """Whether it is the result of an operator that cannot be compiled."""
         return not self.dtype and self.items is None
 
     @property
@@ -55,7 +55,7 @@ Inputs = list[Value | None]
 
 @dataclass(eq=False, slots=True)
 class Operator:
-    """An operator of the normalised opset; `node` is the name of the ONNX node it came from."""
+    """An operator of the normalised opset; `node` is the name of its ONNX node."""
 
     op_type: str
     node: str

@@ -1,4 +1,4 @@
-"""From an ONNX model to one `dataflow.graph` and the weights beside it."""
+"""Import of an ONNX model as a `dataflow.graph` and a weight store."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A module with one `dataflow.graph @main` of static shapes, and the weights it names."""
+    """A module with one `dataflow.graph @main` of static shapes, and its weights by key."""
 
     module: ModuleOp
     weights: dict[str, np.ndarray]
@@ -62,7 +62,7 @@ def import_model(
 def specialise(
     model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | None, check_indices: bool = False
 ) -> Graph:
-    """The model's graph for fixed input shapes, external data being in `folder`."""
+    """The model's graph for fixed input shapes; `folder` holds its external data."""
     scope = Scope(opsets_of(model.opset_import))
     graph = Graph([])
     specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
@@ -92,7 +92,7 @@ def specialise(
 
 
 def _remedy(shapes: Shapes) -> str:
-    """What a user can do about a node whose inputs do not fit it."""
+    """The remedy in errors about nodes whose inputs do not fit."""
     if not shapes:
         return "correct the model, or export it again"
     given = ", ".join(f"{name}={list(shape)}" for name, shape in shapes.items())
@@ -120,7 +120,7 @@ def _input(
 
 
 def _output_names(graph: onnx.GraphProto) -> list[str]:
-    """The names of a graph's outputs; one that is listed twice is one output, as in onnxruntime."""
+    """The names of a graph's outputs; one listed twice is a single output, as in onnxruntime."""
     declared: dict[str, onnx.TypeProto] = {}
     for output in graph.output:
         if declared.setdefault(output.name, output.type) != output.type:

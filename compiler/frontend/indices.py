@@ -1,4 +1,4 @@
-"""Operators that say at run time whether indices are in range, as further outputs of a graph."""
+"""Operators that check at run time whether indices are in range, as extra outputs of a graph."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from compiler.schedule import IN_RANGE
 
 
 class IndexWatch:
-    """Adds an output for each node that reads or writes where run-time indices say."""
+    """Adds an output for each node that reads or writes at run-time indices."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
         self.outputs: dict[str, Value] = {}
 
     def watch(self, op_type: str, name: str, inputs: Inputs, attributes: Attributes) -> None:
-        """Watch a node, unless it has no indices or they are constants, which are checked."""
+        """Watch a node, unless it has no indices or they are constants, which import checks."""
         bounds = index_bounds(op_type, inputs, attributes)
         if bounds is None or inputs[bounds.input].array is not None:
             return
@@ -30,7 +30,7 @@ class IndexWatch:
     def _in_range(self, indices: Value, bounds: Bounds) -> Value:
         """An int32 scalar: one if all indices are within their bounds, else zero."""
         one = self.builder.one
-        low, high = (self._limit(indices, each) for each in (bounds.low, bounds.high))
+        low, high = (self._limit(indices, limits) for limits in (bounds.low, bounds.high))
         inside = one("And", one("GreaterOrEqual", indices, low), one("LessOrEqual", indices, high))
         number = one("Cast", inside, to=6)
         if not indices.rank:
@@ -43,13 +43,13 @@ class IndexWatch:
         return self.builder.constant(np.array(numbers).reshape(shape), indices.dtype)
 
     def add_to(self, graph: Graph) -> None:
-        """Add the outputs to a graph, but for those of nodes that were dropped from it."""
+        """Add the outputs to a graph, except for nodes that were removed from it."""
         made = {value for operator in graph.operators for value in operator.outputs}
         graph.outputs.extend(item for item in self.outputs.items() if item[1] in made)
 
 
 def check_output_names(graph: Graph) -> None:
-    """Raise ModelError for an output whose name is kept for those of checks."""
+    """Raise ModelError for an output whose name is reserved for checks."""
     for name, _ in graph.outputs:
         if name.startswith(IN_RANGE):
             raise ModelError(f"the output {name!r} has a name that is reserved: rename it")

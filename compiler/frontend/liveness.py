@@ -1,4 +1,4 @@
-"""Drops nodes, operators, and optional results that nothing uses."""
+"""Dead code elimination of nodes, operators and optional results."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ _OPTIONAL = "FormalParameterOption.Optional"
 def live_nodes(
     nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]
 ) -> list[tuple[onnx.NodeProto, set[str]]]:
-    """The nodes of a body that its outputs depend on, in order, each with its used results."""
+    """The nodes of a body on which its outputs depend, in order, with the used results of each."""
     used = set(outputs) - {""}
     kept: list[tuple[onnx.NodeProto, set[str]]] = []
     for node in reversed(nodes):
@@ -26,7 +26,7 @@ def live_nodes(
 
 
 def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """The inputs of a node and, as they may be of the graph around it, of its subgraphs' nodes."""
+    """The inputs of a node and of its subgraphs' nodes, which may read the graph around them."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for body in (attribute.g, *attribute.graphs):
@@ -36,7 +36,7 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _trim(operator: Operator, used: set[Value]) -> None:
-    """Leave out optional results that nothing uses."""
+    """Omit optional results without users."""
     formal = schema_of(operator.op_type, NORMALISED_OPSET).outputs
     for i, value in enumerate(operator.outputs):
         optional = i < len(formal) and str(formal[i].option) == _OPTIONAL
@@ -47,7 +47,7 @@ def _trim(operator: Operator, used: set[Value]) -> None:
 
 
 def drop_dead(graph: Graph) -> None:
-    """Keep only what the graph's outputs depend on, in place."""
+    """Remove operators on which no output of the graph depends, in place."""
     used = {value for _, value in graph.outputs}
     kept: list[Operator] = []
     for operator in reversed(graph.operators):

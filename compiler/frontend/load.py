@@ -1,4 +1,4 @@
-"""Reads and checks ONNX models, apart from their tensors."""
+"""Reading and checking ONNX models, without their tensors."""
 
 import os
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _DEFAULT = ("", "ai.onnx")
 
 
 def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """The model's protobuf, external data left where it is; raises ModelError."""
+    """The model's protobuf without external data; raises ModelError."""
     if isinstance(model, onnx.ModelProto):
         return model
     try:
@@ -40,7 +40,7 @@ def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """The graph with initializers turned to inputs, so that it stays small."""
+    """The graph with its initializers turned into inputs, which is small."""
     light = onnx.GraphProto()
     for field, value in graph.ListFields():
         if field.name in ("initializer", "sparse_initializer"):
@@ -65,18 +65,20 @@ def _without_tensors(graph: onnx.GraphProto) -> onnx.GraphProto:
 
 
 def _check_names(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Raise TypeError for a name that is not text."""
+    """Raise TypeError for a name that is not a str."""
     for node in nodes:
         _check_texts((node.name, node.op_type, node.domain, *node.input, *node.output))
 
 
 def _check_texts(names: Iterable[str | bytes]) -> None:
-    if any(isinstance(name, bytes) for name in names):  # protobuf gives what is not UTF-8 so
+    if any(
+        isinstance(name, bytes) for name in names
+    ):  # as protobuf returns names that are not UTF-8
         raise TypeError("a name is not text")
 
 
 def _checkable(node: onnx.NodeProto, opsets: dict[str, int]) -> bool:
-    """Whether the checker knows the operator; it also rejects those that are merely deprecated."""
+    """Whether the checker accepts the operator; it rejects deprecated ones too."""
     version = opsets.get("", NEWEST_OPSET)
     known = onnx.defs.has(node.op_type, version, "")
     return known and not onnx.defs.get_schema(node.op_type, version, "").deprecated
@@ -125,7 +127,7 @@ def check_model(model: onnx.ModelProto) -> None:
 
 
 def _checkable_model(model: onnx.ModelProto, opsets: dict[str, int]) -> onnx.ModelProto:
-    """The model without its tensors and without what the checker rejects but import explains."""
+    """The model without its tensors and operators that import reports instead of the checker."""
     light = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     light.opset_import.extend(model.opset_import)
     light.graph.CopyFrom(_without_tensors(model.graph))

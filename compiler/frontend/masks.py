@@ -1,32 +1,32 @@
-"""Drops masks that hide nothing: zeros that are added to what a softmax sees.
+"""Removal of all-zero masks, which are added to the operand of a softmax.
 
-Exporters write one for attention whose model is given no mask, as large as the scores.
+Exporters write one, of the size of the scores, for an attention without a mask.
 """
 
 from compiler.frontend.graph import Graph, Operator, Value
 
 
 def drop_masks(graph: Graph) -> None:
-    """Let softmaxes see what zeros are added to, in place; sums that nothing uses then stay.
+    """Bypass Adds of zeros before softmaxes, in place; the Adds stay, perhaps without users.
 
-    The sum of -0 and 0 is another zero, of which a softmax makes the same bits.
+    -0 + 0 is +0, not -0, but a softmax's result is the same for both.
     """
     sums = {op.outputs[0]: op for op in graph.operators if op.op_type == "Add"}
     for operator in graph.operators:
-        while operator.op_type == "Softmax" and (below := _below(sums.get(operator.inputs[0]))):
+        while operator.op_type == "Softmax" and (below := _unmasked(sums.get(operator.inputs[0]))):
             operator.inputs[0] = below
 
 
-def _below(add: Operator | None) -> Value | None:
-    """What a mask of zeros is added to by a sum, if it is one."""
+def _unmasked(add: Operator | None) -> Value | None:
+    """The operand to which an Add adds a mask of zeros; None for other values."""
     for value, mask in (add.inputs, add.inputs[::-1]) if add else ():
         kept = value.dtype == add.outputs[0].dtype and value.shape == add.outputs[0].shape
-        if kept and value.array is None and _hides_nothing(mask):
+        if kept and value.array is None and _is_empty_mask(mask):
             return value
     return None
 
 
-def _hides_nothing(mask: Value) -> bool:
-    """Whether a value is zeros along several axes, unlike a bias that is to be trained."""
+def _is_empty_mask(mask: Value) -> bool:
+    """Whether a value is zeros along several axes; zeros along one may be an untrained bias."""
     several = sum(extent > 1 for extent in mask.shape) > 1
     return several and mask.array is not None and not mask.array.any()

@@ -1,4 +1,4 @@
-"""Gives every operator a node name of its own, as runtimes ask for."""
+"""Unique node names for operators, which runtimes require."""
 
 from collections import Counter
 
@@ -6,11 +6,11 @@ from compiler.frontend.graph import Graph
 
 
 def name_apart(graph: Graph) -> None:
-    """Rename operators that came from one ONNX node, in place: the last keeps the node's name.
+    """Rename operators of one ONNX node, in place: the last keeps the node's name.
 
-    The others get their operator type after it: `bn` and `bn/Mul`, `bn/Mul.2`.
+    The operator type is appended to the others' names: `bn` and `bn/Mul`, `bn/Mul.2`.
     """
-    taken = {operator.node for operator in graph.operators}
+    names = {operator.node for operator in graph.operators}
     seen: set[str] = set()
     counts: Counter[str] = Counter()
     for operator in reversed(graph.operators):
@@ -18,8 +18,8 @@ def name_apart(graph: Graph) -> None:
             seen.add(operator.node)
             continue
         base = name = f"{operator.node}/{operator.op_type}"
-        while name in taken:
+        while name in names:
             counts[base] += 1
             name = f"{base}.{counts[base] + 1}"
-        taken.add(name)
+        names.add(name)
         operator.node = name

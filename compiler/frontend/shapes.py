@@ -1,4 +1,4 @@
-"""Fixes the shapes of a model's inputs."""
+"""Static shapes of a model's inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
@@ -68,7 +68,7 @@ def _missing(name: str, dimensions: list[int | str] | None, symbols: Mapping[str
 
 
 def resolve_shapes(infos: Iterable[onnx.ValueInfoProto], given: Shapes) -> dict[str, Shape]:
-    """The static shape of each input; a symbol given once holds wherever it occurs.
+    """The static shape of each input; the size of a symbol holds wherever it occurs.
 
     Raises ShapeError for an unknown input, a wrong rank, a contradiction or an open dimension.
     """

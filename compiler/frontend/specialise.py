@@ -1,7 +1,7 @@
 """Partial evaluation of an ONNX graph for fixed input shapes.
 
-One walk over the nodes: what depends on constants and shapes only is computed, functions and
-control flow are inlined, and the rest becomes operators of the normalised opset.
+One walk over the nodes folds those that depend on constants and shapes only, inlines functions and
+control flow, and rewrites the others to operators of the normalised opset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Scope:
-    """Names in sight of a graph or a function body, and what its nodes mean."""
+    """The names that are visible in a graph or a function body, and its opsets and functions."""
 
     opsets: Mapping[str, int]
     values: dict[str, Value] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Scope:
         raise ModelError(f"the model uses {name!r} before anything computes it: export it again")
 
     def inner(self, prefix: str) -> "Scope":
-        """The scope of a subgraph, in sight of this one."""
+        """The scope of a subgraph, nested in this one."""
         return replace(self, values={}, outer=self, prefix=prefix, declared={})
 
 
@@ -108,9 +108,9 @@ class Node:
 
 
 class Specialiser:
-    """Walks graphs into `graph`, collecting the operators that cannot be compiled.
+    """Specialises graphs into `graph`, and collects the operators that cannot be compiled.
 
-    `remedy` is what a user can do about nodes that do not fit their inputs.
+    `remedy` is the remedy in errors about nodes whose inputs do not fit.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Specialiser:
         self._reported: set[tuple[str, ...]] = set()
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
-        """Bring a graph's initializers into its scope."""
+        """Add a graph's initializers to its scope."""
         for tensor in graph.initializer:
             array = array_of(tensor, self.folder)
             scope.values[tensor.name] = constant(tensor.name, array)
@@ -150,7 +150,7 @@ class Specialiser:
         return [scope[name] for name in names]
 
     def types_of(self, graph: onnx.GraphProto, node: Node, inputs: Sequence[Value]) -> list[Value]:
-        """What a body would give that never runs: its operators are dropped again."""
+        """The types of the outputs of a body that never runs; its operators are removed again."""
         operators, problems = len(self.builder.graph.operators), len(self.problems)
         results = self.body(graph, node.scope.inner(f"{node.name}/never/"), inputs)
         del self.builder.graph.operators[operators:], self.problems[problems:]
@@ -160,7 +160,7 @@ class Specialiser:
         return results
 
     def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Iterable[str]) -> None:
-        """Specialise the nodes that outputs depend on, in order."""
+        """Specialise the nodes on which outputs depend, in order."""
         for proto, used in live_nodes(nodes, outputs):
             node = self._node(proto, used, scope)
             self.expansion.count(node.label)
@@ -197,7 +197,7 @@ class Specialiser:
                 return helper.get_attribute_value(attribute)
 
     def _unique(self, proto: onnx.NodeProto, scope: Scope) -> str:
-        """The node's own name, or one made of its operator and output."""
+        """The node's name, or one made of its operator and output."""
         output = next((o for o in proto.output if o), "")
         name = scope.prefix + (proto.name or f"{proto.op_type}_{output}")
         if not proto.name:
@@ -231,12 +231,12 @@ class Specialiser:
         return outputs
 
     def _has_bodies(self, node: Node) -> bool:
-        """Whether it is control flow of a version that is known: Scan of opset 8 is not."""
+        """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
         old = node.proto.op_type == "Scan" and node.opset < 9
         return node.proto.op_type in CONTROL and not node.domain and not old
 
     def _check_of(self, node: Node) -> NodeCheck:
-        """The check of a node; only ONNX's own operators without bodies are judged themselves."""
+        """The check of a node; only ONNX's operators without bodies are checked themselves."""
         op_type = node.proto.op_type
         own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
         opset, outputs = node.opset if own else 0, node.proto.output
@@ -251,19 +251,19 @@ class Specialiser:
     def _problem(self, node: Node, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
         key = (node.proto.op_type, node.proto.name, *node.proto.output)
-        if key not in self._reported:  # once, however often a loop repeats it
+        if key not in self._reported:  # reported once, however often a loop repeats it
             self._reported.add(key)
             self.problems.append(Problem(node.name, node.proto.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
     def _after_unknown(self, node: Node) -> list[Value]:
-        """Outputs of a node whose inputs are unknown: only its operator can be judged."""
+        """Outputs of a node whose inputs are unknown: only its operator can be checked."""
         if self._meaning(node) is None:
             return self._problem(node, _no_meaning(node))
         return [Value(name) for name in node.proto.output]
 
     def _meaning(self, node: Node) -> Callable[[Node], Sequence[Value]] | None:
-        """How the node's operator is handled, or None if it is not."""
+        """The handler of the node's operator, or None if it has none."""
         op_type = node.proto.op_type
         if self._function_of(node) is not None:
             return self._model_function
@@ -289,7 +289,7 @@ class Specialiser:
         return meaning(node)
 
     def _can_evaluate(self, node: Node) -> bool:
-        """Whether the operator exists on constants only, and its inputs are."""
+        """Whether the operator is supported on constants only, and its inputs are constants."""
         op_type = node.proto.op_type
         compiled = op_type in RULES or op_type in KINDS
         return not compiled and is_known_operator(op_type) and is_known(node.inputs)
@@ -372,7 +372,7 @@ def _required(value: Value | None) -> Value:
 
 
 def _no_meaning(node: Node) -> Unsupported:
-    """Why no operator of this kind can be compiled."""
+    """The error that says why no operator of this kind can be compiled."""
     op_type = node.proto.op_type
     if node.domain:
         remedy = "export the model with standard ONNX operators"
@@ -384,5 +384,5 @@ def _no_meaning(node: Node) -> Unsupported:
         return Unsupported("it draws random numbers", "make the random tensor an input")
     if op_type in _DATA_DEPENDENT:
         reason = "the shape of its result depends on values that are computed at run time"
-        return Unsupported(reason, "cut the model before it and run the rest elsewhere")
+        return Unsupported(reason, "split the model before it and run the rest elsewhere")
     return Unsupported("there is no kernel for it", "rewrite the model with other operators")

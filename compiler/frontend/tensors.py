@@ -1,4 +1,4 @@
-"""Tensors of a protobuf as numpy arrays."""
+"""Conversion of a protobuf's tensors to numpy arrays."""
 
 from collections.abc import Sequence
 from math import prod
@@ -58,7 +58,7 @@ def dense_array_of(tensor: onnx.SparseTensorProto, folder: ModelFolder | None) -
 
 
 def _checked_dtype(tensor: onnx.TensorProto) -> np.dtype:
-    """The type of a tensor's elements, once its shape and type are known to make sense."""
+    """The dtype of a tensor; raises ModelError if its type or its shape is invalid."""
     try:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     except KeyError as error:
@@ -93,7 +93,7 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
 def _external_array(
     tensor: onnx.TensorProto, folder: ModelFolder | None, dtype: np.dtype, nbytes: int
 ) -> np.ndarray:
-    """The array of a tensor whose bytes are in another file: a memory map where it can be one."""
+    """The array of a tensor whose bytes are in another file: a memory map if possible."""
     if dtype.hasobject:
         raise ModelError(
             f"the tensor {tensor.name!r} has strings in another file, which ONNX does not allow: "
@@ -102,7 +102,7 @@ def _external_array(
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if any(isinstance(text, bytes) for entry in entries.items() for text in entry):
         raise ModelError(
-            f"where the data of tensor {tensor.name!r} are is not UTF-8 text: the model is "
+            f"the location of the data of tensor {tensor.name!r} is not UTF-8 text: the model is "
             "damaged, export or download it again"
         )
     data = read_external(tensor.name, entries, folder, nbytes)
@@ -114,7 +114,7 @@ def _external_array(
 
 
 def _has_data(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor that has elements comes with any of them."""
+    """Whether a tensor has its data inline or in a file, or has no elements."""
     fields = {field.name for field, _ in tensor.ListFields()}
     data = {name for name in fields if name.endswith("_data") and name != "external_data"}
     return 0 in tensor.dims or any(len(getattr(tensor, name)) for name in data)

@@ -1,4 +1,4 @@
-"""Which values share memory through views, for decisions that they must take together."""
+"""Alias classes: values that share memory through views, and so must be decided on together."""
 
 from dataclasses import dataclass, field
 
@@ -10,13 +10,13 @@ from compiler.ir.types import nbytes_of
 
 
 @dataclass
-class Sharing:
-    """Sets of values that grow together (a disjoint-set forest)."""
+class DisjointSets:
+    """Sets of values that can be merged (a disjoint-set forest)."""
 
     _parents: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def root(self, value: SSAValue) -> SSAValue:
-        """The value that stands for all that one is joined with."""
+        """The value that represents the set of another one."""
         top = value
         while top in self._parents:
             top = self._parents[top]
@@ -24,15 +24,15 @@ class Sharing:
             self._parents[value], value = top, self._parents[value]
         return top
 
-    def join(self, first: SSAValue, second: SSAValue) -> None:
-        """Make two sets one."""
+    def merge(self, first: SSAValue, second: SSAValue) -> None:
+        """Merge the sets of two values."""
         first, second = self.root(first), self.root(second)
         if first is not second:
             self._parents[second] = first
 
 
 def shared_values(view: OperatorOp) -> list[SSAValue]:
-    """The data operands and results of a view, those without elements or left out apart."""
+    """The data operands and results of a view, without empty tensors and omitted operands."""
     data = list(view.inputs) if view.type_name == "Concat" else [view.inputs[0]]
     given = (v for v in (*data, *view.outputs) if not isinstance(v.type, NoneType))
     return [value for value in given if nbytes_of(value.type)]
@@ -42,7 +42,7 @@ _MOVING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Un
 
 
 def moved_from(value: SSAValue) -> SSAValue:
-    """What a tensor's elements come from, only moved or converted."""
+    """The tensor whose elements a value holds, after operators that only move or convert them."""
     while isinstance(owner := value.owner, OperatorOp) and owner.type_name in _MOVING:
         value = owner.inputs[0]
     return value

@@ -1,4 +1,4 @@
-"""Which operators cost nothing because their results are bytes that are already there."""
+"""Which operators are views: their results are bytes of other tensors, so that nothing is moved."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from compiler.schedule import ELEMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor lies: at a byte offset of the memory of another value, its root."""
+class Location:
+    """A byte offset in the memory of another value, the root."""
 
     root: SSAValue
     offset: int
@@ -42,17 +42,17 @@ class ViewPlan:
     views: frozenset[OperatorOp]
     copies: tuple[Copy, ...]
     outputs: Mapping[SSAValue, int]
-    places: Mapping[SSAValue, Place]
-    """The place of every tensor outside groups; a root is at offset 0 of itself."""
+    locations: Mapping[SSAValue, Location]
+    """The location of every tensor outside groups; a root is at offset 0 of itself."""
 
 
 @dataclass(frozen=True)
 class _Forest:
     """Links from each tensor to the larger one whose bytes it shares."""
 
-    links: dict[SSAValue, Place] = field(default_factory=dict[SSAValue, Place])
+    links: dict[SSAValue, Location] = field(default_factory=dict[SSAValue, Location])
 
-    def place(self, value: SSAValue) -> Place:
+    def locate(self, value: SSAValue) -> Location:
         """Follow the links to the root, and shorten them."""
         path: list[SSAValue] = []
         while value in self.links:
@@ -61,37 +61,37 @@ class _Forest:
         offset = 0
         for step in reversed(path):
             offset += self.links[step].offset
-            self.links[step] = Place(value, offset)
-        return Place(value, offset)
+            self.links[step] = Location(value, offset)
+        return Location(value, offset)
 
-    def whole(self, value: SSAValue) -> SSAValue | None:
-        """The root of a tensor that covers it and that a kernel writes, or None."""
-        place = self.place(value)
-        whole = nbytes_of(value.type) == nbytes_of(place.root.type)
-        written = isinstance(place.root.owner, OperatorOp | GroupOp)
-        return place.root if whole and written else None
+    def whole_root(self, value: SSAValue) -> SSAValue | None:
+        """The root of a tensor that covers all of it and that a kernel writes, or None."""
+        root = self.locate(value).root
+        whole = nbytes_of(value.type) == nbytes_of(root.type)
+        written = isinstance(root.owner, OperatorOp | GroupOp)
+        return root if whole and written else None
 
 
 def plan_views(graph: GraphOp) -> ViewPlan:
     """Decide which operators outside groups are views, assuming that the others are kernels.
 
-    Reshapes alias their input, a contiguous Slice or Split lies in it, and a contiguous Concat
-    gives its operands' roots a place in its result, unless more than one would need a copy. All
-    tensors of a view lie in one way; where channels lie in blocks, no view cuts a block.
+    A Reshape aliases its input, contiguous Slices and Splits are parts of theirs, and the operands
+    of a contiguous Concat are emplaced in its result, unless more than one would need a copy. All
+    tensors of a view have the same layout; no view of a channel-blocked tensor divides a block.
     """
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
-    forest = _Forest({value: place for op in operators for value, place in _aliases(op)})
+    forest = _Forest({value: location for op in operators for value, location in _aliases(op)})
     views = {op for op in operators if op.outputs and op.outputs[0] in forest.links}
     outputs, copies = _bind_outputs(graph, forest)
-    # Largest first, so that a Concat of a prefix finds its operands side by side in the longer one;
-    # the order must not hang on block order, which fusion may change between two plans.
+    # Largest first, so that a Concat of a prefix finds its operands adjacent in the longer one; the
+    # order must not depend on block order, which fusion may change between two plans.
     concats = [op for op in operators if _is_contiguous_concat(op)]
     for op in sorted(concats, key=lambda op: _concat_priority(op, outputs)):
-        if (needed := _join(op, forest, outputs)) is not None:
+        if (needed := _emplace(op, forest, outputs)) is not None:
             views.add(op)
             copies += [Copy(op, index) for index in needed]
-    places = {value: forest.place(value) for value in _tensors(graph)}
-    return ViewPlan(frozenset(views), tuple(copies), outputs, places)
+    locations = {value: forest.locate(value) for value in _tensors(graph)}
+    return ViewPlan(frozenset(views), tuple(copies), outputs, locations)
 
 
 def _tensors(graph: GraphOp) -> Iterator[SSAValue]:
@@ -100,23 +100,23 @@ def _tensors(graph: GraphOp) -> Iterator[SSAValue]:
         yield from (value for value in op.results if op.name != "dataflow.none")
 
 
-def _lie_alike(op: OperatorOp) -> bool:
-    """Whether a view's tensors have one layout, which a reshape must not have to know."""
+def _have_one_layout(op: OperatorOp) -> bool:
+    """Whether a view's tensors have one layout, row-major if a reshape changes the shape."""
     tensors = [value.type for value in shared_values(op)]
     blocks = {stored_block(type) for type in tensors}
     reshapes = KINDS.get(op.type_name) is Kind.VIEW and len(set(map(shape_of, tensors))) > 1
     return len(blocks) <= 1 and not (reshapes and any(blocks))
 
 
-def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Place]]:
-    if not _lie_alike(op):
+def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Location]]:
+    if not _have_one_layout(op):
         return
     if KINDS.get(op.type_name) is Kind.VIEW:
-        yield op.outputs[0], Place(op.inputs[0], 0)
+        yield op.outputs[0], Location(op.inputs[0], 0)
     elif op.type_name == "Split" and _is_contiguous_split(op):
         offset = 0
         for value in op.outputs:
-            yield value, Place(op.inputs[0], offset)
+            yield value, Location(op.inputs[0], offset)
             offset += nbytes_of(value.type)
     elif op.type_name == "Slice" and (starts := slice_starts(op)) is not None:
         shape, dtype = shape_of(op.inputs[0].type), dtype_of(op.inputs[0].type)
@@ -125,16 +125,16 @@ def _aliases(op: OperatorOp) -> Iterator[tuple[SSAValue, Place]]:
         steps = {axis: prod(shape[a] for a in order[i + 1 :]) for i, axis in enumerate(order)}
         offset = sum(start * steps[axis] for axis, start in enumerate(starts))
         if not block or starts[1] % block == 0:
-            yield op.outputs[0], Place(op.inputs[0], offset * ELEMENT_BYTES[dtype])
+            yield op.outputs[0], Location(op.inputs[0], offset * ELEMENT_BYTES[dtype])
 
 
 def _stored_axes(rank: int, block: int) -> list[int]:
-    """The axes of a tensor from the outermost in memory on; blocks of channels come first."""
+    """The axes of a tensor from the outermost in memory on; channel blocks are outermost."""
     return [1, 0, *range(2, rank)] if block else list(range(rank))
 
 
 def _is_outermost(type: Attribute, axis: int) -> bool:
-    """Whether nothing but single elements lies outside an axis in memory."""
+    """Whether all axes outside of one in memory have a single element."""
     shape = shape_of(type)
     order = _stored_axes(len(shape), stored_block(type))
     return prod(shape[a] for a in order[: order.index(axis)]) == 1
@@ -154,7 +154,7 @@ def _is_contiguous_concat(op: OperatorOp) -> bool:
     if op.type_name != "Concat":
         return False
     type = op.outputs[0].type
-    return _lie_alike(op) and _is_outermost(type, _axis(op, len(shape_of(type))))
+    return _have_one_layout(op) and _is_outermost(type, _axis(op, len(shape_of(type))))
 
 
 def _integers(op: OperatorOp, operand: int) -> list[int] | None:
@@ -170,9 +170,9 @@ def slice_starts(op: OperatorOp) -> list[int] | None:
     starts, axes, steps = (_integers(op, operand) for operand in (1, 3, 4))
     if starts is None or any(step != 1 for step in steps or ()):
         return None
-    cut = [axis for axis, size in enumerate(shape) if result[axis] != size]
+    sliced = [axis for axis, size in enumerate(shape) if result[axis] != size]
     order = _stored_axes(len(shape), stored_block(op.inputs[0].type))
-    inner = max((order.index(axis) for axis in cut), default=0)
+    inner = max((order.index(axis) for axis in sliced), default=0)
     if 0 in result or prod(result[axis] for axis in order[:inner]) != 1:
         return None
     firsts = [0] * len(shape)
@@ -186,13 +186,13 @@ def _concat_priority(op: OperatorOp, outputs: Mapping[SSAValue, int]) -> tuple[i
 
 
 def _bind_outputs(graph: GraphOp, forest: _Forest) -> tuple[dict[SSAValue, int], list[Copy]]:
-    """Give each graph output a root of its own; an output that cannot have one needs a copy."""
+    """Give each graph output its own root; an output that cannot have one needs a copy."""
     outputs: dict[SSAValue, int] = {}
     copies: list[Copy] = []
     terminator = graph.body.block.last_op
     assert terminator is not None
     for index, value in enumerate(graph.results_yielded):
-        root = forest.whole(value)
+        root = forest.whole_root(value)
         if root is None or root in outputs:
             copies.append(Copy(terminator, index))
         else:
@@ -200,35 +200,35 @@ def _bind_outputs(graph: GraphOp, forest: _Forest) -> tuple[dict[SSAValue, int],
     return outputs, copies
 
 
-def _join(op: OperatorOp, forest: _Forest, outputs: Mapping[SSAValue, int]) -> list[int] | None:
-    """Place a Concat's operands in its result; the operands to copy, or None if it is a kernel."""
+def _emplace(op: OperatorOp, forest: _Forest, outputs: Mapping[SSAValue, int]) -> list[int] | None:
+    """Emplace a Concat's operands; returns those to copy, or None if it has to be a kernel."""
     result = op.outputs[0]
     sizes = {i: nbytes_of(v.type) for i, v in enumerate(op.inputs) if nbytes_of(v.type)}
-    places = {i: forest.place(op.inputs[i]) for i in sizes}
-    if result not in forest.links and result not in outputs and _adjacent(places, sizes):
-        forest.links[result] = next(iter(places.values()))
+    located = {i: forest.locate(op.inputs[i]) for i in sizes}
+    if result not in forest.links and result not in outputs and _adjacent(located, sizes):
+        forest.links[result] = next(iter(located.values()))
         return []
-    embedded: dict[SSAValue, Place] = {}
+    emplaced: dict[SSAValue, Location] = {}
     copies: list[int] = []
-    offset, above = 0, forest.place(result).root
+    offset, above = 0, forest.locate(result).root
     for i, size in sizes.items():
-        root = forest.whole(op.inputs[i])
-        if root is None or root in outputs or root in embedded or root is above:
+        root = forest.whole_root(op.inputs[i])
+        if root is None or root in outputs or root in emplaced or root is above:
             copies.append(i)
         else:
-            embedded[root] = Place(result, offset)
+            emplaced[root] = Location(result, offset)
         offset += size
     if len(copies) > 1:  # one kernel copies all of it with fewer launches
         return None
-    forest.links.update(embedded)
+    forest.links.update(emplaced)
     return copies
 
 
-def _adjacent(places: Mapping[int, Place], sizes: Mapping[int, int]) -> bool:
-    """Whether the operands already lie one after another in one root."""
-    expected: Place | None = None
-    for i, place in places.items():
-        if expected not in (None, place):
+def _adjacent(located: Mapping[int, Location], sizes: Mapping[int, int]) -> bool:
+    """Whether the operands are already adjacent, in order, in one root."""
+    expected: Location | None = None
+    for i, location in located.items():
+        if expected not in (None, location):
             return False
-        expected = Place(place.root, place.offset + sizes[i])
+        expected = Location(location.root, location.offset + sizes[i])
     return expected is not None

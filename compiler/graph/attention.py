@@ -1,4 +1,4 @@
-"""Recognising attention: softmax(scores(Q K^T)) V, with what lays out Q, K, V and the result."""
+"""Matching attention: softmax(scores(Q K^T)) V, with the layout changes of operands and result."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ MOST_COLUMNS = 128
 
 @dataclass(frozen=True)
 class Attention:
-    """Values and operators are numbers of the network's.
+    """One attention; values and operators are the network's numbers.
 
     The windows of `query`, `key`, `value` and `result` have the shapes (batch..., S, D),
     (batch..., D, T), (batch..., T, E) and (batch..., S, E), and one stride for each of the last
-    two axes. No source is a result of `operators`. `first` and `second` are the matrix products,
-    `scores` what happens between the first and the `softmax`, one element at a time.
+    two axes. No source is a result of `operators`. `first` and `second` are the MatMuls, `scores`
+    the elementwise operators between the first and the `softmax`.
     """
 
     query: Operand
@@ -31,7 +31,7 @@ class Attention:
     softmax: int
     second: int
     result: Operand
-    """Where the results lie in the value that the attention gives."""
+    """The result as a window of the value that the attention writes."""
 
     @property
     def operators(self) -> tuple[int, ...]:
@@ -42,22 +42,22 @@ class Attention:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The extents over which separate attentions run."""
+        """The batch extents: one softmax(Q K^T) V for each index."""
         return self.result.window.shape[:-2]
 
     @property
     def multiplications(self) -> int:
-        """Multiply-adds of both products."""
+        """Multiply-adds of both MatMuls."""
         rows, depth = self.query.window.shape[-2:]
         columns, width = self.value.window.shape[-2:]
         return prod(self.batch) * rows * columns * (depth + width)
 
 
 def find_attentions(network: Network) -> list[Attention]:
-    """The attentions of a network, by their softmax, that no other operator looks into."""
+    """The attentions of a network whose intermediate values no other operator reads."""
     finder = _Finder(network)
-    found = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Softmax")
-    return [attention for attention in found if attention is not None]
+    matches = (finder.at(i) for i, node in enumerate(network.operators) if node.type == "Softmax")
+    return [attention for attention in matches if attention is not None]
 
 
 class _Finder:
@@ -75,13 +75,13 @@ class _Finder:
         if second is None or scores is None or not last or len(shape) < 2 or not prod(shape):
             return None
         chain = self.chain(scores, shape)
-        product = self.network.operators[second]
-        if chain is None or product.type != "MatMul" or product.inputs[0] != node.outputs[0]:
+        matmul = self.network.operators[second]
+        if chain is None or matmul.type != "MatMul" or matmul.inputs[0] != node.outputs[0]:
             return None
         return self.assemble(chain[0], tuple(chain[1:]), softmax, second)
 
     def chain(self, value: int, shape: tuple[int, ...]) -> list[int] | None:
-        """The product that scores come from, then the elementwise operators between."""
+        """The MatMul that computes the scores, then the elementwise operators that follow."""
         producer = self.producers.get(value)
         if producer is None or self.shape(value) != shape or self.only_user(value) is None:
             return None
@@ -99,44 +99,44 @@ class _Finder:
     def assemble(
         self, first: int, scores: tuple[int, ...], softmax: int, second: int
     ) -> Attention | None:
-        """The whole, once its parts are known, where the sizes fit."""
-        products = [self.network.operators[i] for i in (first, second)]
-        if not all(map(self.is_product, products)):
+        """The attention of the matched operators, or None if its types or sizes do not fit."""
+        matmuls = [self.network.operators[i] for i in (first, second)]
+        if not all(map(self.is_float32_matmul, matmuls)):
             return None
-        result = self.result(products[1].outputs[0])
+        result = self.result(matmuls[1].outputs[0])
         batch = result.window.shape[:-2]
-        query, key, value = self.operands([*products[0].inputs, products[1].inputs[1]], batch)
+        query, key, value = self.operands([*matmuls[0].inputs, matmuls[1].inputs[1]], batch)
         if any(o.source in self.network.constants for o in (query, key, value)):
             return None
         if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
             return None
         return Attention(query, key, value, first, scores, softmax, second, result)
 
-    def is_product(self, node: Node) -> bool:
+    def is_float32_matmul(self, node: Node) -> bool:
         """Whether all operands and the result are float32 matrices."""
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype == "float32" and len(v.shape) >= 2 and prod(v.shape) for v in used)
 
     def operands(self, values: Sequence[int | None], batch: tuple[int, ...]) -> list[Operand]:
-        """The products' operands; what one of them has to be read from, the others read too."""
+        """The MatMuls' operands; a value that one of them reads is not recomputed by another."""
         ends = set[int]()
         while True:
-            found = [self.operand(value, batch, ends) for value in values]
-            inside = {producer for operand in found for producer in operand.operators}
-            met = {o.source for o in found if self.producers.get(o.source) in inside}
+            operands = [self.operand(value, batch, ends) for value in values]
+            inside = {producer for operand in operands for producer in operand.operators}
+            met = {o.source for o in operands if self.producers.get(o.source) in inside}
             if not met:
-                return found
+                return operands
             ends |= met
 
     def operand(self, value: int | None, batch: tuple[int, ...], ends: Set[int]) -> Operand:
-        """A product's operand, repeated over the batch."""
+        """A MatMul's operand, broadcast over the batch."""
         assert value is not None
-        found = trace_operand(self.network, self.producers, value, ends)
-        window = found.window.broadcast((*batch, *found.window.shape[-2:]))
-        return replace(found, window=window)
+        operand = trace_operand(self.network, self.producers, value, ends)
+        window = operand.window.broadcast((*batch, *operand.window.shape[-2:]))
+        return replace(operand, window=window)
 
     def result(self, value: int) -> Operand:
-        """The product's result as a window of what it becomes by renaming, moving and rounding."""
+        """The second MatMul's result as a window of the last view, Transpose or Cast of it."""
         last, path, moved = value, list[int](), list[int]()
         while (user := self.only_user(last)) is not None:
             node = self.network.operators[user]
@@ -154,7 +154,7 @@ class _Finder:
         return Operand(value, Window.contiguous(self.shape(value)))
 
     def backwards(self, path: list[int]) -> Window | None:
-        """Where the operand of the first operator lies in the result of the last."""
+        """The first operator's operand as a window of the last one's result."""
         nodes = [self.network.operators[i] for i in path]
         window: Window | None = Window.contiguous(self.shape(nodes[-1].outputs[0]))
         for node in reversed(nodes):

@@ -1,4 +1,4 @@
-"""Which kernels touch a caller's memory: those that read a model's inputs or write its outputs."""
+"""Which kernels read a model's inputs or write its outputs, which are the caller's memory."""
 
 from collections.abc import Iterable
 
@@ -10,21 +10,21 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 def boundary_kernels(graph: GraphOp) -> set[str]:
     """The names of kernels whose groups touch inputs or outputs, directly or through views."""
     operations = list(graph.body.block.ops)
-    given = _through_views(graph.body.block.args, operations)
-    taken = _through_views(graph.results_yielded, reversed(operations))
+    inputs = _through_views(graph.body.block.args, operations)
+    outputs = _through_views(graph.results_yielded, reversed(operations))
     return {
         op.kernel.data
         for op in operations
         if isinstance(op, GroupOp) and op.kernel is not None
-        if not given.isdisjoint(op.inputs) or not taken.isdisjoint(op.outputs)
+        if not inputs.isdisjoint(op.inputs) or not outputs.isdisjoint(op.outputs)
     }
 
 
 def _through_views(values: Iterable[SSAValue], operations: Iterable[Operation]) -> set[SSAValue]:
-    """Values and all that views make of them, or make them of, in the order of the operations."""
-    found = set(values)
+    """The values and their aliases through views, which are followed in the given order."""
+    aliases = set(values)
     for op in operations:
         ends = {*op.operands, *op.results}
-        if isinstance(op, OperatorOp) and not found.isdisjoint(ends):
-            found |= ends
-    return found
+        if isinstance(op, OperatorOp) and not aliases.isdisjoint(ends):
+            aliases |= ends
+    return aliases

@@ -1,4 +1,4 @@
-"""Counted work and traffic of operators and groups, and a roofline estimate of their time."""
+"""FLOPs and bytes of operators and groups, and a roofline estimate of their time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from compiler.ir.types import dtype_of, nbytes_of, shape_of
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it.
+    """A device's FLOPs and bytes per ns, and the ns of a kernel launch.
 
-    `operators` is how many a kernel of cheap ones may have before it is too large.
+    `operators` is the most operators of a kernel that has cheap ones only.
     """
 
     flops_per_ns: float
@@ -38,7 +38,7 @@ GPU = Device(
     cache_bytes=50 << 20,
     operators=128,
 )
-"""A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
+"""A data centre's GPU: FLOPs outside tensor cores, memory, the shortest kernel of a CUDA graph."""
 
 DEVICES = {"cuda": GPU, "hip": GPU}
 """The device of each kind of target whose costs are not the CPU's."""
@@ -70,7 +70,7 @@ def is_cheap(op: OperatorOp) -> bool:
 
 
 def _flops_an_element(op: OperatorOp) -> int:
-    """Operations of a result element; small whole powers of floats are products."""
+    """Operations for each element of the result; Pow by 1, 2 or 3 is a multiplication."""
     power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
     exponent = constant(op, 1) if power else None
     if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
@@ -89,11 +89,11 @@ def nbytes(value: SSAValue) -> int:
 
 
 def flops_of(op: OperatorOp) -> int:
-    """The floating-point (or integer) operations of one operator, a product and a sum as two."""
+    """The floating-point (or integer) operations of one operator; a multiply-add counts as two."""
     out = sum(elements(value) for value in op.outputs)
     match KINDS.get(op.type_name):
         case Kind.CONTRACTION:
-            return 2 * _products(op)
+            return 2 * _multiplications(op)
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
@@ -106,10 +106,10 @@ def flops_of(op: OperatorOp) -> int:
             return 0
 
 
-def _products(op: OperatorOp) -> int:
+def _multiplications(op: OperatorOp) -> int:
     """Multiplications of a contraction."""
     if op.type_name == "Einsum":
-        return _einsum_products(op)
+        return _einsum_multiplications(op)
     first, second = shape_of(op.inputs[0].type), shape_of(op.inputs[1].type)
     out = elements(op.outputs[0])
     match op.type_name:
@@ -123,7 +123,7 @@ def _products(op: OperatorOp) -> int:
             return out * first[-1]
 
 
-def _einsum_products(op: OperatorOp) -> int:
+def _einsum_multiplications(op: OperatorOp) -> int:
     equation = op.attributes["equation"]
     assert isinstance(equation, StringAttr)
     terms = equation.data.replace(" ", "").split("->")[0].split(",")
@@ -137,7 +137,7 @@ def _einsum_products(op: OperatorOp) -> int:
 
 
 def read_bytes(op: OperatorOp, operand: int) -> int:
-    """Bytes that an operator reads of one operand: those it picks, not all it may pick from."""
+    """Bytes that an operator reads of an operand: of a Gather or Slice those that it selects."""
     whole = nbytes(op.inputs[operand])
     if operand == 0 and op.type_name in ("Gather", "GatherElements", "GatherND", "Slice"):
         return min(whole, nbytes(op.outputs[0]))
@@ -147,7 +147,7 @@ def read_bytes(op: OperatorOp, operand: int) -> int:
 def work_of_operators(operators: Iterable[OperatorOp], results: Iterable[SSAValue]) -> Work:
     """The work of operators fused into one kernel that writes `results`.
 
-    What they hand each other is not moved, and what several read is moved once.
+    Values between them stay in registers; a tensor that several read is read once.
     """
     flops = 0
     inner: set[SSAValue] = set()
@@ -169,13 +169,13 @@ def work_of(group: GroupOp) -> Work:
 def works_of(groups: Sequence[GroupOp]) -> list[Work]:
     """The work of each group, counted once for those that share a kernel."""
     known: dict[str, Work] = {}
-    found: list[Work] = []
+    works: list[Work] = []
     for group in groups:
-        kernel = f" {len(found)}" if group.kernel is None else group.kernel.data
+        kernel = f" {len(works)}" if group.kernel is None else group.kernel.data
         if kernel not in known:
             known[kernel] = work_of(group)
-        found.append(known[kernel])
-    return found
+        works.append(known[kernel])
+    return works
 
 
 def estimate(work: Work, device: Device = CPU) -> int:
@@ -185,12 +185,12 @@ def estimate(work: Work, device: Device = CPU) -> int:
 
 
 def is_memory_bound(work: Work, device: Device = CPU) -> bool:
-    """Whether moving the bytes takes longer than the arithmetic."""
+    """Whether moving the bytes takes longer than computing the FLOPs."""
     return work.flops * device.bytes_per_ns < work.nbytes * device.flops_per_ns
 
 
 def cost_of(group: GroupOp, device: Device = CPU) -> int:
-    """The time of a group in ns: its `cost` where it was measured, else the estimate."""
+    """The time of a group in ns: its `cost` if that was measured, else the estimate."""
     return costs_of([group], device)[0]
 
 

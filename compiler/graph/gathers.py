@@ -1,4 +1,4 @@
-"""Which gathers are one kernel with the Concat behind them, and which indices each makes itself."""
+"""Which Gathers fuse with the Concat that follows, and which indices each of them computes."""
 
 from collections.abc import Iterator
 
@@ -10,38 +10,38 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
-"""Operators that read their first operand where their second one says."""
+"""Operators that read their first operand at the indices of the second."""
 
-TAKING = ("Gather", "Slice")
-"""Operators that take indices from what holds them, which costs no more than reading them."""
+SELECTING = ("Gather", "Slice")
+"""Operators that select indices from a tensor, which costs no more than reading them."""
 
 
 def shared_indices(graph: GraphOp) -> list[OperatorOp]:
-    """Indices taken from an input or weight for several gathers and for nothing else.
+    """Operators that select indices of an input or weight, for several Gathers and nothing else.
 
-    Each gather can take them itself, instead of waiting for another kernel.
+    Each Gather can select them itself, instead of waiting for another kernel.
     """
-    return [op for op in _operators(graph) if _takes(op) and _is_index_of_several(op)]
+    return [op for op in _operators(graph) if _selects(op) and _is_index_of_several(op)]
 
 
-def joined_gathers(graph: GraphOp, device: Device) -> list[list[OperatorOp]]:
-    """Each Concat of gathers with these and the indices that only they use, which come first.
+def fusable_gathers(graph: GraphOp, device: Device) -> list[list[OperatorOp]]:
+    """For each small Concat of Gathers: the indices that only they use, the Gathers, the Concat.
 
-    All else that it joins must be there before. Such a Concat could be a view into which each
-    gather writes, but a launch takes longer than all these bytes.
+    Its other operands must be inputs, weights or constants. Such a Concat could be a view into
+    which each Gather writes, but a launch takes longer than writing all its bytes.
     """
     most = device.launch_ns * device.bytes_per_ns
-    found = (_members(op) for op in _operators(graph) if nbytes(op.outputs[0]) <= most)
-    return [members for members in found if 3 <= len(members) <= device.operators]
+    fusable = (_members(op) for op in _operators(graph) if nbytes(op.outputs[0]) <= most)
+    return [members for members in fusable if 3 <= len(members) <= device.operators]
 
 
 def _operators(graph: GraphOp) -> Iterator[OperatorOp]:
     return (op for op in graph.body.block.ops if isinstance(op, OperatorOp) and op.outputs)
 
 
-def _takes(op: OperatorOp) -> bool:
-    """Whether an operator takes elements of what is there before any kernel runs."""
-    return op.type_name in TAKING and not any(map(_is_computed, op.inputs))
+def _selects(op: OperatorOp) -> bool:
+    """Whether an operator selects elements of tensors that no kernel computes."""
+    return op.type_name in SELECTING and not any(map(_is_computed, op.inputs))
 
 
 def _is_computed(value: SSAValue) -> bool:
@@ -62,18 +62,18 @@ def _is_gather(op: object) -> bool:
 
 
 def _members(op: OperatorOp) -> list[OperatorOp]:
-    """A Concat behind what it joins; none where it joins anything computed but its own gathers."""
+    """A Concat after its Gathers; empty if another kernel computes any of its operands."""
     if op.type_name != "Concat":
         return []
     computed = [_before_views(value) for value in op.inputs if _is_computed(value)]
-    gathers = [each for each in computed if isinstance(each, OperatorOp) and _is_gather(each)]
-    if len(gathers) < len(computed) or any(len(_users(each)) > 1 for each in gathers):
+    gathers = [owner for owner in computed if isinstance(owner, OperatorOp) and _is_gather(owner)]
+    if len(gathers) < len(computed) or any(len(_users(gather)) > 1 for gather in gathers):
         return []
-    return [*(each for gather in gathers for each in (*_own_indices(gather), gather)), op]
+    return [*(member for gather in gathers for member in (*_own_indices(gather), gather)), op]
 
 
 def _before_views(value: SSAValue) -> Operation | Block:
-    """What makes a value, but for views that nothing else needs and that may move into a group."""
+    """A value's producer, looking through views without other users that may move into a group."""
     owner = value.owner
     while isinstance(owner, OperatorOp) and KINDS.get(owner.type_name) is Kind.VIEW:
         if len(_users(owner)) > 1 or not is_absorbable(owner):
@@ -84,5 +84,5 @@ def _before_views(value: SSAValue) -> Operation | Block:
 
 def _own_indices(gather: OperatorOp) -> Iterator[OperatorOp]:
     index = gather.inputs[1].owner
-    if isinstance(index, OperatorOp) and _takes(index) and len(_users(index)) == 1:
+    if isinstance(index, OperatorOp) and _selects(index) and len(_users(index)) == 1:
         yield index

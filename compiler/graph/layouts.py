@@ -1,4 +1,4 @@
-"""Which tensors have their channels in blocks: read from a graph, decided on plain data."""
+"""Which tensors get a channel-blocked layout: read from a graph, decided on plain data."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from math import prod
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
-from compiler.graph.alias_classes import Sharing, moved_from, shared_values
+from compiler.graph.alias_classes import DisjointSets, moved_from, shared_values
 from compiler.graph.aliases import slice_starts
 from compiler.graph.attributes import integer
 from compiler.graph.channel_groups import holds_groups
@@ -18,25 +18,25 @@ from compiler.ir.types import dtype_of, nbytes_of, shape_of
 from compiler.schedule import ELEMENT_BYTES
 
 DENSE_GAIN = 1.0
-"""What a convolution saves when its image is blocked, for each byte of the image."""
+"""Bytes of traffic that a convolution saves for each byte of its image if that is blocked."""
 
 DEPTHWISE_GAIN = 0.5
-"""As `DENSE_GAIN`, for a convolution whose groups of channels are no larger than a block."""
+"""As `DENSE_GAIN`, for a grouped convolution whose groups are no larger than a block."""
 
-MIXTURE = 0.1
-"""What a kernel loses for each byte that it reads in one layout and writes in another."""
+LAYOUT_MISMATCH_COST = 0.1
+"""The cost of each byte that a kernel reads in one layout and writes in another."""
 
 Inner = dict[SSAValue, SSAValue]
-"""What the arguments of a group's body stand for outside."""
+"""From the arguments of a group's body to the group's operands."""
 
-_JOINING = ("Concat", "Slice", "Split")
+_MOVING = ("Concat", "Slice", "Split")
 
 
 @dataclass
-class Storage:
-    """Tensors that lie in one way, since they share memory.
+class AliasClass:
+    """Tensors that share memory and so have one layout.
 
-    `gain` is what blocking them saves in bytes of traffic; `able` whether they can be blocked.
+    `gain` is the traffic in bytes that blocking them saves; `able` whether they can be blocked.
     """
 
     able: bool = True
@@ -44,34 +44,37 @@ class Storage:
 
 
 @dataclass
-class Storages:
-    """The storages of a graph; `mixtures` are pairs with the loss when only one is blocked."""
+class AliasClasses:
+    """The alias classes of a graph, by number, and the class of each value.
+
+    `mismatches` are pairs of classes with the cost of blocking only one of them.
+    """
 
     numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    storages: list[Storage] = field(default_factory=list[Storage])
-    mixtures: list[tuple[int, int, float]] = field(default_factory=list[tuple[int, int, float]])
+    classes: list[AliasClass] = field(default_factory=list[AliasClass])
+    mismatches: list[tuple[int, int, float]] = field(default_factory=list[tuple[int, int, float]])
 
 
 def choose_blocked(
-    storages: Sequence[Storage], mixtures: Sequence[tuple[int, int, float]]
+    classes: Sequence[AliasClass], mismatches: Sequence[tuple[int, int, float]]
 ) -> list[bool]:
-    """Which storages to block, so that the gains less the mixtures' losses are large.
+    """Which alias classes to block, so that the gains less the costs of mismatches are large.
 
-    Starts with each by itself and changes one at a time while that gains (iterated conditional
-    modes: Besag, On the statistical analysis of dirty pictures, 1986).
+    Starts with each class by itself and changes one at a time while that gains (iterated
+    conditional modes: Besag, On the statistical analysis of dirty pictures, 1986).
     """
-    near: list[list[tuple[int, float]]] = [[] for _ in storages]
-    for a, b, loss in mixtures:
+    near: list[list[tuple[int, float]]] = [[] for _ in classes]
+    for a, b, loss in mismatches:
         if a != b:
             near[a].append((b, loss))
             near[b].append((a, loss))
-    blocked = [storage.able and storage.gain > 0 for storage in storages]
-    pending = list(range(len(storages)))
+    blocked = [storage.able and storage.gain > 0 for storage in classes]
+    pending = list(range(len(classes)))
     while pending:
         v = pending.pop()
-        if not storages[v].able:
+        if not classes[v].able:
             continue
-        pull = storages[v].gain + sum(loss if blocked[u] else -loss for u, loss in near[v])
+        pull = classes[v].gain + sum(loss if blocked[u] else -loss for u, loss in near[v])
         if pull and (pull > 0) != blocked[v]:
             blocked[v] = pull > 0
             pending.extend(u for u, _ in near[v])
@@ -79,14 +82,14 @@ def choose_blocked(
 
 
 def block_for(value: SSAValue, block_bytes: int) -> int:
-    """Channels in a block of a floating-point tensor, of which `block_bytes` lie together; or 0."""
+    """Channels in `block_bytes` of a floating-point tensor; 0 if it cannot be blocked."""
     dtype = dtype_of(value.type)
     block = block_bytes // ELEMENT_BYTES[dtype]
     return block if "float" in dtype and can_block(shape_of(value.type), block) else 0
 
 
-def read_storages(graph: GraphOp, block_bytes: int) -> Storages:
-    """The storages of a fused graph, each with what its kernels gain or need."""
+def read_alias_classes(graph: GraphOp, block_bytes: int) -> AliasClasses:
+    """The alias classes of a fused graph, with the gains and constraints of its kernels."""
     reader = _Reader(graph, block_bytes)
     for op in graph.body.block.ops:
         if isinstance(op, OperatorOp):
@@ -99,23 +102,23 @@ def read_storages(graph: GraphOp, block_bytes: int) -> Storages:
 class _Reader:
     def __init__(self, graph: GraphOp, block_bytes: int):
         self.graph, self.block_bytes = graph, block_bytes
-        self.sharing = Sharing()
+        self.sets = DisjointSets()
         self.plain: list[SSAValue] = [*graph.body.block.args, *graph.results_yielded]
         self.gains: list[tuple[SSAValue, float]] = []
-        self.mixtures: list[tuple[SSAValue, SSAValue, float]] = []
+        self.mismatches: list[tuple[SSAValue, SSAValue, float]] = []
 
     def view(self, op: OperatorOp) -> None:
-        """Tie the tensors of a view, or keep them row-major where blocks would not fit it."""
+        """Merge the classes of a view's tensors, or keep them row-major if it divides blocks."""
         values = shared_values(op)
-        if op.type_name in _JOINING or len({shape_of(v.type) for v in values}) == 1:
+        if op.type_name in _MOVING or len({shape_of(v.type) for v in values}) == 1:
             for value in values[1:]:
-                self.sharing.join(values[0], value)
-            self.plain += values[:1] if _cuts_blocks(op, self.block_bytes) else []
+                self.sets.merge(values[0], value)
+            self.plain += values[:1] if _divides_blocks(op, self.block_bytes) else []
         elif any(_pixels(v) > 1 and len(shape_of(v.type)) > 2 for v in values):
             self.plain += values
 
     def group(self, group: GroupOp) -> None:
-        """Note what a kernel gains by its reads, and what it loses by mixtures."""
+        """Note a kernel's gains by reading blocked images, and its costs of mismatches."""
         inner = _arguments(group)
         yielded = list(group.results_yielded)
         passed = [o for v, o in zip(yielded, group.outputs, strict=True)
@@ -129,11 +132,11 @@ class _Reader:
         able = [value for value in reads if block_for(value, self.block_bytes)]
         first, *others = [*group.outputs, *able]
         for other in others:
-            loss = MIXTURE * min(nbytes_of(first.type), nbytes_of(other.type))
-            self.mixtures.append((first, other, loss))
+            loss = LAYOUT_MISMATCH_COST * min(nbytes_of(first.type), nbytes_of(other.type))
+            self.mismatches.append((first, other, loss))
 
     def operator(self, op: OperatorOp, inner: Inner) -> None:
-        """What one operator of a kernel asks of the kernel's reads and writes."""
+        """Note the gains and constraints of one operator of a kernel."""
         kind = KINDS[op.type_name]
         if kind is Kind.OPAQUE:
             group = op.parent_op()
@@ -147,27 +150,27 @@ class _Reader:
         others = op.inputs[1:2] if gain else op.inputs[:2]
         self.plain += [inner[v] for v in map(moved_from, others) if v in inner]
 
-    def finish(self) -> Storages:
-        found = Storages()
+    def finish(self) -> AliasClasses:
+        result = AliasClasses()
         values = [v for op in self.graph.body.block.ops for v in op.results]
         for value in (*self.graph.body.block.args, *values):
             if isinstance(value.type, NoneType):
                 continue
-            root = self.sharing.root(value)
-            if root not in found.numbers:
-                found.numbers[root] = len(found.storages)
-                found.storages.append(Storage())
-            found.numbers[value] = found.numbers[root]
+            root = self.sets.root(value)
+            if root not in result.numbers:
+                result.numbers[root] = len(result.classes)
+                result.classes.append(AliasClass())
+            result.numbers[value] = result.numbers[root]
             fits = isinstance(value.owner, GroupOp | OperatorOp)
             fits = fits and (block_for(value, self.block_bytes) > 0 or not nbytes_of(value.type))
-            found.storages[found.numbers[value]].able &= fits
+            result.classes[result.numbers[value]].able &= fits
         for value in self.plain:
-            found.storages[found.numbers[value]].able = False
+            result.classes[result.numbers[value]].able = False
         for value, gain in self.gains:
-            found.storages[found.numbers[value]].gain += gain
-        for a, b, loss in self.mixtures:
-            found.mixtures.append((found.numbers[a], found.numbers[b], loss))
-        return found
+            result.classes[result.numbers[value]].gain += gain
+        for a, b, loss in self.mismatches:
+            result.mismatches.append((result.numbers[a], result.numbers[b], loss))
+        return result
 
 
 def _is_attention(group: GroupOp) -> bool:
@@ -184,7 +187,7 @@ def _pixels(value: SSAValue) -> int:
     return prod(shape_of(value.type)[2:])
 
 
-def _cuts_blocks(op: OperatorOp, block_bytes: int) -> bool:
+def _divides_blocks(op: OperatorOp, block_bytes: int) -> bool:
     """Whether a Slice begins within a block; a Concat or Split of whole blocks never does."""
     starts = slice_starts(op) if op.type_name == "Slice" else None
     block = block_for(op.inputs[0], block_bytes)
@@ -192,25 +195,26 @@ def _cuts_blocks(op: OperatorOp, block_bytes: int) -> bool:
 
 
 def _sources(value: SSAValue, inner: Inner) -> Iterator[SSAValue]:
-    """The kernel's reads that an operand is computed from, one element from one element."""
+    """The kernel's inputs from which an operand is computed, element by element."""
     pending: list[SSAValue] = [value]
     while pending:
         value = pending.pop()
         if value in inner:
             yield inner[value]
         elif isinstance(value.owner, OperatorOp):
-            pending += [v for v in value.owner.inputs if _alike(v, value)]
+            pending += [v for v in value.owner.inputs if _same_shape(v, value)]
 
 
-def _alike(operand: SSAValue, value: SSAValue) -> bool:
-    """Whether two tensors have one shape, which a Cast does not change."""
+def _same_shape(operand: SSAValue, value: SSAValue) -> bool:
+    """Whether an operand has the shape of a value; an omitted operand does not."""
     return not isinstance(operand.type, NoneType) and shape_of(operand.type) == shape_of(value.type)
 
 
 def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
-    """What a contraction saves for each byte of its operand 0 when that is blocked; 0 if nothing.
+    """Bytes that a contraction saves for each byte of its operand 0 if that is blocked.
 
-    Weights must be constant, and groups of channels hold whole blocks or blocks whole groups.
+    Weights must be constant; groups must consist of whole channel blocks, or blocks of whole
+    groups.
     """
     if op.type_name not in ("Conv", "ConvTranspose"):
         return 0.0
@@ -231,7 +235,7 @@ def _image_gain(op: OperatorOp, inner: Inner, block_bytes: int) -> float:
 
 
 def blocked_convolutions(groups: Iterable[GroupOp]) -> Iterator[tuple[OperatorOp, bool]]:
-    """Each convolution with whether all the images that it is computed from are blocked."""
+    """Each convolution, with whether all images that it reads are blocked."""
     for group in groups:
         inner = _arguments(group)
         for op in group.operators:

@@ -1,4 +1,4 @@
-"""Operators and values as plain data: what analyses read of a graph and of a kernel's group."""
+"""Operators and values as plain data, the form in which analyses read graphs and groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Value(Protocol):
 
 
 class Node(Protocol):
-    """An ONNX operator; inputs and outputs are numbers of values, None is one left out."""
+    """An ONNX operator; inputs and outputs are numbers of values, an omitted input is None."""
 
     @property
     def type(self) -> str: ...
@@ -36,7 +36,7 @@ class Node(Protocol):
 
 
 class Network(Protocol):
-    """Operators in order, their values, the constants among those, and the results."""
+    """Operators in order, their values, the values that are constant, and the results."""
 
     @property
     def operators(self) -> Sequence[Node]: ...
@@ -58,7 +58,7 @@ class GraphValue:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """An operator of a graph outside groups."""
+    """An operator outside groups."""
 
     type: str
     attributes: Mapping[str, Any]
@@ -120,7 +120,7 @@ def _node(op: OperatorOp, numbers: Mapping[SSAValue, int]) -> GraphNode:
 
 
 def users_of(network: Network) -> list[list[int]]:
-    """For each value the operators that use it, each once."""
+    """The operators that use each value, without repetitions, ascending."""
     users: list[list[int]] = [[] for _ in network.values]
     for i, node in enumerate(network.operators):
         for value in {v for v in node.inputs if v is not None}:
@@ -129,5 +129,5 @@ def users_of(network: Network) -> list[list[int]]:
 
 
 def producers_of(network: Network) -> dict[int, int]:
-    """The operator that makes each value which one makes."""
+    """The operator that computes each value; values that none computes have no entry."""
     return {value: i for i, node in enumerate(network.operators) for value in node.outputs}

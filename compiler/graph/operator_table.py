@@ -1,4 +1,4 @@
-"""The kernels-to-be of a graph as plain lists: what the fusion policy decides on."""
+"""The operators of a graph as plain lists, on which the fusion policy decides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ Shape = tuple[int, ...]
 
 
 def squeezed(shape: Sequence[int]) -> Shape:
-    """A shape without its ones: tensors that agree in it hold elements in the same order."""
+    """A shape without its ones; tensors of one squeezed shape hold elements in the same order."""
     return tuple(size for size in shape if size != 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A direct data dependency, at most through reshapes that add and drop ones."""
+    """A data dependency, direct or through reshapes that only add and drop ones."""
 
     source: int
     operand: int
@@ -32,10 +32,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator (or an existing group, or a copy) that launches something.
+    """One operator (or an existing group, or a copy) that launches a kernel.
 
-    `shape` is that of all results without ones, None where they differ; `full` that of what a
-    reduction over trailing axes reduces, else None. `reads` holds (tensor, bytes) pairs.
+    `shape` is the squeezed shape of all results, None if they differ; `full` that of the operand
+    of a reduction over trailing axes, else None. `reads` holds (tensor, bytes) pairs.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class OperatorTable:
     outputs: set[int] = field(default_factory=set[int])
 
     def dag(self, device: cost.Device) -> DAG:
-        """The nodes' dependencies, with the estimated cost of each as a kernel of its own."""
+        """The nodes' dependencies, with the estimated ns of each as a separate kernel."""
         costs = [
             cost.cost_of(op, device)
             if isinstance(op, GroupOp)
@@ -91,7 +91,7 @@ class OperatorTable:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where a tensor comes from: producing nodes, and whether a group may reach through."""
+    """The nodes that produce a tensor; `direct` if all views in between may move into groups."""
 
     sources: frozenset[int]
     direct: bool
@@ -119,25 +119,25 @@ class _Reader:
         return self.table
 
     def _view(self, op: OperatorOp) -> None:
-        found = [self.origins.get(value, _NOWHERE) for value in op.inputs]
-        sources = frozenset[int]().union(*(origin.sources for origin in found))
-        direct = is_absorbable(op) and found[0].direct
+        origins = [self.origins.get(value, _NOWHERE) for value in op.inputs]
+        sources = frozenset[int]().union(*(origin.sources for origin in origins))
+        direct = is_absorbable(op) and origins[0].direct
         self.origins.update(dict.fromkeys(op.outputs, _Origin(sources, direct)))
 
     def _node(self, op: OperatorOp | GroupOp) -> None:
         v = len(self.table.nodes)
-        found = [self.origins.get(value, _NOWHERE) for value in op.inputs]
-        apart = frozenset[int]().union(*(o.sources for o in found if not o.direct))
+        origins = [self.origins.get(value, _NOWHERE) for value in op.inputs]
+        apart = frozenset[int]().union(*(o.sources for o in origins if not o.direct))
         edges = tuple(
             Edge(next(iter(origin.sources)), i, squeezed(shape_of(op.inputs[i].type)))
-            for i, origin in enumerate(found)
+            for i, origin in enumerate(origins)
             if origin.direct and origin.sources and not origin.sources & apart
         )
         self.table.operations.append(op)
         self.table.nodes.append(self._describe(op, edges))
         self.table.apart.append(apart)
         self.table.users.append([])
-        for u in sorted({u for origin in found for u in origin.sources}):
+        for u in sorted({u for origin in origins for u in origin.sources}):
             self.table.users[u].append(v)
         self.origins.update(dict.fromkeys(op.results, _Origin(frozenset([v]), True)))
 
@@ -159,7 +159,7 @@ class _Reader:
         )
 
     def _reads(self, op: OperatorOp | GroupOp) -> tuple[tuple[int, int], ...]:
-        """Tensors by producing node, or by a negative number of their own."""
+        """Tensors by producing node, or by a unique negative number, with the bytes read."""
         reads: list[tuple[int, int]] = []
         for i, value in enumerate(op.operands):
             if isinstance(value.owner, ConstantOp) or not cost.nbytes(value):
@@ -173,13 +173,13 @@ class _Reader:
 
 
 def is_absorbable(op: OperatorOp) -> bool:
-    """Whether a view may move into a group: it adds or drops axes of one element only."""
+    """Whether a view may move into a group: it only adds or drops axes of one element."""
     before, after = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
     return KINDS[op.type_name] is Kind.VIEW and squeezed(before) == squeezed(after)
 
 
 def _reduced_rows(op: OperatorOp) -> Shape | None:
-    """The shape, without ones, of what is reduced over its last axes only; None otherwise."""
+    """The squeezed operand shape of a reduction over trailing axes; None for other operators."""
     if KINDS[op.type_name] is not Kind.REDUCTION:
         return None
     shape = shape_of(op.inputs[0].type)
@@ -192,7 +192,7 @@ def _reduced_rows(op: OperatorOp) -> Shape | None:
 
 
 def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
-    """The axes that a reduction's result elements each depend on all of; None for windows."""
+    """The axes that a reduction reduces completely; None for a reduction over windows."""
     match op.type_name:
         case "Softmax" | "LogSoftmax" | "ArgMax" | "ArgMin" | "LpNormalization":
             default = 0 if op.type_name.startswith("Arg") else -1
@@ -218,5 +218,5 @@ def _given_axes(op: OperatorOp, rank: int) -> set[int]:
 def read_operators(
     graph: GraphOp, views: frozenset[OperatorOp], copies: frozenset[OperatorOp]
 ) -> OperatorTable:
-    """The table of a graph whose `views` launch nothing and whose `copies` stay by themselves."""
+    """The table of a graph whose `views` launch nothing and whose `copies` are never fused."""
     return _Reader(views, copies).read(graph)

@@ -1,11 +1,11 @@
 """Packings: how a weight is laid out before a kernel reads it, as short text.
 
-A packing is steps joined by `|`, each applied to the result of the one before:
-`pad:0,0,13,0` adds zeros behind each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
-numpy's. `take:1,0,2,2` takes places 0, 2 and 2 along axis 1. `diagonal:32,4` gives each of 32
-groups of rows columns of its own among four groups', with zeros in those of the others. `round:10`
-keeps ten bits of each float32's mantissa (TF32), rounding to nearest, ties to even. The empty text
-leaves the weight as it is.
+A packing is a sequence of steps separated by `|`, each applied to the result of the previous one:
+`pad:0,0,13,0` appends zeros to each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
+numpy's. `take:1,0,2,2` selects indices 0, 2 and 2 along axis 1. `diagonal:32,4` makes the weights
+of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten bits of each
+float32's mantissa (TF32), rounding to nearest, ties to even. The empty text leaves the weight
+unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ Step = tuple[str, tuple[int, ...]]
 
 
 def packing_steps(packing: str) -> Iterator[Step]:
-    """The steps of a packing; raises ValueError for one that is not well formed."""
+    """The steps of a packing; raises ValueError if it is malformed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
         if name not in ("pad", "reshape", "transpose", "take", "diagonal", "round"):
@@ -26,7 +26,7 @@ def packing_steps(packing: str) -> Iterator[Step]:
 
 
 def packed_shape(shape: Sequence[int], packing: str) -> tuple[int, ...]:
-    """The shape of a weight after packing; raises ValueError when the packing does not fit."""
+    """The shape of a weight after packing; raises ValueError if the packing does not fit."""
     result = tuple(shape)
     for name, numbers in packing_steps(packing):
         result = _step_shape(result, name, numbers, packing)
@@ -45,22 +45,22 @@ def _step_shape(
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
     if name == "take" and numbers and numbers[0] < len(shape):
-        axis, *places = numbers
-        if axis >= 0 and all(0 <= place < shape[axis] for place in places):
-            return (*shape[:axis], len(places), *shape[axis + 1 :])
+        axis, *indices = numbers
+        if axis >= 0 and all(0 <= index < shape[axis] for index in indices):
+            return (*shape[:axis], len(indices), *shape[axis + 1 :])
     if name == "transpose" and sorted(numbers) == list(range(len(shape))):
         return tuple(shape[axis] for axis in numbers)
     raise ValueError(f"the packing '{packing}' does not fit a tensor of shape {list(shape)}")
 
 
 def _has_groups(shape: tuple[int, ...], numbers: tuple[int, ...]) -> bool:
-    """Whether rows are in so many groups, and these in whole merged ones."""
+    """Whether the rows divide evenly into groups, and the groups into merged ones."""
     whole = len(numbers) == 2 and min(numbers) > 0 and numbers[0] % numbers[1] == 0
     return whole and len(shape) >= 2 and shape[0] % numbers[0] == 0
 
 
 def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
-    """Lay out an array as a packing says, C-contiguous; raises ValueError as `packed_shape`."""
+    """Apply a packing to an array; C-contiguous. Raises ValueError like `packed_shape`."""
     packed_shape(array.shape, packing)
     for name, numbers in packing_steps(packing):
         if name == "pad":
@@ -77,13 +77,13 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
 
 
 def _on_diagonal(array: numpy.ndarray, groups: int, merged: int) -> numpy.ndarray:
-    """The rows of each of some merged groups at columns of their own, between zeros."""
+    """Each `merged` groups of rows as one block-diagonal matrix."""
     rows, columns, *rest = array.shape
-    own = array.reshape(groups // merged, merged, rows // groups, columns, *rest)
-    found = numpy.zeros((*own.shape[:3], merged, columns, *rest), array.dtype)
+    blocks = array.reshape(groups // merged, merged, rows // groups, columns, *rest)
+    result = numpy.zeros((*blocks.shape[:3], merged, columns, *rest), array.dtype)
     for i in range(merged):
-        found[:, i, :, i] = own[:, i]
-    return found.reshape(rows, merged * columns, *rest)
+        result[:, i, :, i] = blocks[:, i]
+    return result.reshape(rows, merged * columns, *rest)
 
 
 def round_mantissa(array: numpy.ndarray, kept: int) -> numpy.ndarray:

@@ -1,4 +1,4 @@
-"""Which convolutions cut a plain image into patches, so that they are matrix products of these."""
+"""Which convolutions are patch embeddings, so that a GEMM of the patches computes them."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,15 +9,15 @@ from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import numpy_dtype
 
-FEWEST = 256
-"""Elements of a patch from which on a product is worth moving the image for: on an H200 in fp16
-ViT's patches of 768 elements take 9.4 us at batch 1 and 70 at batch 16 as a convolution's windows,
-3.3 and 9.4 as a product's rows."""
+FEWEST_ELEMENTS = 256
+"""Elements of a patch from which on a GEMM is faster although the image has to be transposed: on
+an H200 in fp16 ViT's patches of 768 elements take 9.4 us at batch 1 and 70 us at batch 16 as a
+convolution, 3.3 and 9.4 us as a GEMM."""
 
 
 @dataclass(frozen=True)
 class Patches:
-    """Images of some channels that are cut into a grid of patches without a rest."""
+    """A batch of images, each divided evenly into a grid of patches."""
 
     batch: int
     channels: int
@@ -25,40 +25,40 @@ class Patches:
     patch: tuple[int, ...]
 
     @property
-    def cut(self) -> tuple[int, ...]:
-        """The images with each spatial axis as grid and patch."""
+    def split_shape(self) -> tuple[int, ...]:
+        """The images' shape with each spatial axis split into grid and patch."""
         pairs = [extent for pair in zip(self.grid, self.patch, strict=True) for extent in pair]
         return (self.batch, self.channels, *pairs)
 
     @property
     def permutation(self) -> tuple[int, ...]:
-        """What brings the cut images' axes into the order batch, grid, channels, patch."""
+        """The permutation from `split_shape` to the order batch, grid, channels, patch."""
         axes = range(len(self.grid))
         return (0, *(2 + 2 * axis for axis in axes), 1, *(3 + 2 * axis for axis in axes))
 
     @property
     def matrix(self) -> tuple[int, int]:
-        """Patches, and elements of each."""
+        """The GEMM's operand: (patches, elements of a patch)."""
         return self.batch * prod(self.grid), self.channels * prod(self.patch)
 
 
 def find_patches(op: OperatorOp) -> Patches | None:
-    """The patches of a convolution whose windows meet but do not overlap (Dosovitskiy et al. 2021,
-    section 3.1); None where its windows are not such, or are as fast.
+    """The patches of a convolution whose stride is its kernel size (Dosovitskiy et al. 2021,
+    section 3.1); None for other convolutions, and where a convolution is as fast.
 
-    That is where channels fill whole blocks, which are read as they lie, or patches are small: one
-    of a single pixel is a matrix already.
+    That is where channels fill whole blocks, which are read in place, or patches are small: an
+    image with patches of one pixel is a matrix already.
     """
     if op.type_name != "Conv" or integer(op, "group", 1) != 1:
         return None
     (batch, channels, *image), (_, _, *kernel) = (shape_of(value.type) for value in op.inputs[:2])
     strides = integers(op, "strides") or [1] * len(kernel)
-    dilated = any(each != 1 for each in integers(op, "dilations") or ())
+    dilated = any(dilation != 1 for dilation in integers(op, "dilations") or ())
     whole = all(extent % step == 0 for extent, step in zip(image, kernel, strict=True))
     if strides != kernel or dilated or any(integers(op, "pads") or ()) or not whole:
         return None
     blocked = channels * numpy_dtype(dtype_of(op.inputs[0].type)).itemsize % BLOCK_BYTES == 0
-    few = channels * prod(kernel) < FEWEST or prod(kernel) == 1
+    few = channels * prod(kernel) < FEWEST_ELEMENTS or prod(kernel) == 1
     computed = not isinstance(op.inputs[1].owner, WeightOp)
     grid = tuple(extent // step for extent, step in zip(image, kernel, strict=True))
     return None if blocked or few or computed else Patches(batch, channels, grid, tuple(kernel))

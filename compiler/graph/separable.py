@@ -1,4 +1,4 @@
-"""Where a depthwise convolution and the pointwise one behind it should be one kernel."""
+"""Where to fuse a depthwise convolution with the pointwise one that follows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import Any
 from compiler.graph.cost import GPU, Device
 
 TILE_ROWS = 128
-"""Output channels of the largest tile; the tiles of other channels compute the window again."""
+"""Output channels of the largest MMA tile; further tiles recompute the depthwise convolution."""
 
-WINDOW_FLOPS, CACHE_BYTES = 10_000.0, 4_200.0
-"""FLOPs of windows, and bytes of images from the cache, in a ns of all multiprocessors: what the
-depthwise and the contraction templates reach on an H200, as their own estimates have it."""
+DEPTHWISE_FLOPS, CACHE_BYTES = 10_000.0, 4_200.0
+"""FLOPs of depthwise convolutions, and bytes read from L2, per ns on all SMs of an H200, by the
+estimates of the depthwise and the contraction templates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class Convolution:
 
     @property
     def flops(self) -> int:
-        """A product and a sum for each tap of each result."""
+        """A multiplication and an addition for each tap of each result."""
         return 2 * prod(self.result) * prod(self.weight[1:])
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether each channel has a window, and one result, of its own."""
+        """Whether each output channel is computed from one input channel, and the reverse."""
         channels = self.image[1]
-        own = self.attributes.get("group", 1) == channels == self.result[1]
-        return own and channels > 1 and self.weight[1] == 1
+        depthwise = self.attributes.get("group", 1) == channels == self.result[1]
+        return depthwise and channels > 1 and self.weight[1] == 1
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each pixel's result depends on the channels of that pixel only."""
+        """Whether each pixel of the result depends on the same pixel of the image only."""
         moved = [*(self.attributes.get("pads") or ())]
         moved += [stride - 1 for stride in self.attributes.get("strides") or ()]
         dense = self.attributes.get("group", 1) == 1 and prod(self.weight[2:]) == 1
@@ -46,7 +46,7 @@ class Convolution:
 
 
 def are_separable(depthwise: Convolution, pointwise: Convolution) -> bool:
-    """Whether the second convolution can take the first one's result pixel by pixel."""
+    """Whether two convolutions are a depthwise separable one, so that they can be fused."""
     fits = 3 <= len(depthwise.image) <= 5 and depthwise.result == pointwise.image
     full = prod(depthwise.image) > 0 and prod(pointwise.result) > 0
     return fits and full and depthwise.is_depthwise and pointwise.is_pointwise
@@ -55,12 +55,12 @@ def are_separable(depthwise: Convolution, pointwise: Convolution) -> bool:
 def pays(
     depthwise: Convolution, pointwise: Convolution, element_bytes: int, device: Device = GPU
 ) -> bool:
-    """Whether one kernel saves more than it computes and reads again, by bytes and FLOPs.
+    """Whether fusing saves more time than it takes for recomputation, by bytes and FLOPs.
 
-    It saves a launch, and writing and reading what lies between. Every tile of `TILE_ROWS` output
-    channels but the first computes the windows again, and reads their image again.
+    It saves a launch, and writing and reading the intermediate image. Every tile of `TILE_ROWS`
+    output channels but the first recomputes the depthwise convolution, and reads its image again.
     """
     again = ceil(pointwise.weight[0] / TILE_ROWS) - 1
     between, image = (prod(s) * element_bytes for s in (depthwise.result, depthwise.image))
     saved = device.launch_ns + 2 * between / device.bytes_per_ns
-    return again * (depthwise.flops / WINDOW_FLOPS + image / CACHE_BYTES) < saved
+    return again * (depthwise.flops / DEPTHWISE_FLOPS + image / CACHE_BYTES) < saved

@@ -1,4 +1,4 @@
-"""Which matrix products with the same matrix can become one: their rows come under each other."""
+"""Which GEMMs that share a weight can be batched into one GEMM of all their rows."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,41 +9,40 @@ from compiler.graph.network import Network, Node, producers_of
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Products, as numbers of operators in order, whose operands and results join along `axis`."""
+    """GEMMs, as numbers of operators in order; operands and results concatenate along `axis`."""
 
     gemms: tuple[int, ...]
     axis: int
 
 
 def find_stacks(network: Network, most_rows: int) -> list[Stack]:
-    """Sets of products of up to `most_rows` rows that can be computed at once.
+    """Sets of GEMMs of up to `most_rows` rows that can be computed at once.
 
-    Such products are bound by reading their matrix, which is then read once. None of a set needs
-    another's result, and the sets, each taken as one operator, do not wait for each other in a
-    circle.
+    Such GEMMs are bound by reading their weight, which is then read once. The GEMMs of a set are
+    independent, and merging each set into one operator leaves the graph acyclic.
     """
     alike: dict[Hashable, list[int]] = {}
     for i, node in enumerate(network.operators):
-        if (key := _matrix(network, node, most_rows)) is not None:
+        if (key := _stack_key(network, node, most_rows)) is not None:
             alike.setdefault(key, []).append(i)
-    repeated = [products for products in alike.values() if len(products) > 1]
-    candidates = sorted(i for products in repeated for i in products)
+    repeated = [gemms for gemms in alike.values() if len(gemms) > 1]
+    candidates = sorted(i for gemms in repeated for i in gemms)
     order = _Order(network, candidates)
-    place_of = {i: place for place, i in enumerate(candidates)}
-    found: list[Stack] = []
-    for products in repeated:
-        rank = len(_shape(network, network.operators[products[0]].inputs[0]))
-        for taken in order.join_all([place_of[i] for i in products]):
-            found.append(Stack(tuple(candidates[place] for place in taken), rank - 2))
-    return found
+    bit_of = {i: bit for bit, i in enumerate(candidates)}
+    stacks: list[Stack] = []
+    for gemms in repeated:
+        rank = len(_shape(network, network.operators[gemms[0]].inputs[0]))
+        for chosen in order.merge_all([bit_of[i] for i in gemms]):
+            stacks.append(Stack(tuple(candidates[bit] for bit in chosen), rank - 2))
+    return stacks
 
 
 def _shape(network: Network, value: int | None) -> tuple[int, ...]:
     return () if value is None else network.values[value].shape
 
 
-def _matrix(network: Network, node: Node, most_rows: int) -> Hashable | None:
-    """What products that can be stacked have in common; None for any other operator."""
+def _stack_key(network: Network, node: Node, most_rows: int) -> Hashable | None:
+    """A key that GEMMs share which can be stacked if independent; None for other operators."""
     if node.type not in ("MatMul", "Gemm") or node.attributes.get("transA", 0):
         return None
     left, right = (_shape(network, value) for value in node.inputs[:2])
@@ -57,52 +56,52 @@ def _matrix(network: Network, node: Node, most_rows: int) -> Hashable | None:
 
 
 class _Order:
-    """What must come before what among some products, with stacked ones taken as one.
+    """The transitive dependencies between GEMMs, each stack of which counts as one operator.
 
-    `before[u]` has a bit for each product that product `u` needs, directly or not, `after[u]` one
-    for each that needs it; products are numbered from 0 in the order of the operators.
+    `before[u]` has a bit for each GEMM that GEMM `u` depends on, `after[u]` one for each that
+    depends on it; GEMMs are numbered from 0 in the order of the operators.
     """
 
-    def __init__(self, network: Network, products: Sequence[int]):
+    def __init__(self, network: Network, gemms: Sequence[int]):
         producers = producers_of(network)
         direct = [
             {producers[v] for v in node.inputs if v is not None and v in producers}
             for node in network.operators
         ]
-        bit = [0] * len(direct)
-        for place, i in enumerate(products):
-            bit[i] = 1 << place
+        mask = [0] * len(direct)
+        for bit, i in enumerate(gemms):
+            mask[i] = 1 << bit
         before: list[int] = []
         for needed in direct:
-            before.append(_union(before[u] | bit[u] for u in needed))
+            before.append(_union(before[u] | mask[u] for u in needed))
         after = [0] * len(direct)
         for i in reversed(range(len(direct))):
             for u in direct[i]:
-                after[u] |= after[i] | bit[i]
-        self.before = [before[i] for i in products]
-        self.after = [after[i] for i in products]
+                after[u] |= after[i] | mask[i]
+        self.before = [before[i] for i in gemms]
+        self.after = [after[i] for i in gemms]
 
-    def join_all(self, products: Sequence[int]) -> Iterator[list[int]]:
-        """Sets of two products or more that are taken as one, of some that are alike."""
-        left = _union(1 << u for u in products)
+    def merge_all(self, gemms: Sequence[int]) -> Iterator[list[int]]:
+        """Merge independent ones of some GEMMs that share a key; yields each set of two or more."""
+        left = _union(1 << u for u in gemms)
         while left.bit_count() > 1:
-            taken = self._independent(left)
-            left &= ~_union(1 << u for u in taken)
-            if len(taken) > 1:
-                self._merge(taken)
-                yield taken
+            chosen = self._independent(left)
+            left &= ~_union(1 << u for u in chosen)
+            if len(chosen) > 1:
+                self._merge(chosen)
+                yield chosen
 
-    def _independent(self, products: int) -> list[int]:
-        """The first of the products and all that neither need it nor each other."""
-        taken: list[int] = []
-        while products:
-            u = (products & -products).bit_length() - 1
-            taken.append(u)
-            products &= ~(self.before[u] | self.after[u] | 1 << u)
-        return taken
+    def _independent(self, gemms: int) -> list[int]:
+        """The first of the GEMMs, and greedily those that are independent of all chosen before."""
+        chosen: list[int] = []
+        while gemms:
+            u = (gemms & -gemms).bit_length() - 1
+            chosen.append(u)
+            gemms &= ~(self.before[u] | self.after[u] | 1 << u)
+        return chosen
 
     def _merge(self, members: Sequence[int]) -> None:
-        """Whoever needs a member needs all of them, and all that they need."""
+        """Make every GEMM that depends on a member depend on all of them."""
         mask = _union(1 << u for u in members)
         needed = _union(self.before[u] for u in members)
         needing = _union(self.after[u] for u in members)
@@ -115,12 +114,12 @@ class _Order:
 
 
 def _bits(mask: int) -> list[int]:
-    """The places of the bits that are set, ascending."""
-    return [place for place, digit in enumerate(reversed(bin(mask))) if digit == "1"]
+    """The positions of the bits that are set, ascending."""
+    return [position for position, digit in enumerate(reversed(bin(mask))) if digit == "1"]
 
 
 def _union(sets: Iterable[int]) -> int:
     total = 0
-    for each in sets:
-        total |= each
+    for mask in sets:
+        total |= mask
     return total

@@ -1,4 +1,4 @@
-"""Which convolutions or products that read one tensor with weights of their own can be one."""
+"""Which MatMuls or convolutions of one tensor can be fused horizontally."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from compiler.ir.operators import KINDS, Kind
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Branches that can be one: each is an anchor and the elementwise operators behind it.
+    """Branches that can be fused: each is an anchor and the elementwise operators that follow.
 
-    The results lie beside each other along `axis`; all branches have as many operators, and
-    operators of one place differ in their weights only.
+    The fused result is the branches' results concatenated along `axis`. All branches have the same
+    operators except for their weights.
     """
 
     branches: tuple[tuple[int, ...], ...]
     axis: int
 
 
-def find_families(network: GraphNetwork, products: bool, convolutions: bool) -> list[Family]:
-    """Families of products whose results only attention looks at, where they may lie apart, and
-    of convolutions of one image, whose results are then views."""
+def find_families(network: GraphNetwork, matmuls: bool, convolutions: bool) -> list[Family]:
+    """Families of MatMuls whose results only attention reads, which takes strided operands, and
+    of convolutions of one image whose results can be contiguous slices."""
     finder = _Finder(network)
     alike: dict[Hashable, list[int]] = {}
     for i, node in enumerate(network.operators):
-        wanted = convolutions if node.type == "Conv" else products
+        wanted = convolutions if node.type == "Conv" else matmuls
         if wanted and (key := finder.key(node)) is not None:
             alike.setdefault(key, []).append(i)
-    found = (finder.family(anchors) for anchors in alike.values())
-    return [family for family in found if family is not None]
+    families = (finder.family(anchors) for anchors in alike.values())
+    return [family for family in families if family is not None]
 
 
 def weight_axis(node: GraphNode, operand: int) -> int:
-    """The axis of a weight that counts results, of an anchor or of an operator behind it."""
+    """The output axis of a weight of an anchor, or of an elementwise operator that follows."""
     columns = node.type == "MatMul" or (node.type == "Gemm" and not node.attributes.get("transB"))
     return 1 if operand == 1 and columns else 0
 
@@ -50,7 +50,7 @@ class _Finder:
                 self.inside.setdefault(operand.source, set()).update(attention.operators)
 
     def key(self, node: GraphNode) -> Hashable | None:
-        """What the anchors of a family have in common; None for any other operator."""
+        """A key that the anchors of a family share; None for other operators."""
         if node.type not in ("Conv", "MatMul", "Gemm") or node.attributes.get("group", 1) != 1:
             return None
         weights = node.inputs[1:]
@@ -67,41 +67,41 @@ class _Finder:
         return node.type, node.inputs[0], attributes, tuple(rest), len(weights)
 
     def shape(self, value: int | None) -> tuple[int, ...]:
-        """The shape of a value; of none for one left out."""
+        """The shape of a value; empty for an omitted operand."""
         return () if value is None else self.network.values[value].shape
 
     def axis(self, node: GraphNode) -> int:
-        """The axis of an anchor's result that counts its channels or columns."""
+        """The channel or column axis of an anchor's result."""
         return 1 if node.type == "Conv" else len(self.shape(node.outputs[0])) - 1
 
     def family(self, anchors: Sequence[int]) -> Family | None:
-        """The largest family of some anchors with what follows each, if it has two branches."""
+        """The largest family of some anchors, or None if it has fewer than two branches."""
         axis = self.axis(self.network.operators[anchors[0]])
         alike: dict[Hashable, list[tuple[int, ...]]] = {}
         for anchor in anchors:
             chain = (anchor, *self.followers(anchor, axis))
-            if self.is_free(chain[-1], axis):
+            if self.can_be_sliced(chain[-1], axis):
                 alike.setdefault(tuple(map(self.follower_key, chain[1:])), []).append(chain)
         most = max(alike.values(), key=len, default=list[tuple[int, ...]]())
         return Family(tuple(most), axis) if len(most) > 1 else None
 
     def followers(self, anchor: int, axis: int) -> Iterator[int]:
-        """The elementwise operators behind an anchor that need nothing but weights and scalars."""
+        """The elementwise operators after an anchor whose other operands are weights or scalars."""
         value = self.network.operators[anchor].outputs[0]
         while len(self.users[value]) == 1 and value not in self.kept:
             user = self.users[value][0]
             node = self.network.operators[user]
             others = [v for v in node.inputs if v != value]
             fits = len(others) + 1 == len(node.inputs) and all(
-                v is not None and self.is_own(v, value, axis) for v in others
+                v is not None and self.is_per_result(v, value, axis) for v in others
             )
             if KINDS.get(node.type) is not Kind.ELEMENTWISE or len(node.outputs) != 1 or not fits:
                 return
             yield user
             value = node.outputs[0]
 
-    def is_own(self, operand: int, value: int, axis: int) -> bool:
-        """Whether an operand is a scalar, or a weight with an element for each result of a line."""
+    def is_per_result(self, operand: int, value: int, axis: int) -> bool:
+        """Whether an operand is a scalar, or a weight with an element for each column."""
         shape = self.shape(operand)
         if operand in self.network.constants:
             return prod(shape) == 1
@@ -109,7 +109,7 @@ class _Finder:
         return operand in self.network.weights and last and shape == self.shape(value)[axis:]
 
     def follower_key(self, number: int) -> Hashable:
-        """What operators of one place in a family have in common."""
+        """A key that operators share which stand at the same position in a family's branches."""
         node = self.network.operators[number]
         operands = tuple(
             ("constant", self.network.constants[v].tobytes()) if v in self.network.constants
@@ -119,8 +119,8 @@ class _Finder:
         attributes = tuple(sorted((name, repr(value)) for name, value in node.attributes.items()))
         return node.type, attributes, operands, self.network.values[node.outputs[0]].dtype
 
-    def is_free(self, last: int, axis: int) -> bool:
-        """Whether a part of a larger tensor can stand for a branch's result at no cost."""
+    def can_be_sliced(self, last: int, axis: int) -> bool:
+        """Whether a slice of the fused result can replace a branch's result without a copy."""
         value = self.network.operators[last].outputs[0]
         if value in self.kept:
             return False

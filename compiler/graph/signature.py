@@ -1,4 +1,4 @@
-"""The name of a group's content: groups of one name share one kernel."""
+"""The signature of a group: groups of one signature share one kernel."""
 
 from hashlib import sha256
 
@@ -17,7 +17,7 @@ def signature(group: GroupOp) -> str:
     """A C identifier such as `Conv_Relu_3f9a2c41d0e7`: the first operators' types and a hash.
 
     The hash covers operators, attributes, constants, types, layouts and which inputs are weights;
-    it does not cover weights' keys, node names, SSA names or what passes noted on the group.
+    it does not cover weights' keys, node names, SSA names or attributes that passes set on groups.
     """
     stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
     digest = sha256("\n".join(_content(group)).encode()).hexdigest()

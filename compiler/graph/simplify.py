@@ -1,4 +1,4 @@
-"""Local simplifications of single operators that hold for every value, bit for bit."""
+"""Local simplifications of single operators; all are exact, bit for bit."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from compiler.ir.values import attributes_of, value_to_attribute
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Give the operator other inputs and attributes."""
+    """New inputs and attributes for the operator."""
 
     inputs: Sequence[SSAValue]
     attributes: Mapping[str, Attribute]
@@ -27,7 +27,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeOf:
-    """Make the operator a Reshape of this value to the shape that its result has."""
+    """The operator becomes a Reshape of this value to the shape of its result."""
 
     source: SSAValue
 
@@ -41,26 +41,26 @@ Rule = Callable[[OperatorOp], Simplification | None]
 def simplify(op: OperatorOp) -> Simplification | None:
     """The first simplification that applies to an operator outside groups, or None."""
     for rule in _RULES.get(op.type_name, ()):
-        if (found := rule(op)) is not None:
-            return found
+        if (simplification := rule(op)) is not None:
+            return simplification
     return None
 
 
-def joined_bytes(op: OperatorOp) -> Hashable | None:
-    """A key that Concats share whose results hold equal elements in one order, whatever shape.
+def concat_key(op: OperatorOp) -> Hashable | None:
+    """A key that Concats share whose results have the same bytes; None for other operators.
 
-    A Concat interlaces its operands, each cut into as many parts as there are indices before its
-    axis; reshapes of the operands change neither. None for other operators.
+    A Concat interleaves its operands, each split into as many parts as there are indices before
+    its axis; reshapes of the operands change neither.
     """
     if op.type_name != "Concat":
         return None
     shape = shape_of(op.outputs[0].type)
     parts = prod(shape[: integer(op, "axis", 0) % len(shape)])
-    return parts, tuple(_reshaped(value) for value in op.inputs)
+    return parts, tuple(_before_reshapes(value) for value in op.inputs)
 
 
-def _reshaped(value: SSAValue) -> SSAValue:
-    """What a value shows through reshapes."""
+def _before_reshapes(value: SSAValue) -> SSAValue:
+    """The value that reshapes compute another one from."""
     while (before := _producer(value, *_VIEWS)) is not None:
         value = before.inputs[0]
     return value
@@ -76,7 +76,7 @@ def _given(op: OperatorOp, operand: int) -> bool:
 
 
 def _same_type(op: OperatorOp) -> SSAValue | None:
-    """Replace an operator that cannot do anything when its result has its input's type."""
+    """Remove an operator that does nothing if its result has its input's type."""
     return op.inputs[0] if op.inputs[0].type == op.outputs[0].type else None
 
 
@@ -159,7 +159,7 @@ def _involution(op: OperatorOp) -> SSAValue | None:
 
 
 def _padded_convolution(op: OperatorOp) -> Update | None:
-    """Padding with zeros before a convolution is its own `pads`."""
+    """Fold a Pad with zeros into the `pads` of the convolution that follows."""
     pad = _producer(op.inputs[0], "Pad")
     if pad is None or attributes_of(op).get("auto_pad", "NOTSET") != "NOTSET":
         return None
@@ -175,7 +175,7 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
 
 
 def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
-    """Elements added before (row 0) and after (row 1) each axis, where they are zeros."""
+    """The zeros added before (row 0) and after (row 1) each axis; None for other padding."""
     amounts, rank = constant(pad, 1), len(shape_of(pad.inputs[0].type))
     fill = constant(pad, 2) if _given(pad, 2) else np.zeros(1)
     axes = constant(pad, 3) if _given(pad, 3) else np.arange(rank)

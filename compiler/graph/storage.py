@@ -1,4 +1,4 @@
-"""Where the values of a graph and the scratch memory of its kernels go when nothing is shared."""
+"""An arena layout without reuse for the values of a graph and the workspaces of its kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from compiler.schedule import arena_aligned
 
 @dataclass(frozen=True)
 class Layout:
-    """Disjoint places in an arena of `size` bytes, all offsets aligned.
+    """Disjoint ranges in an arena of `size` bytes, all offsets aligned.
 
     `roots` are the offsets of roots; `workspaces` the (offset, size) of each group's workspaces.
     """
@@ -24,12 +24,12 @@ class Layout:
 
 
 def lay_out(graph: GraphOp, plan: ViewPlan) -> Layout:
-    """Give every root that is no input, weight or output its own bytes, in launch order."""
+    """Give every root that a kernel writes, except outputs, its own bytes, in launch order."""
     roots: dict[SSAValue, int] = {}
     workspaces: dict[GroupOp, list[tuple[int, int]]] = {}
     size = 0
     for group in graph.groups:
-        for root in [plan.places[value].root for value in group.outputs]:
+        for root in [plan.locations[value].root for value in group.outputs]:
             if root not in plan.outputs and root not in roots:
                 roots[root] = size
                 size += arena_aligned(max(nbytes_of(root.type), 1))

@@ -1,4 +1,4 @@
-"""Tensors as strided windows of a buffer, and what reshapes, transposes and slices make of them."""
+"""Tensors as strided windows of a buffer, and reshapes, transposes and slices of windows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from math import prod
 from typing import Self
 
 Run = tuple[int, int]
-"""An extent above 1, and the elements of the buffer from one of its steps to the next."""
+"""(extent, stride): an extent above 1, and its stride in elements of the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A tensor whose axes each go over some runs, the outermost first; no extent is 0.
+    """A strided window of a buffer; each axis is a sequence of runs, outermost first.
 
-    An index of an axis is a number whose digits count the steps of its runs, and an element lies
-    `offset` and all these steps into the buffer. An axis of one element has no runs; one that
-    others were merged into may have several.
+    An index of an axis is a mixed-radix number with a digit for each run; an element's position in
+    the buffer is `offset` plus the sum of digit times stride. No extent is 0. An axis of one
+    element has no runs; an axis that a reshape merged from others may have several.
     """
 
     axes: tuple[tuple[Run, ...], ...]
@@ -42,7 +42,7 @@ class Window:
         return Window(tuple(self.axes[axis] for axis in permutation), self.offset)
 
     def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "Window | None":
-        """A part of one axis; None where it cuts the outer runs of several unevenly."""
+        """A slice of one axis; None if it is not a rectangle of the axis's runs."""
         part = _part(self.axes[axis], range(start, start + extent * step, step))
         if part is None:
             return None
@@ -51,20 +51,20 @@ class Window:
         return Window((*before, runs, *after), self.offset + offset)
 
     def broadcast(self, shape: Sequence[int]) -> "Window":
-        """Repeated along new leading axes and axes of one element, which must fit."""
-        own = [()] * (len(shape) - len(self.axes)) + list(self.axes)
-        repeated = (runs or _merged([(n, 0)]) for runs, n in zip(own, shape, strict=True))
+        """The window broadcast to a shape, as numpy's `broadcast_to`; the shape must fit."""
+        axes = [()] * (len(shape) - len(self.axes)) + list(self.axes)
+        repeated = (runs or _merged([(n, 0)]) for runs, n in zip(axes, shape, strict=True))
         return Window(tuple(repeated), self.offset)
 
     def reshaped(self, shape: Sequence[int]) -> "Window | None":
-        """Under another shape of as many elements; None where that cuts runs unevenly."""
+        """The window in another shape of as many elements; None if that divides a run unevenly."""
         runs = list(_merged(run for axis in self.axes for run in axis))
         axes: list[tuple[Run, ...]] = []
         for extent in reversed(shape):
-            taken = _take(runs, extent)
-            if taken is None:
+            axis_runs = _take(runs, extent)
+            if axis_runs is None:
                 return None
-            axes.append(taken)
+            axes.append(axis_runs)
         return Window(tuple(reversed(axes)), self.offset)
 
 
@@ -73,33 +73,33 @@ def _extent(runs: Sequence[Run]) -> int:
 
 
 def _merged(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The same steps in as few runs as possible."""
-    found: list[Run] = []
+    """The same elements in as few runs as possible."""
+    merged: list[Run] = []
     for extent, stride in runs:
-        if found and found[-1][1] == extent * stride:
-            found[-1] = (found[-1][0] * extent, stride)
+        if merged and merged[-1][1] == extent * stride:
+            merged[-1] = (merged[-1][0] * extent, stride)
         elif extent > 1:
-            found.append((extent, stride))
-    return tuple(found)
+            merged.append((extent, stride))
+    return tuple(merged)
 
 
 def _take(runs: list[Run], extent: int) -> tuple[Run, ...] | None:
-    """The innermost runs of some elements, taken off the end."""
-    taken: list[Run] = []
+    """Remove the innermost runs of `extent` elements; returns them, or None if they do not fit."""
+    axis_runs: list[Run] = []
     while extent > 1:
         length, stride = runs.pop()
         inner = min(length, extent)
         if length % inner or extent % inner:
             return None
-        taken.append((inner, stride))
+        axis_runs.append((inner, stride))
         if length > inner:
             runs.append((length // inner, stride * inner))
         extent //= inner
-    return tuple(reversed(taken))
+    return tuple(reversed(axis_runs))
 
 
 def _part(runs: tuple[Run, ...], indices: range) -> tuple[int, tuple[Run, ...]] | None:
-    """Where some indices of an axis begin, and their runs."""
+    """The offset and the runs of some indices of an axis; None if they are not such runs."""
     if len(indices) == _extent(runs):
         return 0, runs
     (_, stride), inner = runs[0], runs[1:]

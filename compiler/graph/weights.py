@@ -1,4 +1,4 @@
-"""Weights made of others: their keys say how, so that a graph needs no store to speak of them."""
+"""Keys of derived weights, which name their parts, so that passes need no weight store."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ def concatenated_key(keys: Sequence[str], axis: int) -> str:
 
 
 def reshaped_key(key: str, shape: Sequence[int]) -> str:
-    """The key of the weight of a key in another shape of as many elements."""
+    """The key of a weight in another shape of as many elements."""
     return json.dumps({"reshape": key, "shape": list(shape)})
 
 
 def weight_array(store: Mapping[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """The weight of a key: one of the store, or made of some; raises ModelError without one."""
+    """A weight of the store, or derived from some; raises ModelError if the store has none."""
     if key in store:
         return store[key]
     try:

@@ -1,4 +1,4 @@
-"""Operands that are strided windows of other values, scaled perhaps: nothing has to be moved."""
+"""Trace an operand of a MatMul through views and scalar scales to a strided view of its source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from compiler.ir.operators import KINDS, Kind
 FLOATS = ("float32", "float16", "bfloat16")
 
 MATRIX = (-2, -1)
-"""The axes of an operand that a product goes over; those before them only count products."""
+"""The matrix axes of a MatMul's operand; those before them are batch axes."""
 
 Step = Callable[[Network, Node, Window, int], Window | None]
 
 
 def window_through(network: Network, node: Node, window: Window, output: int) -> Window | None:
-    """Where the elements of an operator's output lie, given where those of its input 0 do.
+    """An operator's output as a window of the buffer of which its input 0 is `window`.
 
-    None for an operator that computes, or whose result is no strided window.
+    None for an operator that computes, or whose result is not a strided window.
     """
     kind = KINDS.get(node.type)
     step = _reshape if kind is Kind.VIEW else _STEPS.get(node.type)
@@ -41,18 +41,18 @@ def _expand(network: Network, node: Node, window: Window, output: int) -> Window
 def _split(network: Network, node: Node, window: Window, output: int) -> Window | None:
     axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     extents = [network.values[value].shape[axis] for value in node.outputs]
-    place = node.outputs.index(output)
-    return window.sliced(axis, sum(extents[:place]), extents[place])
+    part = node.outputs.index(output)
+    return window.sliced(axis, sum(extents[:part]), extents[part])
 
 
 def _gather(network: Network, node: Node, window: Window, output: int) -> Window | None:
-    """The one index of an axis that is picked."""
+    """A Gather of one constant index."""
     index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
     if index is None or index.size != 1:
         return None
     axis = int(node.attributes.get("axis", 0)) % len(window.shape)
-    picked = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
-    return picked and picked.reshaped(network.values[output].shape)
+    selected = window.sliced(axis, int(index.ravel()[0]) % window.shape[axis], 1)
+    return selected and selected.reshaped(network.values[output].shape)
 
 
 def _slice(network: Network, node: Node, window: Window, output: int) -> Window | None:
@@ -65,14 +65,14 @@ def _slice(network: Network, node: Node, window: Window, output: int) -> Window 
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 1:
             return None
-        own = int(axis) % len(window.shape)
-        part = range(window.shape[own])[int(start) : int(end) : int(step)]
+        axis = int(axis) % len(window.shape)
+        part = range(window.shape[axis])[int(start) : int(end) : int(step)]
         if not part:
             return None
-        found = window.sliced(own, part.start, len(part), int(step))
-        if found is None:
+        sliced = window.sliced(axis, part.start, len(part), int(step))
+        if sliced is None:
             return None
-        window = found
+        window = sliced
     return window
 
 
@@ -87,7 +87,7 @@ _STEPS: dict[str, Step] = {
 
 @dataclass(frozen=True)
 class Operand:
-    """`factor` times a window of the value `source`, by way of `operators`."""
+    """`factor` times a window of the value `source`; `operators` are those that it replaces."""
 
     source: int
     window: Window
@@ -97,7 +97,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """One operator on the way to an operand: what it reads, what it gives, what it scales by."""
+    """One operator on the path to an operand: `after` is `factor` times a window of `before`."""
 
     operator: int
     before: int
@@ -108,15 +108,15 @@ class _Link:
 def trace_operand(
     network: Network, producers: Mapping[int, int], value: int, ends: Set[int] = frozenset()
 ) -> Operand:
-    """A product's operand as a window of the farthest value that it can be one of.
+    """A MatMul's operand as a window of its farthest possible source.
 
-    Its matrices' axes have one stride each. Values that are `ends` are not looked through.
+    Each of its matrix axes has one stride. The path does not go past values in `ends`.
     """
     links = list(_links(network, producers, value, ends))
     for length in range(len(links), 0, -1):
-        found = _follow(network, links[:length])
-        if found is not None and is_matrix(found.window):
-            return found
+        operand = _follow(network, links[:length])
+        if operand is not None and is_matrix(operand.window):
+            return operand
     return Operand(value, Window.contiguous(network.values[value].shape))
 
 
@@ -128,7 +128,7 @@ def is_matrix(window: Window) -> bool:
 def _links(
     network: Network, producers: Mapping[int, int], value: int, ends: Set[int]
 ) -> Iterator[_Link]:
-    """The operators behind a value that only rename, pick, scale or widen, last one first."""
+    """The chain of views, selections, scales and casts that computes a value, last one first."""
     while value not in ends and (number := producers.get(value)) is not None:
         node = network.operators[number]
         link = _scaling(network, node, number) or _naming(network, node, number, value)
@@ -145,7 +145,7 @@ def _naming(network: Network, node: Node, number: int, value: int) -> _Link | No
 
 
 def is_widening(network: Network, node: Node) -> bool:
-    """Whether an operator turns a float into one that holds every value of it."""
+    """Whether an operator is a lossless Cast of a float type to float32."""
     return node.type == "Cast" and all(
         network.values[v].dtype in kinds
         for v, kinds in ((node.inputs[0], FLOATS), (node.outputs[0], ("float32",)))
@@ -154,7 +154,7 @@ def is_widening(network: Network, node: Node) -> bool:
 
 
 def _scaling(network: Network, node: Node, number: int) -> _Link | None:
-    """A product with a constant, or a quotient by one, of one element."""
+    """A Mul or Div by a constant of one element."""
     if node.type not in ("Mul", "Div"):
         return None
     for position, other in ((0, 1), (1, 0)) if node.type == "Mul" else ((0, 1),):
@@ -171,7 +171,7 @@ def _scaling(network: Network, node: Node, number: int) -> _Link | None:
 
 
 def _follow(network: Network, links: Sequence[_Link]) -> Operand | None:
-    """The window behind the last of some links, followed to the first."""
+    """The operand at the first link as a window of the value that the last one reads."""
     source, factor = links[-1].before, 1.0
     window: Window | None = Window.contiguous(network.values[source].shape)
     for link in reversed(links):

@@ -1,4 +1,4 @@
-"""Checks operations against the table of operators."""
+"""Verification of operators against the operator table."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -30,15 +30,15 @@ def _results(
     attributes: tuple[tuple[str, Attribute], ...],
     outputs: int,
 ) -> tuple[TensorType[Element], ...]:
-    """The result types by the table; most of a graph's operators occur in it often."""
+    """The result types by the operator table; cached, as most operators of a graph repeat."""
     try:
-        operands = [_operand(*each) for each in zip(inputs, constants, strict=True)]
+        operands = [_operand(type, value) for type, value in zip(inputs, constants, strict=True)]
         values = {name: attribute_to_value(value) for name, value in attributes}
-        found = infer(op_type, operands, values, outputs)
+        results = infer(op_type, operands, values, outputs)
     except (Mismatch, TypeError) as error:
         types = ", ".join(map(str, inputs))
         raise VerifyException(f"{op_type} of ({types}): {error}") from error
-    return tuple(tensor_type(tensor.dtype, tensor.shape) for tensor in found)
+    return tuple(tensor_type(tensor.dtype, tensor.shape) for tensor in results)
 
 
 def verify_operator(
@@ -48,9 +48,9 @@ def verify_operator(
     attributes: Mapping[str, Attribute],
     outputs: Sequence[Attribute],
 ) -> None:
-    """Raise VerifyException unless types and attributes are what the table says.
+    """Raise VerifyException unless types and attributes agree with the operator table.
 
-    `constants` are the values of those inputs that have one. Layouts are another's to check.
+    `constants` are the values of inputs that are constants. Layouts are verified elsewhere.
     """
     key = tuple(inputs), tuple(constants), tuple(attributes.items())
     wanted = _results(op_type, *key, len(outputs))

@@ -36,7 +36,7 @@ from xdsl.utils.hints import isa
 
 from compiler.ir.checking import verify_operator
 from compiler.ir.layouts import ChannelsAttr, block_of, verify_layout, with_block
-from compiler.ir.remembering import checked_once
+from compiler.ir.verify_cache import verified_once
 
 Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
@@ -62,8 +62,8 @@ class GraphOp(IRDLOperation):
     """A model: block arguments are its inputs, `dataflow.yield` its outputs, block order the
     launch order.
 
-    `target` is what it is compiled for, with everything that decides kernels: `cuda:sm_90:tf32`.
-    Inputs, outputs and weights lie row-major.
+    `target` is the target's text form, such as `cuda:sm_90:tf32`. Inputs, outputs and weights are
+    row-major.
     """
 
     name = "dataflow.graph"
@@ -123,12 +123,12 @@ class GraphOp(IRDLOperation):
             for result in op.results:
                 verify_layout(result.type)
             if isinstance(op, WeightOp) and block_of(op.output.type):
-                raise VerifyException("a dataflow.weight lies row-major: its packing is a group's")
+                raise VerifyException("a dataflow.weight is row-major: a group packs it")
         if any(block_of(v.type) for v in (*self.body.block.args, *self.results_yielded)):
-            raise VerifyException("the inputs and outputs of a dataflow.graph lie row-major")
+            raise VerifyException("the inputs and outputs of a dataflow.graph are row-major")
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class OperatorOp(IRDLOperation):
     """An ONNX operator of the graph's opset; its attributes are ONNX's, its `node` the ONNX name.
@@ -173,24 +173,24 @@ class OperatorOp(IRDLOperation):
 
     @property
     def node_name(self) -> str:
-        """The name of the ONNX node that this operator came from, or the empty string."""
+        """The name of the operator's ONNX node, or the empty string."""
         return self.node.data if self.node is not None else ""
 
     def facts(self) -> Iterator[DenseIntOrFPElementsAttr | None]:
-        """The value of each operand that is a constant: what else the check depends on."""
+        """The values of the operands that are constants, on which verification depends."""
         for value in self.inputs:
             owner = value.owner
             yield owner.value if isinstance(owner, ConstantOp) else None
 
     def verify_(self) -> None:
-        inputs, outputs = ([value.type for value in each] for each in (self.inputs, self.outputs))
+        inputs, outputs = ([v.type for v in values] for values in (self.inputs, self.outputs))
         verify_operator(self.type_name, inputs, list(self.facts()), self.attributes, outputs)
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A tensor of the store beside the IR, by its key, converted to the type's elements."""
+    """A tensor of the weight store, by its key, converted to the element type of the result."""
 
     name = "dataflow.weight"
     key = prop_def(StringAttr)
@@ -202,10 +202,10 @@ class WeightOp(IRDLOperation):
         super().__init__(properties={"key": StringAttr(key)}, result_types=[type])
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """A small tensor whose value kernels are specialised for: axes, shapes, pads, scalars."""
+    """A small tensor for whose value kernels are specialised: axes, shapes, pads, scalars."""
 
     name = "dataflow.constant"
     value = prop_def(DenseIntOrFPElementsAttr)
@@ -243,10 +243,10 @@ class ConstantOp(IRDLOperation):
             raise VerifyException("a dataflow.constant has the type of its value")
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class NoneOp(IRDLOperation):
-    """An optional operand that was left out."""
+    """An omitted optional operand."""
 
     name = "dataflow.none"
     output = result_def(NoneType)
@@ -261,11 +261,11 @@ class NoneOp(IRDLOperation):
 class GroupOp(IRDLOperation):
     """Operators that become one kernel: one scheduling node.
 
-    Inside, tensors are values without a layout; how inputs and results lie is in their types.
-    `kernel` is the name of its signature: groups of one name share one kernel. `partition`,
-    `stream`, `stage`, `cost` (ns), `share` (thousandths of the device), `workspaces` (bytes) and
-    `packings` (one an input) are what passes and the kernel builder decided. Groups of a stage
-    start when all groups of lower stages are over.
+    Values inside have no layout; the types of the group's operands and results have. `kernel` is
+    its signature: groups of one signature share one kernel. Passes and the kernel builder set
+    `partition`, `stream`, `stage`, `cost` (ns), `share` (thousandths of the device), `workspaces`
+    (bytes) and `packings` (one for each input). The groups of a stage start when all groups of
+    lower stages have ended.
     """
 
     name = "dataflow.group"
@@ -324,7 +324,7 @@ class GroupOp(IRDLOperation):
         verify_order(block)
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class YieldOp(AbstractYieldOperation[Attribute]):
     """Return the results of a graph or a group."""

@@ -1,4 +1,4 @@
-"""The edits of a graph that passes share."""
+"""Graph edits that passes share."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
@@ -18,7 +18,7 @@ Op = TypeVar("Op", bound=Operation)
 
 
 def graphs_of(module: ModuleOp) -> list[GraphOp]:
-    """The `dataflow.graph`s of a module; raises PipelineError where there is none."""
+    """The `dataflow.graph`s of a module; raises PipelineError if it has none."""
     graphs = [op for op in module.ops if isinstance(op, GraphOp)]
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
@@ -26,65 +26,65 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
 
 
 def last_of(op: Operation) -> Operation:
-    """The last operation of an operation's block: its terminator."""
+    """The terminator of an operation's block."""
     block = op.parent_block()
     assert block is not None
     assert block.last_op is not None
     return block.last_op
 
 
-def insert_before(place: Operation, *operations: Operation) -> None:
-    """Insert new or detached operations in front of one that is in a block."""
-    Rewriter.insert_op(operations, InsertPoint.before(place))
+def insert_before(anchor: Operation, *operations: Operation) -> None:
+    """Insert new or detached operations before one that is in a block."""
+    Rewriter.insert_op(operations, InsertPoint.before(anchor))
 
 
 def like_before(
-    place: OperatorOp,
+    anchor: OperatorOp,
     type_name: str,
     operands: Sequence[SSAValue],
     shape: Sequence[int],
     **attributes: Value,
 ) -> SSAValue:
-    """The result of a new operator in front of another one, whose element type and node it has."""
-    result = tensor_type(dtype_of(place.outputs[0].type), tuple(shape))
+    """Insert an operator with `anchor`'s element type and node name; returns its result."""
+    result = tensor_type(dtype_of(anchor.outputs[0].type), tuple(shape))
     values = {name: value_to_attribute(value) for name, value in attributes.items()}
-    op = OperatorOp(type_name, operands, [result], values, place.node_name)
-    insert_before(place, op)
+    op = OperatorOp(type_name, operands, [result], values, anchor.node_name)
+    insert_before(anchor, op)
     return op.outputs[0]
 
 
-def integers_before(place: Operation, numbers: Sequence[int]) -> SSAValue:
-    """A new int64 vector, as ONNX takes shapes, axes and sizes."""
+def integers_before(anchor: Operation, numbers: Sequence[int]) -> SSAValue:
+    """Insert an int64 vector, the form of ONNX's shapes, axes and sizes; returns its value."""
     constant = ConstantOp(array_to_attribute(np.array(numbers, np.int64)))
-    insert_before(place, constant)
+    insert_before(anchor, constant)
     return constant.output
 
 
-def clone_before(place: Operation, op: Op) -> Op:
-    """A copy of an operation in front of another one."""
+def clone_before(anchor: Operation, op: Op) -> Op:
+    """Insert a copy of an operation before `anchor`."""
     copy = op.clone()
-    insert_before(place, copy)
+    insert_before(anchor, copy)
     return copy
 
 
-def move_before(place: Operation, op: Operation) -> None:
-    """Take an operation out of its block and put it in front of another one."""
+def move_before(anchor: Operation, op: Operation) -> None:
+    """Move an operation to the position before `anchor`."""
     op.detach()
-    insert_before(place, op)
+    insert_before(anchor, op)
 
 
 def replace(op: Operation, values: Sequence[SSAValue]) -> None:
-    """Let all who use an operation's results use these values, and erase it."""
+    """Replace all uses of an operation's results by these values, and erase the operation."""
     Rewriter.replace_op(op, [], values)
 
 
 def is_dead(op: Operation) -> bool:
-    """Whether nobody uses any result of an operation that is no terminator."""
+    """Whether an operation is not a terminator and its results have no users."""
     return not isinstance(op, YieldOp) and all(value.first_use is None for value in op.results)
 
 
 def erase_dead(operations: Sequence[Operation]) -> bool:
-    """Erase those that nobody uses, the last first; whether there was any."""
+    """Erase operations without users, in reverse order; whether there were any."""
     before = len(operations)
     kept = [op for op in reversed(operations) if not _erased_if_dead(op)]
     return len(kept) < before
@@ -98,35 +98,35 @@ def _erased_if_dead(op: Operation) -> bool:
 
 
 def reorder_groups(graph: GraphOp, groups: Sequence[GroupOp]) -> None:
-    """Put the groups into this order, which must be legal, and views right before their use.
+    """Sort a graph's operations: groups in this order, which must be legal, views before their use.
 
     Weights and constants come first, views that no group uses last.
     """
     block = graph.body.block
     operations = list(block.ops)
-    placed: dict[Operation, None] = {
+    ordered: dict[Operation, None] = {
         op: None for op in operations if not isinstance(op, GroupOp | OperatorOp)
     }
     terminator = operations.pop()
-    del placed[terminator]
+    del ordered[terminator]
     for op in (*groups, *(op for op in operations if isinstance(op, OperatorOp))):
-        _place(op, placed)
-    if list(placed) == operations:
+        _place(op, ordered)
+    if list(ordered) == operations:
         return
-    for op in placed:
+    for op in ordered:
         block.detach_op(op)
         block.insert_op_before(op, terminator)
 
 
-def _place(op: Operation, placed: dict[Operation, None]) -> None:
-    """Add an operation after the views it needs, without recursion: chains may be long."""
+def _place(op: Operation, ordered: dict[Operation, None]) -> None:
+    """Append an operation after the views that it uses; not recursive, as chains may be long."""
     stack = [op]
     while stack:
-        missing = [o for o in _owners(stack[-1]) if isinstance(o, OperatorOp) and o not in placed]
+        missing = [o for o in _owners(stack[-1]) if isinstance(o, OperatorOp) and o not in ordered]
         if missing:
             stack.extend(missing)
         else:
-            placed.setdefault(stack.pop())
+            ordered.setdefault(stack.pop())
 
 
 def _owners(op: Operation) -> list[Operation]:
@@ -134,7 +134,7 @@ def _owners(op: Operation) -> list[Operation]:
 
 
 def restore_order(graph: GraphOp) -> None:
-    """Put every operation behind those it uses, and otherwise keep their order."""
+    """Sort a graph's operations topologically, keeping their order where possible."""
     block = graph.body.block
     operations = list(block.ops)
     number = {op: i for i, op in enumerate(operations)}

@@ -1,4 +1,4 @@
-"""From a `taskflow.graph` to the plain schedule: the IR's only way out."""
+"""Conversion of a `taskflow.graph` to the plain schedule, with which the IR ends."""
 
 from dataclasses import replace
 from functools import cache
@@ -12,11 +12,11 @@ from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
 
 
 def schedule_of(graph: GraphOp) -> Schedule:
-    """The schedule of a graph; a subflow's tokens go to its first task, and are its last one's.
+    """The schedule of a graph; a subflow's first task waits for its tokens.
 
-    Allocations are the inputs, the outputs, then weights and arenas in block order. An
-    unsynchronized graph gives a schedule that lacks waits. Raises ScheduleError for an empty
-    subflow.
+    The last task of a subflow completes it. Allocations are the inputs, the outputs, then weights
+    and arenas in block order. The schedule of an unsynchronized graph has races. Raises
+    ScheduleError for an empty subflow.
     """
     allocations, buffers = _memory_of(graph)
     tasks: list[Task] = []
@@ -31,7 +31,7 @@ def schedule_of(graph: GraphOp) -> Schedule:
 
 
 def units_of(graph: GraphOp) -> list[int]:
-    """For each task of the graph's schedule, the position of its launch or subflow."""
+    """The position of the launch or subflow of each task of the graph's schedule."""
     return [position for position, unit in enumerate(graph.tasks) for _ in unit.launches]
 
 

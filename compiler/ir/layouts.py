@@ -1,4 +1,4 @@
-"""How a tensor lies in memory: row-major, or with its channels in blocks."""
+"""Layouts of tensors in memory: row-major, or channel-blocked (NCHWc)."""
 
 from collections.abc import Sequence
 from math import prod
@@ -21,8 +21,8 @@ BLOCK_BYTES = 16
 class ChannelsAttr(ParametrizedAttribute):
     """The encoding of a tensor (N, C, *spatial) that is stored as (C / block, N, *spatial, block).
 
-    So channels of a whole batch are joined and cut without moving any. Its logical shape stays;
-    `tensor<1x64x56x56xf32, #dataflow.channels<4>>` is an example.
+    With the blocks outermost, a Concat or a Split of channels is a view whatever the batch size.
+    The type keeps the logical shape: `tensor<1x64x56x56xf32, #dataflow.channels<4>>`.
     """
 
     name = "dataflow.channels"
@@ -44,36 +44,36 @@ class ChannelsAttr(ParametrizedAttribute):
 
 
 def block_of(type: Attribute) -> int:
-    """Channels in a block of a tensor of this type; 0 where it lies row-major."""
+    """Channels in a block of a tensor of this type; 0 for a row-major one."""
     encoding = cast(Tensor, type).encoding if isinstance(type, TensorType) else None
     return encoding.block.data if isinstance(encoding, ChannelsAttr) else 0
 
 
 def blocks_first(shape: Sequence[int]) -> bool:
-    """Whether blocks of channels lie before the batch: not of one pixel, which stays row-major."""
+    """Whether channel blocks are outermost; a tensor of one pixel an image stays row-major."""
     return prod(shape[2:]) > 1
 
 
 def block_steps(shape: Sequence[int], block: int) -> tuple[int, int]:
-    """How many blocks lie from one image to the next, and from one block of channels."""
+    """The strides of the batch axis and of the axis of channel blocks, in blocks."""
     outer, channels, *spatial = shape
     pixels = prod(spatial)
     return (pixels, outer * pixels) if blocks_first(shape) else (channels // block, 1)
 
 
 def _tensor(type: Attribute) -> Tensor:
-    """The type of a tensor; matching it against the generic one takes a verification's time."""
+    """A type as a tensor type; without xDSL's generic check, which takes as long as a verifier."""
     assert isinstance(type, TensorType)
     return cast(Tensor, type)
 
 
 def stored_block(type: Attribute) -> int:
-    """As `block_of`, but 0 as well where blocks make no difference: where all else is one pixel."""
+    """Like `block_of`, but 0 as well for images of one pixel, for which blocks change nothing."""
     return block_of(type) if blocks_first(_tensor(type).get_shape()) else 0
 
 
 def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
-    """The same tensor type with its channels in blocks, or row-major for 0."""
+    """A tensor type in the channel-blocked layout, or row-major for block 0."""
     tensor = _tensor(type)
     if block_of(tensor) == block:
         return tensor
@@ -82,12 +82,12 @@ def with_block(type: Attribute, block: int) -> TensorType[Attribute]:
 
 
 def can_block(shape: tuple[int, ...], block: int) -> bool:
-    """Whether the channels of a shape fill whole blocks."""
+    """Whether a shape can be channel-blocked: its channels fill whole blocks."""
     return block > 1 and len(shape) >= 3 and prod(shape) > 0 and shape[1] % block == 0
 
 
 def verify_layout(type: Attribute) -> None:
-    """Raise VerifyException for a tensor whose channels do not fill its blocks."""
+    """Raise VerifyException if the channels of a tensor do not fill its blocks."""
     block = block_of(type)
     if block and not can_block(_tensor(type).get_shape(), block):
         raise VerifyException(f"channels in blocks of {block} do not fit {type}")

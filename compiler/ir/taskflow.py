@@ -42,15 +42,15 @@ from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, Symbol
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.dataflow import verify_order
-from compiler.ir.remembering import checked_once
 from compiler.ir.types import dtype_of, int64, nbytes_of
+from compiler.ir.verify_cache import verified_once
 
 Buffer = MemRefType[Attribute]
 
 
 @irdl_attr_definition
 class TokenType(ParametrizedAttribute, TypeAttribute):
-    """Completion of one task; a task that names it after `after` waits for it."""
+    """The completion of one task; tasks that have it in `after` wait for it."""
 
     name = "taskflow.token"
 
@@ -115,7 +115,7 @@ class GraphOp(IRDLOperation):
         verify_order(self.body.block)
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
     """Memory for everything that lives within one run."""
@@ -130,10 +130,10 @@ class ArenaOp(IRDLOperation):
 
 
 NARROW = ("float16", "bfloat16")
-"""Element types that a weight may have beside that of the store."""
+"""Element types that a weight may have besides that of the store."""
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class WeightOp(IRDLOperation):
     """A tensor of the store, converted to the type's elements and laid out beforehand as `packing`
@@ -207,7 +207,7 @@ class TaskOp(IRDLOperation):
         raise TypeError(f"'{self.name}' has no launches")
 
 
-@checked_once
+@verified_once
 @irdl_op_definition
 class LaunchOp(TaskOp):
     """Launch one kernel; `writes` are its results, then its workspaces."""
@@ -298,7 +298,7 @@ class SubflowOp(TaskOp):
     def verify_(self) -> None:
         for op in self.body.block.ops:
             if not isinstance(op, LaunchOp) or op.after or op.stream != self.stream:
-                raise VerifyException("a subflow holds launches of its own stream, without tokens")
+                raise VerifyException("a subflow holds launches on its stream, without tokens")
 
 
 def set_after(task: TaskOp, after: Sequence[SSAValue]) -> None:

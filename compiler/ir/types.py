@@ -1,4 +1,4 @@
-"""dtype names to IR element types and back, and sizes of IR tensor types."""
+"""Conversion between dtype names and IR element types, and sizes of IR tensor types."""
 
 from functools import cache, lru_cache
 from math import prod
@@ -57,7 +57,7 @@ def memref_type(dtype: str, shape: tuple[int, ...]) -> MemRefType[Element]:
 
 @lru_cache(1 << 16)
 def int64(value: int) -> IntegerAttr[I64]:
-    """The attribute of a number; those of one value are one object, as making them takes long."""
+    """The integer attribute of a number; cached, as constructing one is slow."""
     return IntegerAttr(value, i64)
 
 

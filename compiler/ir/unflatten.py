@@ -1,4 +1,4 @@
-"""From a plain schedule back to a `taskflow.graph`."""
+"""Conversion of a plain schedule back to a `taskflow.graph`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -22,7 +22,7 @@ from compiler.schedule import Allocation, Schedule, Task, View
 
 
 def graph_of(schedule: Schedule, like: GraphOp) -> GraphOp:
-    """The synchronised graph of a schedule of the same model as `like`, which knows its weights.
+    """The synchronized graph of a schedule of the same model as `like`, which has its weights.
 
     Raises ScheduleError for inputs, outputs or weights that are not the model's.
     """
@@ -63,7 +63,7 @@ def _launch(task: Task, memory: "_Memory", costs: Mapping[str, IntegerAttr | Non
 
 
 class _Memory:
-    """The buffers of a schedule; views are made where first asked for."""
+    """The buffers of a schedule; a view is added at its first use."""
 
     def __init__(self, schedule: Schedule, like: GraphOp):
         edge = [a for a in schedule.allocations if a.kind in ("input", "output")]
@@ -86,14 +86,16 @@ class _Memory:
         self.block.add_op(op)
         return op.results[0]
 
-    def _allocate(self, each: Allocation) -> SSAValue:
-        type = memref_type(each.dtype, each.shape)
-        if each.kind == "arena":
+    def _allocate(self, allocation: Allocation) -> SSAValue:
+        type = memref_type(allocation.dtype, allocation.shape)
+        if allocation.kind == "arena":
             return self._add(ArenaOp(type))
-        known = self._weights.get(each.name)
-        if known is None or known.result.type != type:
-            raise ScheduleError(f"the model has no weight '{each.name}' of this type and shape")
-        return self._add(known.clone())
+        weight = self._weights.get(allocation.name)
+        if weight is None or weight.result.type != type:
+            raise ScheduleError(
+                f"the model has no weight '{allocation.name}' of this type and shape"
+            )
+        return self._add(weight.clone())
 
     def view(self, view: View) -> SSAValue:
         """The buffer of a view."""

@@ -1,4 +1,4 @@
-"""Python and numpy values of IR attributes, and back."""
+"""Conversion between IR attributes and Python or numpy values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,9 +30,9 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def stored_as(array: Array, type: Attribute, key: str) -> Array:
-    """A weight's array in the element type in which it is used.
+    """A weight's array converted to the element type in which it is used.
 
-    Raises ModelError for finite numbers that the type cannot hold.
+    Raises ModelError if finite numbers overflow the type.
     """
     if str(array.dtype) == dtype_of(type):
         return array
@@ -75,7 +75,7 @@ def value_to_attribute(value: Value) -> Attribute:
 
 
 def attribute_to_value(attribute: Attribute) -> Value:
-    """The Python value of an operator's attribute; raises TypeError for a foreign attribute."""
+    """The Python value of an operator's attribute; raises TypeError for any other attribute."""
     match attribute:
         case DenseIntOrFPElementsAttr():
             return attribute_to_array(attribute)
@@ -88,7 +88,7 @@ def attribute_to_value(attribute: Attribute) -> Value:
         case ArrayAttr():
             return [attribute_to_value(item) for item in attribute.data]  # pyright: ignore
         case _:
-            raise TypeError(f"{attribute} is not the form of an ONNX attribute")
+            raise TypeError(f"{attribute} is not an ONNX attribute's IR form")
 
 
 def attributes_of(op: Operation) -> dict[str, Value]:

@@ -46,7 +46,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     ImportSchedule,
 )
 
-PASSES: dict[str, type[ModulePass]] = {each.name: each for each in _ALL}
+PASSES: dict[str, type[ModulePass]] = {kind.name: kind for kind in _ALL}
 """Every pass of the project by its name in a pipeline."""
 
 RENAMED = {
@@ -58,4 +58,4 @@ RENAMED = {
     "multiply-patches": "conv-to-gemm",
     "partition": "partition-graph",
 }
-"""The names that passes had before, with today's."""
+"""The old names of passes, with the new ones."""

@@ -1,4 +1,4 @@
-"""Imports a model, writes it back as ONNX, and compares both under onnxruntime."""
+"""Import of a model, export as ONNX, and comparison of both under onnxruntime."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def types(imported: Imported) -> list[str]:
 
 
 def counts(imported: Imported) -> Counter[str]:
-    """How often each operator type occurs."""
+    """The number of operators of each type."""
     return Counter(types(imported))
 
 

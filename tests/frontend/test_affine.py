@@ -1,4 +1,4 @@
-"""Batch normalisation and per-channel constants end in the weights before them."""
+"""Batch normalisation and per-channel constants are folded into the weights before them."""
 
 import numpy as np
 import onnx
@@ -69,7 +69,7 @@ def test_batch_normalization_folds_into_a_gemm(transposed: int):
     assert types(check(model)) == ["Gemm"]
 
 
-def test_products_and_sums_by_channel_fold_too():
+def test_mul_and_add_by_channel_fold_too():
     model = parse(
         """g (float[1,4,6,6] x) => (float[1,5,6,6] y) {
             c = Conv(x, w)
@@ -165,7 +165,7 @@ def check_with(model: onnx.ModelProto, x: np.ndarray, operator_types: list[str])
         (np.float64, 1e300, 1e300),
     ],
 )
-def test_constants_whose_product_is_outside_their_type_stay_apart(dtype, first, second):
+def test_constants_that_overflow_their_type_are_not_folded(dtype, first, second):
     name = {"float16": "float16", "float32": "float", "float64": "double"}[np.dtype(dtype).name]
     model = parse(
         f"g ({name}[1,3] x) => ({name}[1,3] y) {{ a = Mul(x, s) y = Mul(a, t) }}",
@@ -210,7 +210,7 @@ def test_weights_that_would_lose_bits_stay(operator: str):
     check_with(model, x, [operator, "Mul"])
 
 
-def test_single_weights_may_lose_bits_beside_larger_ones():
+def test_single_weights_may_lose_bits_among_larger_ones():
     model = parse(
         """g (float16[1,2,3,3] x) => (float16[1,2,3,3] y) {
             c = Conv(x, w)
@@ -258,7 +258,7 @@ def test_a_constant_that_varies_in_space_stays():
     assert types(check(model)) == ["Conv", "Mul"]
 
 
-def test_a_product_that_broadcasts_the_convolution_stays():
+def test_a_mul_that_broadcasts_the_convolution_stays():
     model = parse(
         """g (float[1,4,1,1] x) => (float[1,5,6,6] y) {
             c = Conv(x, w)

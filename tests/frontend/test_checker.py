@@ -231,7 +231,7 @@ def test_sequences(nodes: str, position: np.ndarray, match: str):
 
 
 def loop(trips: np.ndarray, carried: str) -> onnx.ModelProto:
-    """A Loop that doubles what it carries."""
+    """A Loop that doubles its carried value."""
     return parse(
         f"""g (float[2] x) => (float[?] y) {{ [culprit] y = Loop(n, c, {carried}) <body = b
         (int64 i, bool t, float[2] v) => (bool k, float[2] w)

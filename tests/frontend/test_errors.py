@@ -15,7 +15,7 @@ RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
 
 
 def big_model(folder: Path) -> Path:
-    """A model whose weight is in a file of its own."""
+    """A model whose weight is in a separate file."""
     model = parse(
         "g (float[2,64] x) => (float[2,64] y) { y = MatMul(x, w) }",
         w=np.eye(64, dtype=np.float32),
@@ -213,10 +213,10 @@ def test_dropout_in_training():
 
 def test_an_operator_that_does_not_fit_its_inputs():
     model = parse(
-        "g (float[n,3] x) => (float[n,5] y) { [product] y = MatMul(x, w) }",
+        "g (float[n,3] x) => (float[n,5] y) { [scores] y = MatMul(x, w) }",
         w=np.ones((4, 5), np.float32),
     )
-    with pytest.raises(ShapeError, match=r"MatMul 'product' does not fit.*\[2, 3\].*\[4, 5\]"):
+    with pytest.raises(ShapeError, match=r"MatMul 'scores' does not fit.*\[2, 3\].*\[4, 5\]"):
         import_model(model, {"x": [2, 3]})
 
 
@@ -309,11 +309,11 @@ def test_a_scan_over_nothing():
 
 def test_bounds_of_different_length():
     model = parse(
-        "g (float[4,4] x) => (float[a,b] y) { [cut] y = Slice(x, s, e) }",
+        "g (float[4,4] x) => (float[a,b] y) { [crop] y = Slice(x, s, e) }",
         s=np.array([0, 0]),
         e=np.array([2]),
     )
-    with pytest.raises(ShapeError, match="Slice 'cut' does not fit"):
+    with pytest.raises(ShapeError, match="Slice 'crop' does not fit"):
         import_model(model)
 
 

@@ -1,4 +1,4 @@
-"""One bound on what loops, recurrences and functions of a model come to."""
+"""A bound on the size of a model after loops, recurrences and functions are expanded."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ NESTED = """g (float[2] x) => (float[2] y) {
 
 
 def functions(calls: list[int]) -> onnx.ModelProto:
-    """Functions of which each calls the one before as often as it says."""
+    """Functions, each of which calls the previous one the given number of times."""
     opset = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
     body = [helper.make_node("Relu", ["x"], ["y"])]
     made = [helper.make_function("own", "f0", ["x"], ["y"], body, opset)]

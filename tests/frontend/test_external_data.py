@@ -1,4 +1,4 @@
-"""Tensors in other files are read right, and nothing else than the model's own files is opened."""
+"""External tensors are read correctly, and only files of the model's folder are opened."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What an imported graph looks like: names, constants, shapes, functions and control flow."""
+"""The imported graph: names, constants, shapes, functions and control flow."""
 
 import numpy as np
 import pytest

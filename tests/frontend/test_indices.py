@@ -85,13 +85,13 @@ def test_modules_report_and_hide_their_checks(tmp_path: Path, capsys: pytest.Cap
     module = compiler.compile(made, check_indices=True)
     module.save(tmp_path / "saved")
     x = np.arange(10, dtype=np.float32).reshape(5, 2)
-    for each in (module, compiler.load(tmp_path / "saved")):
-        assert [output.name for output in each.outputs] == ["y"]
-        outputs = each.run({"x": x, "i": np.array([-5, 4, 0])})
+    for loaded in (module, compiler.load(tmp_path / "saved")):
+        assert [output.name for output in loaded.outputs] == ["y"]
+        outputs = loaded.run({"x": x, "i": np.array([-5, 4, 0])})
         assert list(outputs) == ["y"]
         np.testing.assert_array_equal(outputs["y"], x[[-5, 4, 0]])
         with pytest.raises(InputDataError, match=r"Gather embed: input 1 must be in \[-5, 4\]"):
-            each.run({"x": x, "i": np.array([0, 5, 0])})
+            loaded.run({"x": x, "i": np.array([0, 5, 0])})
     onnx.save(made, tmp_path / "model.onnx")
     np.savez(tmp_path / "wrong.npz", x=x, i=np.array([0, 5, 0]))
     given = ["run", str(tmp_path / "model.onnx"), "--inputs", str(tmp_path / "wrong.npz")]

@@ -1,4 +1,4 @@
-"""Zeros that mask nothing are not added to what a softmax sees."""
+"""All-zero masks before a softmax are removed."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ SCORES = "g (float[2,3,8,8] x) => (float[2,3,8,8] y)"
 
 
 def masked(text: str, **initializers: np.ndarray) -> list[str]:
-    """The operators that are left of a model, which computes the same."""
+    """The operators of the imported model, which computes the same."""
     return types(check(parse(f"{SCORES} {{ {text} }}", **initializers)))
 
 

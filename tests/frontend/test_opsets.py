@@ -1,4 +1,4 @@
-"""Every older or newer form of an operator means the same after import."""
+"""Old and new forms of operators compute the same after import."""
 
 from itertools import product
 

@@ -18,7 +18,7 @@ def integers(dtype: str, *shape: int) -> np.ndarray:
 
 
 def signed_weights(*shape: int) -> np.ndarray:
-    """Random integers of 7 bits: on processors without VNNI onnxruntime saturates larger ones."""
+    """Random integers of 7 bits: on CPUs without VNNI onnxruntime saturates larger ones."""
     return GENERATOR.integers(-64, 64, shape).astype(np.int8)
 
 
@@ -96,7 +96,7 @@ def test_quantised_convolution():
     check(parse(text, **values))
 
 
-def test_quantised_product():
+def test_quantised_matmul():
     text = """g (uint8[3,8] x) => (uint8[3,5] y) {
         y = QLinearMatMul(x, xs, xz, w, ws, wz, ys, yz) }"""
     values = {

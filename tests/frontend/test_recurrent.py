@@ -55,7 +55,7 @@ def test_peepholes():
     check(model_of("LSTM", "BP"))
 
 
-def test_reset_after_the_product():
+def test_reset_after_the_gemm():
     check(model_of("GRU", "Bh", linear_before_reset=1))
 
 

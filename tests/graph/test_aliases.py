@@ -23,10 +23,10 @@ def plan(body: str, inputs: str = "%x: tensor<1x4xf32>", outputs: str = '"y"') -
 
 
 def places(plan: ViewPlan) -> dict[str, tuple[str, int]]:
-    """Places by name hint, for the values that have a name."""
+    """Locations by name hint, for the values that have a name."""
     return {
         str(value.name_hint): (str(place.root.name_hint), place.offset)
-        for value, place in plan.places.items()
+        for value, place in plan.locations.items()
     }
 
 
@@ -128,7 +128,7 @@ def test_outputs_that_are_inputs_aliases_or_slices_need_copies():
     assert places(result)["t"] == ("a", 8)
 
 
-def test_split_parts_joined_again_are_the_whole():
+def test_split_parts_concatenated_again_are_the_whole():
     body = (
         "%n = dataflow.constant dense<[1, 3]> : tensor<2xi64>\n"
         '%s, %t = dataflow.op "Split"(%x, %n) {axis = 1 : i64}'
@@ -159,7 +159,7 @@ def test_slice_with_unit_steps_is_a_view(
     assert places(result)["y"] == (("y", 0) if offset is None else ("x", offset))
 
 
-def test_split_and_concat_behind_a_real_axis_are_kernels():
+def test_split_and_concat_after_a_real_axis_are_kernels():
     body = (
         '%s, %t = dataflow.op "Split"(%x) {axis = 1 : i64}'
         " : (tensor<2x4xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>)\n"
@@ -185,7 +185,7 @@ BLOCKED = ", #dataflow.channels<4>"
         ('"Slice" (%a, %b2, %b6, %s) : (T<1x8x3x3>, I, I, I) -> T<1x4x3x3>', False),
     ],
 )
-def test_views_keep_the_layout_and_cut_no_block(body: str, is_view: bool):
+def test_views_keep_the_layout_and_divide_no_block(body: str, is_view: bool):
     body = re.sub(r"T<(\S+?)>", rf"tensor<\1xf32{BLOCKED}>", body)
     body = re.sub(r"P<(\S+?)>", r"tensor<\1xf32>", body).replace(" I", " tensor<1xi64>")
     axes = "dense<[8, 9]> : tensor<2xi64>" if "Reshape" in body else "dense<1> : tensor<1xi64>"

@@ -1,4 +1,4 @@
-"""Kernels at the boundary are those that touch inputs or outputs, also through views."""
+"""Kernels at the boundary are those that read inputs or write outputs, also through views."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper

@@ -18,10 +18,10 @@ class Writer(GraphBuilder):
         return self.weight(values.astype(np.float32))
 
     def matmul(self, x: SSAValue, rows: int, inner: int, columns: int) -> SSAValue:
-        """A matrix product with a weight, and a bias."""
+        """A MatMul with a weight, and a bias."""
         shape = (rows, columns)
-        product = self.op("MatMul", x, self.random(inner, columns), shape=shape)
-        return self.op("Add", product, self.random(columns))
+        matmul = self.op("MatMul", x, self.random(inner, columns), shape=shape)
+        return self.op("Add", matmul, self.random(columns))
 
     def conv(self, x: SSAValue) -> SSAValue:
         """A 3 by 3 convolution of a 1x4x8x8 image that keeps its shape."""
@@ -59,7 +59,7 @@ def test_a_sum_does_not_make_one_convolution_wait_for_the_other():
 def test_a_longer_path_is_an_option_and_logged(caplog: pytest.LogCaptureFixture):
     groups = nodes_of(run(two_convolutions(), "fuse-operators{allow-longer-path=true}"))
     assert groups == [["Conv"], ["Conv", "Add"]]
-    assert "the longest path grows from" in caplog.text
+    assert "the critical path grows from" in caplog.text
 
 
 def test_decomposed_gelu():
@@ -124,7 +124,7 @@ def test_a_web_of_elementwise_operators_with_two_results():
 
 
 def test_a_contraction_inside_a_web_stays_apart():
-    """Relu and the last Add may not share a group: the product between them waits for one."""
+    """Relu and the last Add may not share a group: the MatMul between them reads the Relu."""
     b = Writer()
     x = b.input("x", (4, 4))
     r = b.op("Relu", x)
@@ -134,7 +134,7 @@ def test_a_contraction_inside_a_web_stays_apart():
 
 
 def test_a_result_that_others_wait_for_is_not_held_up():
-    """The sum needs a slow product; what else uses the Relu must not wait for that."""
+    """The sum depends on a slow MatMul; other users of the Relu must not wait for that."""
     b = Writer()
     x = b.input("x", (256, 256))
     r = b.op("Relu", b.op("Neg", x))

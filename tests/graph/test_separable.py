@@ -1,4 +1,4 @@
-"""Where one kernel of two convolutions pays, and which convolutions those can be."""
+"""Which depthwise and pointwise convolutions can be fused, and where that pays."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from compiler.graph.separable import TILE_ROWS, Convolution, are_separable, pays
 
 
 def pair(channels: int, rows: int, size: int, kernel: int) -> tuple[Convolution, Convolution]:
-    """A window over a square image, and a product of its results."""
+    """A depthwise convolution of a square image, and a pointwise one of its result."""
     image = (1, channels, size, size)
     attributes = {"group": channels, "pads": [kernel // 2] * 4}
     depthwise = Convolution(image, (channels, 1, kernel, kernel), image, attributes)
@@ -40,7 +40,7 @@ def test_more_rows_or_taps_never_pay_where_fewer_do_not(
      (432, 21, 5, False), (864, 11, 7, False)],
 )  # fmt: skip
 def test_nasnets_cells(channels: int, size: int, kernel: int, expected: bool):
-    """By hand: 2 us of launching, against a window of 2 * 25 * 432 * 441 FLOPs thrice and such."""
+    """By hand: a launch of 2 us, against 2 * 25 * 432 * 441 FLOPs three times, and so on."""
     assert pays(*pair(channels, channels, size, kernel), 4) is expected
 
 

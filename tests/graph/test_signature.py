@@ -1,4 +1,4 @@
-"""What a kernel's name depends on."""
+"""The inputs of a kernel's signature."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Windows against numpy, and against which positions can be counted by runs at all."""
+"""Windows against numpy, and against the positions that runs can describe at all."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Positions = NDArray[Any]
 
 
 def positions(runs: tuple[Run, ...]) -> Positions:
-    """Where the indices of an axis lie."""
+    """The offsets of an axis's indices in the buffer."""
     found = np.zeros(1, np.int64)
     for extent, stride in runs:
         found = np.add.outer(found, np.arange(extent) * stride).ravel()
@@ -22,7 +22,7 @@ def positions(runs: tuple[Run, ...]) -> Positions:
 
 
 def elements(window: Window) -> Positions:
-    """Where each element lies."""
+    """The position of each element in the buffer."""
     found = np.array(window.offset)
     for runs in window.axes:
         found = np.add.outer(found, positions(runs))
@@ -89,7 +89,7 @@ def reshaped(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
 
 @st.composite
 def windows(draw: st.DrawFn) -> Pair:
-    """A window after some steps, and numpy's array of where the elements of a buffer are then."""
+    """A window after some steps, and numpy's array of the positions of its elements."""
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)))
     window, array = Window.contiguous(shape), np.arange(np.prod(shape)).reshape(shape)
     for step in draw(st.lists(st.sampled_from([transposed, sliced, reshaped]), max_size=6)):

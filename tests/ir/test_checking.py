@@ -1,4 +1,4 @@
-"""The verifier of `dataflow.op` goes by the table of operators."""
+"""The verifier of `dataflow.op` follows the operator table."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Layouts in types: text, verification, and what a kernel is told."""
+"""Layouts in types: text, verification, and the layouts that kernels read."""
 
 import pytest
 from xdsl.utils.exceptions import VerifyException
@@ -40,7 +40,7 @@ def test_a_blocked_tensor_keeps_its_shape_and_its_text():
     assert str(parse_module(str(blocked)).ops.first) == str(blocked)
 
 
-def test_a_kernel_knows_how_its_reads_and_writes_lie():
+def test_a_kernel_knows_the_layouts_of_its_reads_and_writes():
     first, second = graph(BLOCKED).groups
     (write,), (read,) = extract_group(first).writes, extract_group(second).reads
     assert (write.shape, write.stored_shape) == ((1, 8, 3, 3), (2, 1, 3, 3, 4))
@@ -61,7 +61,7 @@ def test_layouts_tell_kernels_apart():
         ("tensor<1x8x3x3xf32, #dataflow.channels<3>>", PLAIN, PLAIN, "blocks of 3 do not fit"),
         ("tensor<1x8x3x3xf32, #dataflow.channels<1>>", PLAIN, PLAIN, "blocks of 1 do not fit"),
         (BLOCKED, BLOCKED, PLAIN, "yields the types"),
-        (BLOCKED, PLAIN, BLOCKED, "inputs and outputs of a dataflow.graph lie row-major"),
+        (BLOCKED, PLAIN, BLOCKED, "inputs and outputs of a dataflow.graph are row-major"),
     ],
 )
 def test_layouts_that_cannot_be_are_rejected(middle: str, inner: str, result: str, message: str):

@@ -1,4 +1,4 @@
-"""A numpy interpreter of ONNX: it folds constants, and is the oracle that passes answer to."""
+"""A numpy interpreter of ONNX: it folds constants, and is the oracle in tests of passes."""
 
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
 from compiler.frontend.interpreter.movement import clamped

@@ -115,7 +115,7 @@ def softsign(x: Array) -> Array:
 
 
 def _shrunk_integer(x: Array, lambd: float, bias: float) -> Array:
-    """Shrink of integers: real arithmetic, whose result is cut towards zero."""
+    """Shrink of integers: real arithmetic, whose result is truncated."""
     whole, rest = floor(bias), bias % 1 != 0
     step = np.uint64(whole & ((1 << 64) - 1)).astype(x.dtype)
     up, down = x + step, x - step

@@ -1,4 +1,4 @@
-"""Operators that exist on constants only: their shapes depend on data, or they have no kernel."""
+"""Operators on constants only: their result shapes depend on data, or they have no kernel."""
 
 from math import ceil
 
@@ -10,7 +10,7 @@ from compiler.frontend.interpreter.rounding import converted, double
 
 @operator("Constant")
 def constant(node: Node) -> Array:
-    """The tensor in its only attribute."""
+    """The tensor in the operator's only attribute."""
     ((name, value),) = node.attributes.items()
     if name.startswith("value_float"):
         return np.array(value, np.float64 if node.precise else np.float32)
@@ -21,14 +21,14 @@ def constant(node: Node) -> Array:
 
 @operator("ConstantOfShape")
 def constant_of_shape(node: Node) -> Array:
-    """One value in every place, without memory for each."""
+    """One value broadcast to a shape, without a copy for each element."""
     value = node.attribute("value", np.zeros(1, np.float32))
     return np.broadcast_to(value.reshape(()), tuple(node.integers(0) or ()))
 
 
 @operator("Range")
 def range_(node: Node) -> Array:
-    """Numbers from a start, by a step, up to a limit that is left out."""
+    """Numbers from a start, by a step, up to an exclusive limit."""
     start, limit, delta = (node[i].reshape(()) for i in range(3))
     exact = [double(array).item() for array in (start, limit, delta)]
     count = max(0, ceil((exact[1] - exact[0]) / exact[2]))
@@ -38,7 +38,7 @@ def range_(node: Node) -> Array:
 
 @operator("NonZero")
 def non_zero(node: Node) -> Array:
-    """The index of every element that is not zero, one row an axis."""
+    """The indices of all elements that are not zero, as a row for each axis."""
     x = np.atleast_1d(node[0])
     return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)[: max(node[0].ndim, 1)]
 
@@ -56,14 +56,14 @@ def compress(node: Node) -> Array:
 def unique(node: Node) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
     axis, x = node.attribute("axis"), node[0]
-    found = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
-    values, first, inverse, counts = found
+    unique = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
+    values, first, inverse, counts = unique
     inverse = inverse.reshape(-1)
     if not node.attribute("sorted", 1):
         order = np.argsort(first)
-        place = np.argsort(order)
+        rank = np.argsort(order)
         values = np.take(values, order, axis or 0)
-        first, inverse, counts = first[order], place[inverse], counts[order]
+        first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
     values = converted(values, x.dtype) if x.dtype.kind not in "OUS" else values
     return [values, *others][: len(node.outputs)]
@@ -87,7 +87,7 @@ def _overlaps(corners: Array, one: int) -> Array:
 
 
 def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: float) -> list[int]:
-    """The boxes that stay of one class, best first."""
+    """The boxes of one class that are not suppressed, best first."""
     kept: list[int] = []
     alive = scores > least
     for box in np.argsort(-scores, kind="stable").tolist():
@@ -101,7 +101,7 @@ def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: f
 
 @operator("NonMaxSuppression")
 def non_max_suppression(node: Node) -> Array:
-    """Rows (batch, class, box) of the boxes that overlap no better one too much."""
+    """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
     boxes, scores = double(node[0]), double(node[1])
     most, limit, least = (
         node[i].reshape(-1)[0].item() if node.has(i) else default
@@ -147,7 +147,7 @@ def mel_weight_matrix(node: Node) -> Array:
 
 @operator("Col2Im")
 def columns_to_image(node: Node) -> Array:
-    """Overlapping blocks, one a column, added up to an image."""
+    """Overlapping blocks, the columns of the input, summed into an image."""
     image, block = node.integers(1) or [], node.integers(2) or []
     rank = len(image)
     dilations = node.attribute("dilations") or [1] * rank
@@ -155,20 +155,20 @@ def columns_to_image(node: Node) -> Array:
     pads = node.attribute("pads") or [0] * 2 * rank
     full = [n + b + a for n, b, a in zip(image, pads[:rank], pads[rank:], strict=True)]
     sizes = zip(full, block, dilations, strides, strict=True)
-    places = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
-    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *places)
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
+    data = double(node[0]).reshape(node[0].shape[0], -1, *block, *counts)
     total = np.zeros((*data.shape[:2], *full))
     for tap in np.ndindex(*block):
-        steps = zip(tap, dilations, strides, places, strict=True)
+        steps = zip(tap, dilations, strides, counts, strict=True)
         box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
         total[(..., *box)] += data[(slice(None), slice(None), *tap)]
-    cut = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
-    return converted(total[(..., *cut)], node[0].dtype)
+    inside = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
+    return converted(total[(..., *inside)], node[0].dtype)
 
 
 @operator("MaxUnpool")
 def max_unpool(node: Node) -> Array:
-    """Elements put back where a MaxPool took them, zeros elsewhere."""
+    """Elements at the indices from which a MaxPool took them, zeros elsewhere."""
     x, kernel = node[0], node.attribute("kernel_shape")
     rank = len(kernel)
     strides, pads = (
@@ -193,16 +193,16 @@ def tensor_scatter(node: Node) -> Array:
     cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node[2] if node.has(2) else np.zeros(batch, np.int64)
-    places = first[:, None] + np.arange(update.shape[1])
+    positions = first[:, None] + np.arange(update.shape[1])
     if node.attribute("mode", "linear") == "circular":
-        places %= size
+        positions %= size
     result = cache.copy()
-    result[np.arange(batch)[:, None], places] = update
+    result[np.arange(batch)[:, None], positions] = update
     return np.ascontiguousarray(np.moveaxis(result, 1, axis))
 
 
 def _complex(array: Array) -> Array:
-    """A signal whose last axis holds one real number, or a real and an imaginary one."""
+    """A signal as complex numbers; its last axis has a real and perhaps an imaginary part."""
     array = double(array)
     return array[..., 0] + 1j * array[..., 1] if array.shape[-1] == 2 else array[..., 0]
 
@@ -225,24 +225,24 @@ def fourier_transform(node: Node) -> Array:
 
 
 def _dft_axis(node: Node) -> int:
-    """The axis where none is given: an attribute of opset 17 was 1, an input since is -2."""
+    """The default axis: 1 for the attribute of opset 17, -2 for the input since."""
     return 1 if "axis" in node.attributes else -2
 
 
 @operator("OptionalHasElement")
 def has_element(node: Node) -> Array:
-    """Whether there is a tensor."""
+    """Whether an optional holds a tensor."""
     return np.asarray(node.has(0))
 
 
 @operator("OptionalGetElement")
 def get_element(node: Node) -> Array:
-    """The tensor that is there."""
+    """The tensor that an optional holds."""
     return node[0]
 
 
 @operator("StringConcat")
 def string_concat(node: Node) -> Array:
     """Strings appended, broadcast."""
-    joined = np.char.add(node[0].astype(str), node[1].astype(str))
-    return np.asarray(joined).astype(object)
+    text = np.char.add(node[0].astype(str), node[1].astype(str))
+    return np.asarray(text).astype(object)

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products: floats are accumulated in float64 and rounded once."""
+"""Convolutions, GEMMs and Einsum: floats are accumulated in float64 and rounded once."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ from compiler.frontend.interpreter.windows import Window, padded, window_of
 
 @operator("MatMul")
 def matmul(node: Node) -> Array:
-    """numpy's matrix product, batches broadcast."""
+    """numpy's matmul, batch axes broadcast."""
     result = np.matmul(double(node[0]), double(node[1]))
     return converted(np.asarray(result), node[0].dtype)
 
@@ -45,8 +45,8 @@ def einsum(node: Node) -> Array:
 
 
 def _tap(window: Window, tap: tuple[int, ...]) -> tuple[slice, ...]:
-    """The elements of the padded axes that one element of the kernel meets."""
-    axes = zip(tap, window.dilations, window.strides, window.places, strict=True)
+    """The elements of the padded axes with which one element of the kernel is multiplied."""
+    axes = zip(tap, window.dilations, window.strides, window.counts, strict=True)
     return tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in axes)
 
 
@@ -70,7 +70,7 @@ def conv(node: Node) -> Array:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
     x, w, groups = node[0], double(node[1]), _groups(node)
     window = window_of(node, w.shape[2:])
-    images, spatial = x.shape[0], window.places
+    images, spatial = x.shape[0], window.counts
     x = padded(double(x), window, 0)
     x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -82,7 +82,7 @@ def conv(node: Node) -> Array:
 
 
 def _transposed_sizes(node: Node) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """The strides, the dilations, and where each axis of the full result is cut."""
+    """The strides, the dilations, and the range of each axis of the full result to keep."""
     spatial, kernel = node[0].shape[2:], node[1].shape[2:]
     rank = len(spatial)
     strides = list(node.attribute("strides") or [1] * rank)
@@ -111,7 +111,7 @@ def _ends(first: list[int], sizes: list[int]) -> list[int]:
 
 @operator("ConvTranspose")
 def conv_transpose(node: Node) -> Array:
-    """Transposed convolution: every input element adds a scaled kernel to the result."""
+    """Transposed convolution: each input element adds the kernel, scaled by it, to the result."""
     x, w, groups = double(node[0]), double(node[1]), _groups(node)
     strides, dilations, cuts = _transposed_sizes(node)
     images, spatial, kernel = x.shape[0], x.shape[2:], w.shape[2:]

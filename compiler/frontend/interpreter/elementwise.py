@@ -20,7 +20,7 @@ Function = Callable[..., Array]
 
 
 def _exact(function: Function, node: Node) -> Array:
-    """A function that is rounded correctly in the type it is computed in."""
+    """A function whose result in the type of computation is correctly rounded."""
     arrays = [wide(array) for array in node.inputs if array is not None]
     return converted(np.asarray(function(*arrays)), node[0].dtype)
 
@@ -32,7 +32,7 @@ def _rounded(function: Function, node: Node) -> Array:
 
 
 def _test(function: Function, node: Node) -> Array:
-    """A function whose results are truth values."""
+    """A function whose results are booleans."""
     arrays = [wide(array) for array in node.inputs if array is not None]
     return np.asarray(function(*arrays)).astype(bool, copy=False)
 
@@ -175,7 +175,7 @@ def is_infinite(node: Node) -> Array:
 
 
 def _integer_power(x: Array, exponent: Array) -> Array:
-    """Powers that wrap; of negative exponents what is left of the fraction."""
+    """Integer powers that wrap; fractions, of negative exponents, are truncated."""
     x, exponent = np.broadcast_arrays(x.astype(np.int64), exponent.astype(np.int64))
     powers = np.power(x, np.maximum(exponent, 0))
     odd = exponent % 2 != 0
@@ -184,7 +184,7 @@ def _integer_power(x: Array, exponent: Array) -> Array:
 
 
 def _float_power(x: Array, exponent: Array) -> Array:
-    """Powers as C has them: numpy takes a square root for the exponent 0.5, -0 and NaN at ends."""
+    """Powers as C's pow: numpy's square root for the exponent 0.5 differs at -0 and -infinity."""
     even = ((x == 0) | np.isinf(x)) & (np.abs(exponent) % 2 != 1)
     return np.power(np.where(even, np.abs(x), x), exponent)
 

@@ -1,4 +1,4 @@
-"""Evaluates one operator of the normalised opset, or one that exists on constants only."""
+"""Evaluation of one operator of the normalised opset, or of one that is supported on constants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,9 +48,9 @@ def evaluate_node(
     outputs: Sequence[bool] = (True,),
     precise: bool = False,
 ) -> list[Array | None]:
-    """The results of an operator, None for those that are not asked for.
+    """The results of an operator, None for those that are not wanted.
 
-    Floats are computed in float64 and rounded once where that differs from their own type; with
+    Floats are computed in float64 and rounded once where that differs from their type; with
     `precise` all of them are float64. Raises KeyError for an unknown operator, and ValueError or
     IndexError for inputs that do not fit.
     """

@@ -1,4 +1,4 @@
-"""Operators that index by data, sort or scan. Indices outside a tensor are kept inside."""
+"""Operators that index by data, sort or scan. Indices out of range are clamped."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,14 +10,14 @@ from compiler.frontend.interpreter.rounding import converted, double, is_float, 
 
 
 def safe_index(index: Array, extent: int) -> Array:
-    """An index from data: negative ones count from the end, others are kept inside."""
+    """An index from data: negative ones count from the end, all are clamped to the axis."""
     index = index.astype(np.int64)
     return np.clip(np.where(index < 0, index + extent, index), 0, max(extent - 1, 0))
 
 
 @operator("Gather")
 def gather(node: Node) -> Array:
-    """Slices along an axis by index; zeros where there is nothing to take."""
+    """Slices along an axis by index; zeros if the tensor is empty."""
     axis, shape = normal_axis(node.attribute("axis", 0), node[0].ndim), node[0].shape
     if not node[0].size:
         return np.zeros((*shape[:axis], *node[1].shape, *shape[axis + 1 :]), node[0].dtype)
@@ -30,7 +30,7 @@ def _mesh(shape: tuple[int, ...]) -> list[Array]:
 
 
 def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    """The index of one element for each of `indices` along an axis."""
+    """The full index of the element for each of `indices` along an axis."""
     at = _mesh(indices.shape)
     at[axis] = safe_index(indices, data.shape[axis])
     return tuple(at)
@@ -38,7 +38,7 @@ def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 @operator("GatherElements")
 def gather_elements(node: Node) -> Array:
-    """Single elements along an axis by index; zeros where there is nothing to take."""
+    """Single elements along an axis by index; zeros if the tensor is empty."""
     axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
     if not node[0].size:
         return np.zeros(node[1].shape, node[0].dtype)
@@ -58,7 +58,7 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
 
 @operator("GatherND")
 def gather_nd(node: Node) -> Array:
-    """Slices by index tuples; zeros where there is nothing to take."""
+    """Slices by index tuples; zeros if the tensor is empty."""
     data, indices, batch = node[0], node[1], node.attribute("batch_dims", 0)
     at = _tuples(data, indices, batch)
     if not data.size:
@@ -106,12 +106,12 @@ def one_hot(node: Node) -> Array:
     depth = int(node[1].reshape(()))
     axis = normal_axis(node.attribute("axis", -1), indices.ndim + 1)
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
-    places = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
-    return np.where(indices == places, values[1], values[0]).astype(values.dtype, copy=False)
+    positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
+    return np.where(indices == positions, values[1], values[0]).astype(values.dtype, copy=False)
 
 
 def _ordered(x: Array, axis: int, largest: bool) -> Array:
-    """Positions by value, the first of equals first; NaN counts as the largest."""
+    """Positions sorted by value, stable; NaN counts as the largest."""
     if not largest:
         return np.argsort(x, axis, kind="stable")
     order = np.argsort(np.flip(x, axis), axis, kind="stable")
@@ -120,7 +120,7 @@ def _ordered(x: Array, axis: int, largest: bool) -> Array:
 
 @operator("TopK")
 def top_k(node: Node) -> tuple[Array, Array]:
-    """The k largest or smallest elements along an axis, in order, and where they are."""
+    """The k largest or smallest elements along an axis, in order, and their indices."""
     x, k = node[0], (node.integers(1) or [node.attribute("k")])[0]
     axis = normal_axis(node.attribute("axis", -1), x.ndim)
     if not 0 <= k <= x.shape[axis]:

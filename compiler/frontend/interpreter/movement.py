@@ -23,7 +23,7 @@ def expand(node: Node) -> Array:
 
 @operator("Reshape")
 def reshape(node: Node) -> Array:
-    """Another shape; 0 keeps a dimension, -1 takes what is left."""
+    """Another shape; 0 keeps a dimension, -1 is inferred."""
     array, shape = node[0], node.integers(1, "shape") or []
     if not node.attribute("allowzero", 0):
         shape = [array.shape[i] if size == 0 else size for i, size in enumerate(shape)]
@@ -32,7 +32,7 @@ def reshape(node: Node) -> Array:
 
 @operator("Flatten")
 def flatten(node: Node) -> Array:
-    """A matrix, cut before an axis."""
+    """A matrix whose columns are the axes from one on."""
     shape, axis = node[0].shape, node.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return node[0].reshape(prod(shape[:axis]), prod(shape[axis:]))
@@ -59,7 +59,7 @@ def transpose(node: Node) -> Array:
 
 @operator("Concat")
 def concat(node: Node) -> Array:
-    """Tensors one after another along an axis."""
+    """Tensors concatenated along an axis."""
     return np.concatenate([node[i] for i in range(len(node.inputs))], node.attribute("axis"))
 
 
@@ -137,17 +137,17 @@ def trilu(node: Node) -> Array:
 
 def _source(mode: str, before: int, extent: int, size: int) -> Array:
     """The source position of each position of a padded axis."""
-    places = np.arange(size) - before
+    positions = np.arange(size) - before
     if extent == 0 and size:
         raise ValueError(f"the padding mode {mode!r} repeats an axis that is empty")
     if mode == "edge":
-        return np.clip(places, 0, extent - 1)
+        return np.clip(positions, 0, extent - 1)
     if mode == "wrap":
-        return places % extent
+        return positions % extent
     if mode != "reflect":
         raise ValueError(f"the padding mode {mode!r} is unknown")
     period = max(1, 2 * (extent - 1))
-    folded = places % period
+    folded = positions % period
     return np.where(folded < extent, folded, period - folded)
 
 

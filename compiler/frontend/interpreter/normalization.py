@@ -30,7 +30,7 @@ def _epsilon(node: Node) -> float:
 
 @operator("Softmax", "LogSoftmax")
 def softmax(node: Node) -> Array:
-    """e**x over its sum along an axis, or the logarithm of that."""
+    """e**x divided by its sum along an axis, or the logarithm of that."""
     x, axis = double(node[0]), node.attribute("axis", -1)
     if x.size:
         x = x - np.max(x, axis, keepdims=True)
@@ -65,7 +65,7 @@ def rms_normalization(node: Node) -> Array:
 
 @operator("InstanceNormalization")
 def instance_normalization(node: Node) -> Array:
-    """Each channel of each instance normalised, then scaled and shifted by channel."""
+    """Each channel of parameters instance normalised, then scaled and shifted by channel."""
     x = double(node[0])
     mean, variance = _moments(x, tuple(range(2, x.ndim)))
     scale, bias = (_by_channel(node[i], x.ndim) for i in (1, 2))
@@ -81,8 +81,8 @@ def group_normalization(node: Node) -> Array:
     grouped = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     mean, variance = _moments(grouped, tuple(range(2, grouped.ndim)))
     normal = ((grouped - mean) / np.sqrt(variance + _epsilon(node))).reshape(x.shape)
-    each = [np.repeat(node[i], channels // node[i].shape[0]) for i in (1, 2)]
-    scale, bias = (_by_channel(array, x.ndim) for array in each)
+    parameters = [np.repeat(node[i], channels // node[i].shape[0]) for i in (1, 2)]
+    scale, bias = (_by_channel(array, x.ndim) for array in parameters)
     return converted(normal * scale + bias, node[0].dtype)
 
 

@@ -11,7 +11,7 @@ _INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
 
 
 def _axes(node: Node) -> tuple[int, ...]:
-    """The axes to reduce; all when none is given, unless that is to change nothing."""
+    """The axes to reduce: all if none is given, unless `noop_with_empty_axes`."""
     rank = node[0].ndim
     given = node.integers(1, "axes")
     if given:
@@ -20,28 +20,28 @@ def _axes(node: Node) -> tuple[int, ...]:
 
 
 def lowest(dtype: np.dtype) -> object:
-    """The identity of a maximum."""
+    """The neutral element of a maximum."""
     if dtype == np.bool_:
         return False
     return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> object:
-    """The identity of a minimum."""
+    """The neutral element of a minimum."""
     if dtype == np.bool_:
         return True
     return np.inf if is_float(dtype) else np.iinfo(dtype).max
 
 
 def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
-    """log(sum(e**x)), the largest element taken out so that nothing overflows."""
+    """log(sum(e**x)), shifted by the largest element so that nothing overflows."""
     top = np.max(x, axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0)
     return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
 
 
 def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """The reduction with its axes kept, in the type of x."""
+    """The reduction in the type of x, with the reduced axes kept."""
     options = {"axis": axes, "keepdims": True}
     match kind:
         case "ReduceMax":
@@ -71,7 +71,7 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
     " ReduceSum ReduceSumSquare".split()
 )
 def reduction(node: Node) -> Array:
-    """A reduction of some axes; integers wrap, what needs fractions is computed in float64."""
+    """A reduction of some axes; integers wrap, means and roots are computed in float64."""
     axes, dtype = _axes(node), node[0].dtype
     x = node[0].astype(np.float64) if node.op_type in _INEXACT else double(node[0])
     result = converted(_reduced(node.op_type, x, axes), dtype)

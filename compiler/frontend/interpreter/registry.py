@@ -1,4 +1,4 @@
-"""What the evaluation of one operator sees, and the table of all evaluations."""
+"""The registry of evaluations, and the node that an evaluation reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ Results = Array | Sequence[Array | None]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator with its input arrays; `outputs` says which results are asked for.
+    """An operator with its input arrays; `outputs` says which results are wanted.
 
-    With `precise` all its floats are float64, whatever the model says.
+    With `precise` all its floats are float64, whatever the model's types.
     """
 
     op_type: str
@@ -35,7 +35,7 @@ class Node:
         return array
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute's value; numbers with fractions have 32 bits, defaults too."""
+        """An attribute's value; floats, also defaults, are rounded to float32."""
         value = self.attributes.get(name, default)
         return float(np.float32(value)) if isinstance(value, float) else value
 
@@ -46,7 +46,7 @@ class Node:
         return self.attributes.get(name)
 
     def wants(self, output: int) -> bool:
-        """Whether a result is asked for."""
+        """Whether a result is wanted."""
         return output < len(self.outputs) and self.outputs[output]
 
     def dtype_of(self, element: int) -> np.dtype:

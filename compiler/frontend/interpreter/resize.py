@@ -9,12 +9,12 @@ from compiler.frontend.interpreter.registry import Array, Node, normal_axis, ope
 from compiler.frontend.interpreter.rounding import converted, double, is_float
 
 _TIE = 1e-6
-"""Coordinates so near to a half are one, for onnxruntime too: quotients of 32 bits miss it."""
+"""Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """How one axis is resized: from `extent` to `size` elements, by a scale that may be inexact."""
+    """The resize of one axis, from `extent` to `size` elements, by a scale that may be inexact."""
 
     number: int
     extent: int
@@ -53,9 +53,9 @@ def _axes(node: Node) -> list[_Axis]:
 
 
 def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
-    """The source coordinate of each place of the result, computed in a type.
+    """The source coordinate of each element of the result, computed in a type.
 
-    The type decides where two neighbours are equally near.
+    The type decides ties between two neighbours.
     """
     extent, size = axis.extent, axis.size
     x, scale = np.arange(size, dtype=kind), kind(axis.scale)
@@ -63,7 +63,7 @@ def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
         case "asymmetric":
             return x / scale
         case "align_corners":
-            # The nearest as onnxruntime, which counts whole elements; others by ONNX's text.
+            # nearest as in onnxruntime, which counts whole elements; others as ONNX specifies
             length = size if kind is np.float32 else scale * extent
             return x * (extent - 1) / (length - 1) if length > 1 else x * 0
         case "pytorch_half_pixel":
@@ -87,7 +87,7 @@ def _symmetric(axis: _Axis, scale: float) -> Array:
 
 
 def _rounded(x: Array, tie: int) -> Array:
-    """The nearest integers; `tie` is added to the lower one where both are as near."""
+    """The nearest integers; in a tie the lower one plus `tie`."""
     low = np.floor(x)
     over = x - low - x.dtype.type(0.5)
     return low + np.where(np.abs(over) <= x.dtype.type(_TIE), tie, over > 0)
@@ -115,28 +115,28 @@ def _cubic(distance: Array, a: float) -> Array:
 
 
 def _taps(node: Node, axis: _Axis, x: Array) -> tuple[Array, Array]:
-    """Source positions and weights, [size, taps] each."""
+    """Source positions and weights, both [size, taps]."""
     cubic = node.attribute("mode") == "cubic"
     shrink = min(1.0, axis.scale) if node.attribute("antialias", 0) else 1.0
     reach = ceil((2 if cubic else 1) / shrink)
-    places = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
-    distance = (places - x[:, None]) * shrink
+    positions = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - reach, reach + 1)
+    distance = (positions - x[:, None]) * shrink
     a = node.attribute("cubic_coeff_a", -0.75)
     weights = _cubic(distance, a) if cubic else np.maximum(0.0, 1 - np.abs(distance))
     exclude = node.attribute("exclude_outside", 0)
     if exclude:
-        weights = np.where((places >= 0) & (places < axis.extent), weights, 0.0)
+        weights = np.where((positions >= 0) & (positions < axis.extent), weights, 0.0)
     if exclude or shrink < 1:
         weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(places, 0, axis.extent - 1), weights
+    return np.clip(positions, 0, axis.extent - 1), weights
 
 
 def _interpolated(node: Node, data: Array, axis: _Axis, x: Array) -> Array:
     """One axis as a weighted sum of its taps."""
-    places, weights = _taps(node, axis, x)
+    positions, weights = _taps(node, axis, x)
     tail = (1,) * (data.ndim - 1 - axis.number)
     total = np.zeros((*data.shape[: axis.number], axis.size, *data.shape[axis.number + 1 :]))
-    for position, weight in zip(places.T, weights.T, strict=True):
+    for position, weight in zip(positions.T, weights.T, strict=True):
         met = np.take(data, position, axis.number)
         total += np.where(weight.reshape(-1, *tail) == 0, 0, met * weight.reshape(-1, *tail))
     return total
@@ -186,7 +186,7 @@ def _of_nothing(data: Array, axes: list[_Axis]) -> Array:
 
 
 def _narrowed(data: Array, dtype: np.dtype) -> Array:
-    """Numbers in the result's type: integers are rounded to even and saturate."""
+    """Convert to the result's type: integers are rounded to even and saturate."""
     if data.dtype == dtype or is_float(dtype):
         return converted(data, dtype)
     if dtype == np.bool_:

@@ -1,4 +1,4 @@
-"""Types of computation, and every conversion between element types."""
+"""Types of computation, and conversions between element types."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """Whether a dtype is one of the floats, ml_dtypes' included."""
+    """Whether a dtype is a float, including ml_dtypes'."""
     return "float" in dtype.name
 
 
 def wide(array: Array) -> Array:
-    """An array in the type in which its arithmetic is done: float32 for narrower floats."""
+    """An array in its type of computation: float32 for narrower floats."""
     narrow = is_float(array.dtype) and array.dtype.itemsize < 4
     return array.astype(np.float32) if narrow else array
 
@@ -27,14 +27,14 @@ def double(array: Array) -> Array:
 
 
 def is_nan(array: Array) -> Array:
-    """Where an array is NaN."""
+    """Whether each element is NaN."""
     if not is_float(array.dtype):
         return np.zeros(array.shape, bool)
     return np.isnan(wide(array))
 
 
 def _from_float(array: Array, dtype: np.dtype) -> Array:
-    """Truncated towards zero; what is out of range wraps around, or is the least integer."""
+    """Truncated towards zero; numbers out of range wrap, or become the least integer."""
     array = np.trunc(array)
     signed = np.dtype("int32" if dtype.name in _SMALL_INTEGERS else "int64")
     if dtype == np.int32:
@@ -85,7 +85,7 @@ def finite_limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 def _saturated(array: Array, dtype: np.dtype) -> Array:
-    """Numbers limited to what a float of a byte or less can hold; NaN stays."""
+    """Numbers saturated to the range of a float of a byte or less; NaN stays."""
     return np.clip(wide(array).astype(np.float64), *finite_limits(dtype))
 
 
@@ -105,7 +105,7 @@ def _to_scale(array: Array, direction: str, saturate: bool) -> Array:
 
 
 def _text(value: object) -> str:
-    """A number as text: floats as short as they can be read back."""
+    """A number as text: floats in the shortest form that reads back the same."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float | np.floating):

@@ -1,4 +1,4 @@
-"""Runs a `dataflow` graph in numpy, one operator at a time."""
+"""Execution of a `dataflow` graph in numpy, one operator at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,9 +23,9 @@ Evaluate = Callable[[dataflow.OperatorOp, Arrays, bool], Arrays]
 
 
 def evaluated(op: dataflow.OperatorOp, operands: Arrays, precise: bool) -> Arrays:
-    """The results of one operator; raises ModelError where it does not fit its operands."""
+    """The results of one operator; raises ModelError if it does not fit its operands."""
     if not is_known_operator(op.type_name):
-        raise ModelError(f"{op.type_name} {op.node_name!r} is no operator of the interpreter")
+        raise ModelError(f"{op.type_name} {op.node_name!r} is not an operator of the interpreter")
     wanted = [not isinstance(value.type, NoneType) for value in op.outputs]
     try:
         return evaluate_node(op.type_name, operands, attributes_of(op), wanted, precise)
@@ -47,8 +47,7 @@ def interpret(
 
     Each array has the type's dtype and shape; with `precise` every float is float64 from the
     inputs to the outputs. `evaluate` computes each operator. Raises ModelError for an operator
-    that does not fit its inputs, or that gives a tensor of another shape or dtype than its type
-    says: the IR is wrong.
+    that does not fit its inputs, or whose result does not have the shape and dtype of its type.
     """
     graph = graph_of(module)
     names = (name.data for name in graph.input_names)
@@ -66,12 +65,12 @@ def interpret(
 
 
 def _kept(array: Array, precise: bool) -> Array:
-    """An array as float64 if it is one of floats and they are to be precise."""
+    """An array; as float64 if `precise` and it is a float array."""
     return array.astype(np.float64) if precise and is_float(array.dtype) else array
 
 
 def _constants(op: Operation, weights: Mapping[str, np.ndarray], precise: bool) -> Values:
-    """The value of a constant, a weight, or an operand that is left out."""
+    """The value of a constant, a weight, or an omitted operand."""
     match op:
         case dataflow.ConstantOp():
             return {op.output: _kept(attribute_to_array(op.value), precise)}
@@ -99,7 +98,7 @@ def _checked(
     dtype = numpy_dtype(dtype_of(value.type))
     dtype = np.dtype(np.float64) if precise and is_float(dtype) else dtype
     expected = f"{dtype}{list(shape_of(value.type))}"
-    found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-    if found != expected:
-        raise ModelError(f"{op.type_name} {op.node_name!r} gave {found}, its type says {expected}")
+    actual = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+    if actual != expected:
+        raise ModelError(f"{op.type_name} {op.node_name!r} gave {actual}, its type says {expected}")
     return array

@@ -20,23 +20,23 @@ class Window:
     dilations: tuple[int, ...]
     before: tuple[int, ...]
     after: tuple[int, ...]
-    places: tuple[int, ...]
+    counts: tuple[int, ...]
 
     @property
     def reach(self) -> tuple[int, ...]:
         """Elements of each padded axis up to the end of the last window."""
-        axes = zip(self.places, self.strides, self.kernel, self.dilations, strict=True)
+        axes = zip(self.counts, self.strides, self.kernel, self.dilations, strict=True)
         return tuple((p - 1) * s + (k - 1) * d + 1 for p, s, k, d in axes)
 
 
 def _same_pads(mode: str, total: int) -> tuple[int, int]:
-    """What SAME_UPPER or SAME_LOWER add before and after an axis."""
+    """The padding before and after an axis by SAME_UPPER or SAME_LOWER."""
     small, large = total // 2, total - total // 2
     return (small, large) if mode == "SAME_UPPER" else (large, small)
 
 
-def _places(size: int, before: int, after: int, step: int, window: int, ceil: bool) -> int:
-    """How many windows fit; rounded up, the last ends outside but begins before the padding."""
+def _window_count(size: int, before: int, after: int, step: int, window: int, ceil: bool) -> int:
+    """The number of windows; if rounded up, the last ends outside but begins before the padding."""
     room = size + before + after - window
     count = (-(-room // step) if ceil else room // step) + 1
     if room < 0 and not (ceil and count > 0):
@@ -59,9 +59,9 @@ def window_of(node: Node, kernel: Sequence[int]) -> Window:
         axes = zip(spatial, strides, sizes, strict=True)
         pairs = [_same_pads(mode, max((-(-n // s) - 1) * s + k - n, 0)) for n, s, k in axes]
     axes = zip(spatial, pairs, strides, sizes, strict=True)
-    places = tuple(_places(n, *pair, s, k, ceil) for n, pair, s, k in axes)
+    counts = tuple(_window_count(n, *pair, s, k, ceil) for n, pair, s, k in axes)
     before, after = (tuple(pair[side] for pair in pairs) for side in (0, 1))
-    return Window(tuple(kernel), strides, dilations, before, after, places)
+    return Window(tuple(kernel), strides, dilations, before, after, counts)
 
 
 def padded(x: Array, window: Window, fill: object) -> Array:
@@ -74,15 +74,15 @@ def padded(x: Array, window: Window, fill: object) -> Array:
 
 
 def windows(x: Array, window: Window) -> Array:
-    """A view of a padded input with the windows' places, then the windows' elements, last."""
+    """A view of a padded input with the windows' counts, then the windows' elements, last."""
     rank = len(window.kernel)
     lead, steps = x.shape[: x.ndim - rank], x.strides[x.ndim - rank :]
-    places = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
+    outer = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
     inside = [step * dilation for step, dilation in zip(steps, window.dilations, strict=True)]
     return np.lib.stride_tricks.as_strided(
         x,
-        (*lead, *window.places, *window.kernel),
-        (*x.strides[: len(lead)], *places, *inside),
+        (*lead, *window.counts, *window.kernel),
+        (*x.strides[: len(lead)], *outer, *inside),
         writeable=False,
     )
 
@@ -96,23 +96,23 @@ def max_pool(node: Node) -> list[Array]:
     """The largest element of each window, and where it is."""
     x = double(node[0])
     window = window_of(node, node.attribute("kernel_shape"))
-    cut = windows(padded(x, window, lowest(x.dtype)), window)
-    results = [converted(np.max(cut, _spatial(window)), node[0].dtype)]
+    content = windows(padded(x, window, lowest(x.dtype)), window)
+    results = [converted(np.max(content, _spatial(window)), node[0].dtype)]
     if node.wants(1):
-        results.append(_positions(x, window, cut, bool(node.attribute("storage_order", 0))))
+        results.append(_positions(x, window, content, bool(node.attribute("storage_order", 0))))
     return results
 
 
-def _positions(x: Array, window: Window, cut: Array, column_major: bool) -> Array:
+def _positions(x: Array, window: Window, content: Array, column_major: bool) -> Array:
     """The position in the input of each window's largest element, the lowest of equals."""
     spatial, rank = x.shape[2:], len(window.kernel)
     pixels = np.arange(prod(spatial)).reshape(spatial, order="F" if column_major else "C")
     flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
-    places = windows(padded(pixels, window, -1), window)
-    largest = np.max(np.where(is_nan(cut), -np.inf, cut), _spatial(window), keepdims=True)
-    fits = (cut == largest) & (places >= 0)
-    chosen = np.where(fits, places, pixels.size).min(_spatial(window))
-    inside = np.where(places >= 0, places, pixels.size).min(_spatial(window))
+    indices = windows(padded(pixels, window, -1), window)
+    largest = np.max(np.where(is_nan(content), -np.inf, content), _spatial(window), keepdims=True)
+    fits = (content == largest) & (indices >= 0)
+    chosen = np.where(fits, indices, pixels.size).min(_spatial(window))
+    inside = np.where(indices >= 0, indices, pixels.size).min(_spatial(window))
     chosen = np.where(chosen < pixels.size, chosen, inside)
     return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
 
@@ -121,8 +121,8 @@ def _counts(node: Node, window: Window) -> Array:
     """How many elements each window averages over."""
     include, total = node.attribute("count_include_pad", 0), np.ones(())
     for axis, size in enumerate(node[0].shape[2:]):
-        places = np.arange(window.places[axis])[:, None] * window.strides[axis]
-        at = places + np.arange(window.kernel[axis]) * window.dilations[axis] - window.before[axis]
+        starts = np.arange(window.counts[axis])[:, None] * window.strides[axis]
+        at = starts + np.arange(window.kernel[axis]) * window.dilations[axis] - window.before[axis]
         low, high = (-window.before[axis], size + window.after[axis]) if include else (0, size)
         total = np.multiply.outer(total, ((at >= low) & (at < high)).sum(1))
     return np.maximum(total, 1)
@@ -132,8 +132,8 @@ def _counts(node: Node, window: Window) -> Array:
 def average_pool(node: Node) -> Array:
     """The mean of each window, over its elements inside the input, or inside the padding too."""
     window = window_of(node, node.attribute("kernel_shape"))
-    cut = windows(padded(double(node[0]), window, 0), window)
-    return converted(cut.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
+    content = windows(padded(double(node[0]), window, 0), window)
+    return converted(content.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
 
 
 def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
@@ -145,8 +145,8 @@ def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
 def lp_pool(node: Node) -> Array:
     """The p-norm of each window."""
     window = window_of(node, node.attribute("kernel_shape"))
-    cut = windows(padded(double(node[0]), window, 0), window)
-    return converted(_norm(cut, node.attribute("p", 2), _spatial(window)), node[0].dtype)
+    content = windows(padded(double(node[0]), window, 0), window)
+    return converted(_norm(content, node.attribute("p", 2), _spatial(window)), node[0].dtype)
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

@@ -1,4 +1,4 @@
-"""Every rewriting rule, by operator: importing the modules below registers their rules."""
+"""The rewriting rules, by operator; importing the modules below registers them."""
 
 from compiler.frontend.rules import forms, lower, quantised, recurrent, sequences
 from compiler.frontend.rules.call import RULES, Call

@@ -1,4 +1,4 @@
-"""One use of an ONNX operator while it is rewritten to the normalised opset."""
+"""The registry of rewriting rules, and the use of an operator that a rule rewrites."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ def rule(*names: str):
 
 @dataclass(slots=True)
 class Call:
-    """An operator of the default domain, as of schema `version`, and where its results go.
+    """A use of an operator of the default domain, as of schema `version`.
 
-    `used` tells which outputs the node names; a rule returns one value for each.
+    `used` says which outputs the node names; a rule returns a value for each output.
     """
 
     op_type: str
@@ -80,7 +80,7 @@ class Call:
         return self.builder.one(op_type, *inputs, **attributes)
 
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
-        """A value in another shape, which has sizes of 0 as they are; -1 is what remains."""
+        """A value in another shape, in which a 0 is an empty size; -1 is inferred."""
         sizes = filled(shape, prod(value.shape))
         zero = {"allowzero": 1} if 0 in sizes else {}
         return self.one("Reshape", value, self.vector(sizes), **zero)

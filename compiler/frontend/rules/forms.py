@@ -1,7 +1,7 @@
-"""Rules for operators whose older forms mean something else: all become the normalised opset's.
+"""Rules that rewrite old forms of operators to that of the normalised opset.
 
-A rule gets a Call and returns its outputs. Structural inputs come out complete and canonical:
-axes non-negative and sorted, slices with starts, ends, axes and steps, pads of every dimension.
+A rule takes a Call and returns its outputs. Structural inputs become complete and canonical: axes
+non-negative and sorted, slices with starts, ends, axes and steps, pads of every dimension.
 """
 
 from math import prod
@@ -25,7 +25,7 @@ def identity(call: Call) -> list[Value]:
 
 @rule("Softmax", "LogSoftmax")
 def softmax(call: Call) -> list[Value]:
-    """Before opset 13 it ran over the axis and all that follow it."""
+    """Before opset 13 it normalised the axis and all that follow."""
     x, rank = call.data, call.data.rank
     old = call.version < 13
     axis = axis_of(call.attributes.get("axis", 1 if old else -1), rank)
@@ -59,7 +59,7 @@ _WITHOUT_AXES = {
 
 
 def _reduce_nothing(call: Call) -> Value:
-    """What a reduction over no axis still computes."""
+    """A reduction over no axes, which is still an elementwise function."""
     if call.op_type == "ReduceSumSquare":
         return call.one("Mul", call.data, call.data)
     other = _WITHOUT_AXES.get(call.op_type)
@@ -131,14 +131,14 @@ def expand(call: Call) -> list[Value]:
 
 @rule("Tile")
 def tile(call: Call) -> list[Value]:
-    """Dropped where it repeats nothing."""
+    """Removed if it repeats nothing."""
     repeats = call.integers("repeats", 1) or []
     return [call.data] if all(r == 1 for r in repeats) else call.emit()
 
 
 @rule("Split")
 def split(call: Call) -> list[Value]:
-    """Sizes were attributes before opset 13; equal parts become sizes; no part is left out."""
+    """Sizes were attributes before opset 13; a number of parts becomes sizes."""
     x, parts = call.data, len(call.used)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
     sizes = call.integers("split", 1)
@@ -216,7 +216,7 @@ def dropout(call: Call) -> list[Value]:
 
 @rule("Cast")
 def cast(call: Call) -> list[Value]:
-    """Dropped where it changes nothing; what float8 constants alone need is dropped too."""
+    """Removed if it changes nothing; attributes for float8 constants are removed too."""
     target = dtype_name(call.attributes["to"])
     if call.data.array is not None:
         return call.emit()
@@ -236,15 +236,15 @@ def scatter(call: Call) -> list[Value]:
 
 @rule("GroupNormalization")
 def group_normalization(call: Call) -> list[Value]:
-    """Scale and bias were one a group before opset 21, they are one a channel since."""
+    """Scale and bias are per channel since opset 21; before they were per group."""
     if call.version >= 21:
         return call.emit()
     x, groups = call.data, call.attributes["num_groups"]
-    each = x.shape[1] // groups
+    repeats = x.shape[1] // groups
     channels = []
     for value in call.inputs[1:]:
         column = call.reshaped(value, [groups, 1])
-        wide = call.one("Expand", column, call.vector([groups, each]))
+        wide = call.one("Expand", column, call.vector([groups, repeats]))
         channels.append(call.reshaped(wide, [-1]))
     return call.emit([x, *channels])
 
@@ -259,7 +259,7 @@ def concat(call: Call) -> list[Value]:
 
 @rule("SpaceToDepth")
 def space_to_depth(call: Call) -> list[Value]:
-    """Opset 28 adds a mode with the channel first, which is a transposition here."""
+    """Opset 28 adds a mode with the channel first, which becomes a Transpose."""
     mode = call.attributes.pop("mode", "DCR")
     if mode == "DCR":
         return call.emit()

@@ -1,4 +1,4 @@
-"""Rules that turn operators into simpler ones of the table."""
+"""Rules that decompose operators into simpler ones of the table."""
 
 from math import prod
 
@@ -26,15 +26,15 @@ def variadic(call: Call) -> list[Value]:
 
 @rule("Mean")
 def mean(call: Call) -> list[Value]:
-    """The sum, divided by how many there are."""
+    """The sum, divided by the number of inputs."""
     return [call.one("Mul", _chain(call, "Add"), call.scalar(1 / len(call.inputs)))]
 
 
 @rule("BatchNormalization")
 def batch_normalization(call: Call) -> list[Value]:
-    """With constant statistics: a product and a sum, which later fold into a convolution.
+    """With constant statistics: a Mul and an Add, which can be folded into a convolution.
 
-    Where these overflow the type, the statistics stay apart.
+    If these overflow the type, the statistics remain operands.
     """
     if call.attributes.pop("training_mode", 0):
         raise Unsupported("it normalises with the batch's statistics", "export for inference")
@@ -62,7 +62,7 @@ def _affine(call: Call) -> list[np.ndarray] | None:
 
 
 def _normalised(call: Call) -> Value:
-    """Batch normalisation with statistics a channel and position, computed at run time."""
+    """Batch normalisation with statistics for each channel and position, computed at run time."""
     x, scale, bias, mean, variance = call.inputs
     epsilon = call.scalar(call.attributes.get("epsilon", 1e-5))
     deviation = call.one("Sqrt", call.one("Add", variance, epsilon))
@@ -129,7 +129,7 @@ def conv_transpose(call: Call) -> list[Value]:
 
 
 def _given(value: Value | None) -> Value | None:
-    """The value, unless it is an empty tensor, which once stood for one that is left out."""
+    """The value; None for an empty tensor, which once meant an omitted input."""
     return None if value is None or value.shape == (0,) else value
 
 
@@ -193,11 +193,11 @@ def hardmax(call: Call) -> list[Value]:
         return [x]
     axis = call.attributes.get("axis", 1 if old else -1) % max(x.rank, 1)
     shape = [*x.shape[:axis], prod(x.shape[axis:])] if old else list(x.shape)
-    if len(shape) == 1:  # OneHot takes no scalar
+    if len(shape) == 1:  # OneHot does not accept a scalar
         shape, axis = [1, *shape], 1
     flat = call.reshaped(x, shape) if tuple(shape) != x.shape else x
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
-    known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot takes from opset 24 on
+    known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot accepts since opset 24
     values = call.builder.constant([0, 1], known)
     depth = call.builder.constant(flat.shape[axis], "int64")
     result = call.one("OneHot", where, depth, values, axis=axis)

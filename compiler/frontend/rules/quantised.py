@@ -1,4 +1,4 @@
-"""Quantised operators, as exact integer arithmetic between rescaling and rounding."""
+"""Rules for quantised operators: exact integer arithmetic, rescaling, rounding."""
 
 import ml_dtypes
 import numpy as np
@@ -34,7 +34,7 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     block = call.attributes.get("block_size", 0) or -(-size // count)
     if block * count != size:
         raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
-    if value.dtype not in ELEMENT_BYTES:  # types of constants, which Expand does not take
+    if value.dtype not in ELEMENT_BYTES:  # constants' types that Expand does not support
         value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
@@ -96,7 +96,7 @@ def _rows(call: Call, value: Value | None, rank: int) -> Value | None:
     return _along(call, value, rank, rank - 2) if rank > 1 else value
 
 
-def _integer_product(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]):
+def _integer_matmul(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]):
     left = _less_zero_point(call, a, _rows(call, zeros[0], a.rank), "int32")
     right = _less_zero_point(call, b, zeros[1], "int32")
     return call.one("MatMul", left, right)
@@ -104,13 +104,13 @@ def _integer_product(call: Call, a: Value, b: Value, zeros: tuple[Value | None, 
 
 @rule("MatMulInteger")
 def matmul_integer(call: Call) -> list[Value]:
-    """A product of int32."""
+    """A MatMul with an int32 result."""
     zeros = call.input(2), call.input(3)
-    return [_integer_product(call, call.data, call.inputs[1], zeros)]
+    return [_integer_matmul(call, call.data, call.inputs[1], zeros)]
 
 
 def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]):
-    """A convolution in floating point that is wide enough to be exact, as int32."""
+    """A convolution in a floating-point type wide enough to be exact, converted to int32."""
     bound = int(np.prod(w.shape[1:], dtype=np.int64)) * 255 * 255
     dtype = "float32" if bound <= _LARGEST_EXACT_FLOAT else "float64"
     left = _less_zero_point(call, x, zeros[0], dtype)
@@ -127,7 +127,7 @@ def _convolution(call: Call, x: Value, w: Value) -> Value:
 
 @rule("ConvInteger")
 def conv_integer(call: Call) -> list[Value]:
-    """A convolution of int32."""
+    """A convolution with an int32 result."""
     zeros = call.input(2), call.input(3)
     return [_integer_convolution(call, call.data, call.inputs[1], zeros)]
 
@@ -142,10 +142,10 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
 
 @rule("QLinearMatMul")
 def qlinear_matmul(call: Call) -> list[Value]:
-    """An exact product, rescaled."""
+    """An exact MatMul, rescaled."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.inputs
-    product = _integer_product(call, a, b, (a_zero, b_zero))
-    return _rescaled(call, product, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
+    accumulated = _integer_matmul(call, a, b, (a_zero, b_zero))
+    return _rescaled(call, accumulated, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
 
 
 @rule("QLinearConv")

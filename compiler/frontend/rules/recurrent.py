@@ -1,6 +1,6 @@
-"""RNN, GRU and LSTM, unrolled over their static sequence into products and elementwise operators.
+"""RNN, GRU and LSTM, unrolled over their static sequence into GEMMs and elementwise operators.
 
-The input's products are computed for all steps at once; each step adds the state's product.
+One GEMM projects the inputs of all steps; each step adds a GEMM of the state.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -59,13 +59,13 @@ def _activations(call: Call, directions: int) -> list[list[Activation]]:
     names = call.attributes.get("activations") or default * directions
     given = {key: iter(call.attributes.get(f"activation_{key}") or []) for key in ("alpha", "beta")}
     functions = [_activation(call, name, given) for name in names]
-    each = len(default)
-    return [functions[i * each : (i + 1) * each] for i in range(directions)]
+    count = len(default)
+    return [functions[i * count : (i + 1) * count] for i in range(directions)]
 
 
 @dataclass(slots=True)
 class _Direction:
-    """The weights of one direction, and how its cell computes a step."""
+    """The weights of one direction and the operators of its cell."""
 
     call: Call
     weight: Value
@@ -76,7 +76,7 @@ class _Direction:
     activations: list[Activation]
 
     def projected(self, x: Value) -> Value:
-        """The input's part of every gate: (steps * batch, gates * hidden)."""
+        """The inputs projected for every gate: (steps * batch, gates * hidden)."""
         bias = self.input_bias
         if bias is not None and not self.resets_after:
             bias = self.call.one("Add", bias, self.state_bias)
@@ -84,7 +84,7 @@ class _Direction:
 
     @property
     def resets_after(self) -> bool:
-        """Whether a GRU applies its reset gate after the product with the state."""
+        """Whether a GRU applies its reset gate after the GEMM of the state."""
         return bool(self.call.attributes.get("linear_before_reset", 0))
 
     def gates(self, x: Value, count: int) -> list[Value]:
@@ -94,8 +94,8 @@ class _Direction:
             return [x]
         return self.call.builder.emit("Split", [x, sizes], {"axis": 1}, count)
 
-    def product(self, state: Value) -> Value:
-        """The state's part of every gate."""
+    def recurrence(self, state: Value) -> Value:
+        """The state projected for every gate: (batch, gates * hidden)."""
         return self.call.one("MatMul", state, self.recurrent)
 
 
@@ -111,23 +111,23 @@ def _add(call: Call, left: Value, right: Value) -> Value:
 
 
 def _mul(call: Call, left: Value, right: Value) -> Value:
-    """A product with a state, which is zero where the state is."""
+    """A Mul with a state, which is zero if the state is."""
     return right if _zero(right) else call.one("Mul", left, right)
 
 
 def _rnn(cell: _Direction, x: Value, state: State) -> State:
     (activate,) = cell.activations
-    return [activate(_add(cell.call, x, cell.product(state[0])))]
+    return [activate(_add(cell.call, x, cell.recurrence(state[0])))]
 
 
 def _gru(cell: _Direction, x: Value, state: State) -> State:
     call, (f, g), (hidden,) = cell.call, cell.activations, state
     xz, xr, xh = cell.gates(x, 3)
     if cell.resets_after:
-        product = cell.product(hidden)
+        recurrence = cell.recurrence(hidden)
         if cell.state_bias is not None:
-            product = call.one("Add", product, cell.state_bias)
-        hz, hr, hh = cell.gates(product, 3)
+            recurrence = call.one("Add", recurrence, cell.state_bias)
+        hz, hr, hh = cell.gates(recurrence, 3)
         reset = f(_add(call, xr, hr))
         candidate = g(_add(call, xh, _mul(call, reset, hh)))
     else:
@@ -144,7 +144,7 @@ def _gru(cell: _Direction, x: Value, state: State) -> State:
 
 def _lstm(cell: _Direction, x: Value, state: State) -> State:
     call, (f, g, h), (hidden, memory) = cell.call, cell.activations, state
-    i, o, forget, c = cell.gates(_add(call, x, cell.product(hidden)), 4)
+    i, o, forget, c = cell.gates(_add(call, x, cell.recurrence(hidden)), 4)
     if cell.peepholes:
         i = _add(call, i, _mul(call, cell.peepholes[0], memory))
         forget = _add(call, forget, _mul(call, cell.peepholes[2], memory))
@@ -161,7 +161,7 @@ _CELLS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
 def _slice(call: Call, value: Value | None, direction: int) -> Value | None:
-    """One direction's part of a tensor whose first axis is the direction."""
+    """The slice of one direction from a tensor whose first axis is the direction."""
     if value is None:
         return None
     index = call.builder.constant(direction, "int64")
@@ -184,7 +184,7 @@ def _direction(call: Call, index: int, activations: list[Activation]) -> _Direct
 
 
 def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
-    """An initial state of a direction: (batch, hidden), zero if it is left out."""
+    """An initial state of a direction: (batch, hidden), zero if it is omitted."""
     value = call.input(index)
     if value is None:
         hidden = call.inputs[2].shape[2]
@@ -195,7 +195,7 @@ def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
 
 
 def _lengths(call: Call, steps: int) -> Value | None:
-    """The length of each sequence (batch, 1), or None if all take every step."""
+    """The length of each sequence (batch, 1), or None if all have every step."""
     value = call.input(4)
     if value is None or (value.array is not None and (value.array == steps).all()):
         return None
@@ -222,8 +222,8 @@ def _run(
     return [outputs[step] for step in range(steps)], state
 
 
-def _joined(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
-    """Values joined along the first axis and reshaped."""
+def _concatenated(call: Call, values: Sequence[Value], shape: Sequence[int]) -> Value:
+    """Values concatenated along the first axis and reshaped."""
     whole = call.one("Concat", *values, axis=0) if len(values) > 1 else values[0]
     return call.reshaped(whole, shape)
 
@@ -237,7 +237,7 @@ def _steps(call: Call, projected: Value, steps: int, batch: int) -> list[Value]:
 
 
 def _batch_first(call: Call, results: list[Value]) -> list[Value]:
-    """Outputs in the layout that has the batch before everything else."""
+    """Outputs in the batch-first layout."""
     perms = [[2, 0, 1, 3], [1, 0, 2], [1, 0, 2]]
     return [call.one("Transpose", r, perm=p) for r, p in zip(results, perms, strict=False)]
 
@@ -265,6 +265,6 @@ def recurrent(call: Call) -> list[Value]:
         states.append(state)
     size = [len(backwards), batch, call.inputs[2].shape[2]]
     in_time = [value for row in zip(*sequences, strict=True) for value in row]
-    results = [_joined(call, in_time, [steps, *size])]
-    results += [_joined(call, values, size) for values in zip(*states, strict=True)]
+    results = [_concatenated(call, in_time, [steps, *size])]
+    results += [_concatenated(call, values, size) for values in zip(*states, strict=True)]
     return (_batch_first(call, results) if batch_first else results)[: len(call.used)]

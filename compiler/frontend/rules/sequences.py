@@ -1,4 +1,4 @@
-"""Sequences of tensors of known length: they exist while importing and leave no operator."""
+"""Rules for sequences of tensors, which exist at import time only."""
 
 import numpy as np
 from onnx import TensorProto
@@ -12,12 +12,12 @@ from compiler.ir.operators.shapes import listed
 
 def _items(call: Call) -> list[Value]:
     if call.data.items is None:
-        raise Unsupported("its input is no sequence known when importing", "export with tensors")
+        raise Unsupported("its input is not a sequence of known length", "export with tensors")
     return call.data.items
 
 
 def _sequence(items: list[Value], dtype: str) -> list[Value]:
-    """The result of an operator that makes a sequence of tensors of one dtype."""
+    """A sequence of tensors of one dtype as an operator's result."""
     dtypes = sorted({dtype, *(item.dtype for item in items)})
     if len(dtypes) > 1:
         raise Mismatch(f"its tensors are {' and '.join(dtypes)}, a sequence has one dtype")
@@ -56,7 +56,7 @@ def at(call: Call) -> list[Value]:
 
 @rule("SequenceLength")
 def length(call: Call) -> list[Value]:
-    """How many tensors there are."""
+    """The number of tensors."""
     return [call.builder.constant(len(_items(call)), "int64")]
 
 
@@ -80,7 +80,7 @@ def erase(call: Call) -> list[Value]:
 
 @rule("ConcatFromSequence")
 def concat(call: Call) -> list[Value]:
-    """The tensors joined along an axis, or a new one."""
+    """The tensors concatenated along an axis, or stacked along a new one."""
     items, new = _items(call), call.attributes.get("new_axis", 0)
     if not items:
         raise ShapeMismatch("its sequence has no tensors")
@@ -91,15 +91,15 @@ def concat(call: Call) -> list[Value]:
 
 
 def _parts(x: Value, axis: int, sizes: np.ndarray | None) -> list[int]:
-    """The sizes of the parts that an axis is split into: given, equal but the last, or one."""
+    """The sizes of the parts of an axis: given, equal except for the last, or one."""
     size = x.shape[axis]
     if sizes is not None and sizes.ndim:
         parts = [int(n) for n in sizes.reshape(-1)]
     elif sizes is not None and int(sizes) < 1:
         raise ShapeMismatch(f"it splits {listed(x.shape)} into parts of {int(sizes)} elements")
     else:
-        each = 1 if sizes is None else int(sizes)
-        parts = [each] * (size // each) + ([size % each] if size % each else [])
+        length = 1 if sizes is None else int(sizes)
+        parts = [length] * (size // length) + ([size % length] if size % length else [])
     if sum(parts) != size or min(parts, default=0) < 0:
         raise ShapeMismatch(
             f"it splits axis {axis} of the input of shape {listed(x.shape)} into {listed(parts)}"

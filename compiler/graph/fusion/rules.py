@@ -1,6 +1,6 @@
-"""Which operator may join which kernel, by the operator's kind.
+"""Which operators may be fused, by the consumer's kind.
 
-A rule is asked about node `v`, in cluster `mine`, joining the cluster of a producer, `other`.
+A rule says whether the fused set `mine` of node `v` may merge with `other`, that of a producer.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ _INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
 _EXPANDING = (*_INDEXING, "Resize", "Tile")
 
 DEEPEST = 4
-"""Injective operators that may follow one another in a kernel: each uses the index that it gets
-several times (a Reshape divides it and takes the remainder), so that indices grow exponentially."""
+"""The longest chain of injective operators in a kernel: each uses its index several times (a
+Reshape divides it and takes the remainder), so that index expressions grow exponentially."""
 
 Rule = Callable[[Growth, int, Edge, int, int], bool]
 
 
 def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
-    """Whether the kinds, shapes and users of two clusters let them be one kernel."""
+    """Whether two fused sets may be one kernel, by their kinds, shapes and users."""
     members = growth.members(mine) + growth.members(other)
     if len(members) > growth.rules.max_operators or growth.anchor_kind(other) is Kind.OPAQUE:
         return False
@@ -35,7 +35,7 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
 
 
 def _few_tensors(growth: Growth, members: list[int]) -> bool:
-    """Whether a kernel of these nodes reads few tensors, or no more than one of them does."""
+    """Whether a kernel of these nodes reads few tensors, or at most as many as one of them."""
     nodes = [growth.table.nodes[u] for u in members]
     counts = [len(node.reads) for node in nodes]
     if sum(counts) <= MOST_TENSORS:
@@ -45,10 +45,10 @@ def _few_tensors(growth: Growth, members: list[int]) -> bool:
 
 
 def _few_indices(growth: Growth, members: list[int]) -> bool:
-    """Whether indices stay small in a kernel of these nodes, given in block order.
+    """Whether index expressions stay small in a kernel of these nodes, given in block order.
 
-    At most `DEEPEST` injective operators follow one another on a path, and the index of a Gather
-    is computed by others whose own indices are not: each writes the index that it gets out often.
+    A path has at most `DEEPEST` injective operators, and at most one Gather whose index injective
+    operators of the kernel compute: each repeats the index expression of its operand.
     """
     depths: dict[int, int] = {}
     nested: dict[int, int] = {}
@@ -62,7 +62,7 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
 
 
 def _indexes(node: Node, edge: Edge, depths: dict[int, int]) -> bool:
-    """Whether an edge leads from injective operators to an index."""
+    """Whether an edge leads from injective operators to a Gather's index."""
     return node.name in _INDEXING and edge.operand > 0 and depths[edge.source] > 0
 
 
@@ -77,20 +77,20 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
 
 
 def _epilogue(growth: Growth, v: int, edge: Edge, other: int) -> bool:
-    """Behind an anchor, unless that only adds a result to be written."""
+    """After an anchor, unless fusing only adds a result to write."""
     shape = growth.table.nodes[v].shape
     same = edge.shape == shape and growth.kernels[other].shape == shape
     return same and (not growth.escapes(edge.source) or _is_written(growth, v))
 
 
 def _is_written(growth: Growth, v: int) -> bool:
-    """Whether a node's result goes to memory wherever the node is."""
+    """Whether a node's result is written to memory whichever kernel computes it."""
     kinds = {growth.table.nodes[w].kind for w in growth.table.users[v]}
     return v in growth.table.outputs or kinds <= {Kind.CONTRACTION, Kind.OPAQUE}
 
 
 def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
-    """A reduction's result meets the rows it came from again, as in a normalisation."""
+    """An operator on a reduction's result and the rows that it reduced, as in a normalisation."""
     anchor, shape = growth.kernels[other].anchor, growth.kernels[other].shape
     full = growth.table.nodes[anchor].full
     if full is None or full != growth.table.nodes[v].shape or edge.shape != shape:
@@ -99,10 +99,10 @@ def _rows(growth: Growth, v: int, edge: Edge, other: int) -> bool:
     return all(_used_by(growth, u, other, v) for u in reduced)
 
 
-def _used_by(growth: Growth, u: int, cluster: int, v: int) -> bool:
-    """Whether a node's only users are in its cluster, or `v`."""
+def _used_by(growth: Growth, u: int, fused: int, v: int) -> bool:
+    """Whether a node's only users are `v` or in its fused set."""
     users = growth.table.users[u]
-    inside = all(w == v or growth.clusters.cluster_of[w] == cluster for w in users)
+    inside = all(w == v or growth.sets.set_of[w] == fused for w in users)
     return inside and u not in growth.table.outputs
 
 
@@ -118,9 +118,9 @@ def _injective(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
     return node.name not in _EXPANDING or growth.light(other, _FEW)
 
 
-def _is_single(growth: Growth, cluster: int) -> bool:
-    """Whether all results within a cluster have a shape of their own node."""
-    return all(growth.table.nodes[u].shape is not None for u in growth.members(cluster))
+def _is_single(growth: Growth, fused: int) -> bool:
+    """Whether each node of a fused set has results of one shape."""
+    return all(growth.table.nodes[u].shape is not None for u in growth.members(fused))
 
 
 def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -129,8 +129,8 @@ def _reduction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> boo
         return False
     if node.full is None:
         return growth.light(other, _FEW) and growth.only_for(other, v)
-    once = node.shape != node.full
-    return growth.kernels[other].shape == edge.shape and (once or growth.light(other, _FEW))
+    written_once = node.shape != node.full
+    return growth.kernels[other].shape == edge.shape and (written_once or growth.light(other, _FEW))
 
 
 def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:

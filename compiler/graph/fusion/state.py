@@ -1,4 +1,4 @@
-"""Kernels while the fusion policy grows them, and the questions its rules ask."""
+"""The fusion policy's state: fused sets, with what its rules ask about them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,22 +6,22 @@ from heapq import heapify, heappop, heappush
 
 from compiler.dag import DAG
 from compiler.graph.cost import CPU, Device
-from compiler.graph.fusion.clusters import Clusters
+from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.operator_table import OperatorTable, Shape
 from compiler.ir.operators import Kind
 
 NEVER = 1 << 62
 
 MOST_OPERATORS = 128
-"""Operators that any kernel may have: LLVM's time grows faster than linearly beyond."""
+"""The most operators of a kernel: beyond, LLVM's time grows faster than linearly."""
 
 MOST_TENSORS = 64
-"""Tensors that an operator may concatenate or cut in a kernel, and that fusion may make it read."""
+"""The most tensors of a Concat or Split in one kernel, and the most that a fused kernel reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionRules:
-    """What the policy may do; see the options of the pass `fuse-operators`."""
+    """The policy's options; see those of the pass `fuse-operators`."""
 
     max_operators: int = 32
     contraction_prologue: bool = False
@@ -32,10 +32,10 @@ class FusionRules:
 
 @dataclass(slots=True)
 class Kernel:
-    """A cluster's state: `anchor` is -1 without one, `shape` what an epilogue must have.
+    """A fused set's state: `anchor` is -1 without one, `shape` that of its epilogue.
 
-    `start` and `finish` are times (ns) with a stream for everyone; `deadline` is the latest
-    finish that does not hold up users who need a part of the results only.
+    `start` and `finish` are times (ns) with unlimited streams; `deadline` is the latest finish
+    that does not delay users of only some of the results.
     """
 
     anchor: int
@@ -47,46 +47,46 @@ class Kernel:
 
 @dataclass
 class Growth:
-    """The clustering so far, with the state of each cluster by its number."""
+    """The fused sets so far, with the kernel of each by its number."""
 
     table: OperatorTable
     rules: FusionRules
     dag: DAG
-    clusters: Clusters
+    sets: FusedSets
     kernels: dict[int, Kernel] = field(default_factory=dict[int, Kernel])
     _escaping: dict[int, bool] = field(default_factory=dict[int, bool])
 
-    def members(self, cluster: int) -> list[int]:
-        """The nodes of a cluster, ascending."""
-        return self.clusters.members[cluster]
+    def members(self, fused: int) -> list[int]:
+        """The nodes of a fused set, ascending."""
+        return self.sets.members[fused]
 
-    def anchor_kind(self, cluster: int) -> Kind | None:
-        """The kind of a cluster's anchor, None without one."""
-        anchor = self.kernels[cluster].anchor
+    def anchor_kind(self, fused: int) -> Kind | None:
+        """The kind of a fused set's anchor, None without one."""
+        anchor = self.kernels[fused].anchor
         return self.table.nodes[anchor].kind if anchor >= 0 else None
 
-    def consumers(self, cluster: int) -> Iterator[tuple[int, int]]:
+    def consumers(self, fused: int) -> Iterator[tuple[int, int]]:
         """Pairs of a member and a node outside that uses it."""
-        for u in self.members(cluster):
+        for u in self.members(fused):
             for w in self.table.users[u]:
-                if self.clusters.cluster_of[w] != cluster:
+                if self.sets.set_of[w] != fused:
                     yield u, w
 
-    def only_for(self, cluster: int, v: int) -> bool:
-        """Whether nobody but node `v` needs anything of the cluster."""
-        yields = not self.table.outputs.isdisjoint(self.members(cluster))
-        return not yields and all(w == v for _, w in self.consumers(cluster))
+    def only_for(self, fused: int, v: int) -> bool:
+        """Whether node `v` is the only user of the fused set's results."""
+        yields = not self.table.outputs.isdisjoint(self.members(fused))
+        return not yields and all(w == v for _, w in self.consumers(fused))
 
-    def light(self, cluster: int, most: int) -> bool:
-        """Whether the cluster is at most some cheap operators, worth computing twice."""
-        members = self.members(cluster)
+    def light(self, fused: int, most: int) -> bool:
+        """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
+        members = self.members(fused)
         return len(members) <= most and all(self.table.nodes[u].light for u in members)
 
     def escapes(self, u: int) -> bool:
-        """Whether a node's result is needed beyond the elementwise operators right behind it.
+        """Whether a node's result is used beyond the elementwise operators that follow it.
 
-        It is not when all paths from it meet again in one operator, with elementwise operators
-        of the same shape before that: those may all become one kernel.
+        It is not if all paths from it meet in one operator, with only elementwise operators of the
+        same shape before that: those can all become one kernel.
         """
         if u not in self._escaping:
             self._escaping[u] = not self._meets_again(u)

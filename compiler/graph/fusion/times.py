@@ -1,4 +1,4 @@
-"""What a merge of two kernels does to the times of all that waits for them."""
+"""How merging two kernels changes the times of the kernels that depend on them."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _UPDATE_LIMIT = 256
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Start, finish and deadline of the merged kernel; start and finish of delayed ones."""
+    """Start, finish and deadline of the merged kernel; start and finish of delayed ones; in ns."""
 
     start: int
     finish: int
@@ -21,13 +21,13 @@ class Times:
 def merged_times(
     growth: Growth, mine: int, other: int, ranks: list[int], limit: int
 ) -> Times | None:
-    """The times after a merge, or None where it makes somebody wait too long.
+    """The times after a merge, or None if it delays other kernels too much.
 
-    Nobody outside may get a result later by more than the launch that is saved, and no path may
-    become longer than `limit`; `ranks` are the nodes' longest paths to an end, unfused.
+    No other kernel may get an operand later by more than the time of the launch that is saved, and
+    no path may become longer than `limit`; `ranks` are the nodes' upward ranks without fusion.
     """
-    clusters = growth.clusters
-    before = {*clusters.predecessors(mine), *clusters.predecessors(other)} - {mine, other}
+    sets = growth.sets
+    before = {*sets.predecessors(mine), *sets.predecessors(other)} - {mine, other}
     start = max((growth.kernels[c].finish for c in before), default=0)
     members = [*growth.members(other), *growth.members(mine)]
     work = growth.table.work(members)
@@ -41,12 +41,12 @@ def merged_times(
     return None if late or not _delay(growth, mine, other, times, ranks, limit) else times
 
 
-def _deadline(growth: Growth, cluster: int, partner: int) -> int:
-    """When a cluster must have finished after a merge with its partner."""
-    kernel = growth.kernels[cluster]
-    cluster_of = growth.clusters.cluster_of
-    for u, w in growth.consumers(cluster):
-        if cluster_of[w] != partner and growth.escapes(u):
+def _deadline(growth: Growth, fused: int, partner: int) -> int:
+    """The latest finish of a fused set after a merge with its partner."""
+    kernel = growth.kernels[fused]
+    set_of = growth.sets.set_of
+    for u, w in growth.consumers(fused):
+        if set_of[w] != partner and growth.escapes(u):
             return min(kernel.deadline, kernel.finish + growth.rules.device.launch_ns)
     return kernel.deadline
 
@@ -54,14 +54,14 @@ def _deadline(growth: Growth, cluster: int, partner: int) -> int:
 def _delay(
     growth: Growth, mine: int, other: int, times: Times, ranks: list[int], limit: int
 ) -> bool:
-    """Collect the clusters that start later; False where a path gets too long."""
+    """Collect the fused sets that start later; False if a path becomes too long."""
     pending = [(mine, times.finish), (other, times.finish)]
     while pending:
-        cluster, finish = pending.pop()
+        fused, finish = pending.pop()
         if finish > limit:
             return False
-        for _, w in growth.consumers(cluster):
-            waiting = growth.clusters.cluster_of[w]
+        for _, w in growth.consumers(fused):
+            waiting = growth.sets.set_of[w]
             if waiting in (mine, other):
                 continue
             kernel = growth.kernels.get(waiting)
@@ -78,7 +78,7 @@ def _delay(
 
 
 def start_alone(growth: Growth, v: int) -> Kernel:
-    """The state of a node that has not joined anything, when its producers have theirs."""
+    """The kernel of a single node, once its producers have theirs."""
     kernels = growth.kernels
-    start = max((kernels[c].finish for c in growth.clusters.predecessors(v)), default=0)
+    start = max((kernels[c].finish for c in growth.sets.predecessors(v)), default=0)
     return Kernel(-1, growth.table.nodes[v].shape, start, start + growth.dag.costs[v])

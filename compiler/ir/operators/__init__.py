@@ -1,7 +1,7 @@
-"""The table of the operators that can be compiled: what each takes, and the types it gives.
+"""The table of operators that can be compiled: their signatures and type inference.
 
-An operator that is not in this table cannot be compiled; the frontend folds it, expands it into
-operators of the table, or reports it. The kernel builder has a lowering for each but the views.
+The frontend folds any other operator, expands it into operators of the table, or reports it. The
+kernel builder has a lowering for every operator of the table except views.
 Everything here works on plain data: dtype names, shapes, arrays and attribute values.
 """
 
@@ -79,10 +79,10 @@ def infer(
 
     Raises Mismatch, or ShapeMismatch where shapes are at fault, for what does not fit.
     """
-    found = OPERATORS.get(op_type)
-    if found is None:
+    operator = OPERATORS.get(op_type)
+    if operator is None:
         raise Mismatch(f"there is no operator {op_type!r}")
-    check_attributes(found, attributes)
-    results = infer_use(Use(op_type, found, inputs, attributes, outputs), found)
+    check_attributes(operator, attributes)
+    results = infer_use(Use(op_type, operator, inputs, attributes, outputs), operator)
     check_constant_indices(op_type, inputs, attributes)
     return results

@@ -1,4 +1,4 @@
-"""Reductions over products: convolutions and matrix products."""
+"""Contractions: convolutions and GEMMs."""
 
 from compiler.ir.operators.definition import (
     Attribute,
@@ -18,7 +18,7 @@ from compiler.ir.operators.definition import (
 from compiler.ir.operators.dtypes import FLOATS, NUMBERS, WIDE
 from compiler.ir.operators.einsum import einsum
 from compiler.ir.operators.shapes import broadcast, fits_into, has_rank, has_shape, listed
-from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, places, window_of
+from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
 
 
 def _kernel(use: Use) -> Shape:
@@ -43,7 +43,7 @@ def _check_bias(use: Use, channels: int) -> None:
 
 
 def _check_padded(use: Use, window: Window) -> None:
-    """Kernels make a padded image, which must not be too large either."""
+    """Check the size of the padded image, which kernels store."""
     x = use.shape()
     sizes = zip(x[2:], window.before, window.after, strict=True)
     value = use.inputs[0]
@@ -66,7 +66,7 @@ def _conv(use: Use) -> list[Shape]:
     _check_bias(use, w[0])
     window = window_of(use, kernel)
     _check_padded(use, window)
-    return [(x[0], w[0], *places(use, window))]
+    return [(x[0], w[0], *window_counts(use, window))]
 
 
 def _conv_transpose(use: Use) -> list[Shape]:
@@ -82,7 +82,7 @@ def _conv_transpose(use: Use) -> list[Shape]:
 
 
 def _spread(use: Use, window: Window) -> Shape:
-    """The extents of what a transposed window covers."""
+    """The spatial extents of the result of a transposed convolution."""
     x, extra = use.shape(), use["output_padding"] or [0] * len(window.kernel)
     if len(extra) != len(window.kernel):
         raise ShapeMismatch(

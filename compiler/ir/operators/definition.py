@@ -1,4 +1,4 @@
-"""What an entry of the operator table says, and how one use of an operator is checked by it."""
+"""Entries of the operator table, and the checks of one use of an operator against its entry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from compiler.schedule import ELEMENT_BYTES
 Shape = tuple[int, ...]
 
 LARGEST_TENSOR = 2**31 - 2**20
-"""Elements of the largest tensor: kernels index with 32-bit integers, and tiles reach past the end
-of a tensor before they are cut off."""
+"""Elements of the largest tensor: kernels index with 32-bit integers, and tiles may reach past the
+end of a tensor."""
 
 
 class Mismatch(Exception):
@@ -26,13 +26,13 @@ class ShapeMismatch(Mismatch):
 
 
 class Kind(Enum):
-    """How an operator computes, which is what decides whether it can be fused."""
+    """How an operator computes, on which fusion depends."""
 
     ELEMENTWISE = "elementwise"  # one output element from the same element of each input
     INJECTIVE = "injective"  # one output element from one input element somewhere else
     REDUCTION = "reduction"  # one output element from many input elements
-    CONTRACTION = "contraction"  # a reduction over products: convolutions and matrix products
-    VIEW = "view"  # the same bytes under another shape
+    CONTRACTION = "contraction"  # a reduction of multiplications: convolutions, GEMMs
+    VIEW = "view"  # the same bytes in another shape
     OPAQUE = "opaque"  # never fused: sorts, scatters, scans
 
 
@@ -97,9 +97,9 @@ class Attribute:
     def check(self, name: str, value: Any) -> None:
         """Raise Mismatch for a value of another type or outside what is valid."""
         if not _has_kind(self.kind, value):
-            raise Mismatch(f"its attribute {name!r} is {value!r}, which is no {_NAMES[self.kind]}")
+            raise Mismatch(f"its attribute {name!r} is {value!r}, which is not {_NAMES[self.kind]}")
         if value != value:
-            raise Mismatch(f"its attribute {name!r} is NaN, which is no number")
+            raise Mismatch(f"its attribute {name!r} is NaN, which is not a number")
         if self.allowed and value not in self.allowed:
             known = ", ".join(repr(item) for item in self.allowed)
             raise Mismatch(f"its attribute {name!r} is {value!r}; it can be {known}")
@@ -107,7 +107,12 @@ class Attribute:
             raise Mismatch(f"its attribute {name!r} is {value!r}; it must be {self.least} or more")
 
 
-_NAMES = {"int": "integer", "float": "number", "string": "text", "ints": "list of integers"}
+_NAMES = {
+    "int": "an integer",
+    "float": "a number",
+    "string": "a string",
+    "ints": "a list of integers",
+}
 
 
 def _has_kind(kind: AttributeKind, value: Any) -> bool:
@@ -285,37 +290,37 @@ def operator(
     return Operator(kind, *slots, types, rule, attributes or {}, structural, result)
 
 
-def check_attributes(found: Operator, attributes: Mapping[str, Any]) -> None:
+def check_attributes(entry: Operator, attributes: Mapping[str, Any]) -> None:
     """Raise Mismatch for an attribute that is unknown, missing, or has a wrong value."""
     for name, value in attributes.items():
-        if name not in found.attributes:
+        if name not in entry.attributes:
             raise Mismatch(f"it has no attribute {name!r}")
-        found.attributes[name].check(name, value)
-    for name, attribute in found.attributes.items():
+        entry.attributes[name].check(name, value)
+    for name, attribute in entry.attributes.items():
         if attribute.required and name not in attributes:
             raise Mismatch(f"its attribute {name!r} is missing")
 
 
-def _check_count(found: Operator, inputs: Sequence[Operand | None], outputs: int) -> None:
-    least, most = found.least_inputs, found.most_inputs
+def _check_count(entry: Operator, inputs: Sequence[Operand | None], outputs: int) -> None:
+    least, most = entry.least_inputs, entry.most_inputs
     if len(inputs) < least or (most is not None and len(inputs) > most):
         wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
         raise Mismatch(f"it has {len(inputs)} inputs instead of {wanted}")
-    if outputs < 1 or (outputs > len(found.outputs) and found.outputs[-1].option != "*"):
-        raise Mismatch(f"it has {outputs} outputs instead of 1 to {len(found.outputs)}")
+    if outputs < 1 or (outputs > len(entry.outputs) and entry.outputs[-1].option != "*"):
+        raise Mismatch(f"it has {outputs} outputs instead of 1 to {len(entry.outputs)}")
 
 
-def bind_types(found: Operator, inputs: Sequence[Operand | None]) -> dict[str, str]:
+def bind_types(entry: Operator, inputs: Sequence[Operand | None]) -> dict[str, str]:
     """The dtype of each type variable; raises Mismatch for a dtype that does not fit."""
     bound: dict[str, str] = {}
-    last = len(found.inputs) - 1
+    last = len(entry.inputs) - 1
     for i, value in enumerate(inputs):
-        slot = found.inputs[min(i, last)]
+        slot = entry.inputs[min(i, last)]
         if value is None:
             if slot.option != "?":
                 raise Mismatch(f"its input {i} is left out")
             continue
-        allowed = found.types.get(slot.type)
+        allowed = entry.types.get(slot.type)
         if allowed is None:
             if value.dtype != slot.type:
                 raise Mismatch(f"its input {i} is {value.dtype}, it must be {slot.type}")
@@ -336,20 +341,20 @@ def check_size(dtype: str, shape: Shape) -> None:
         )
 
 
-def infer_use(use: Use, found: Operator) -> list[Tensor]:
+def infer_use(use: Use, entry: Operator) -> list[Tensor]:
     """The types of the results of a use of an entry; see `infer`."""
-    _check_count(found, use.inputs, use.outputs)
-    bound = bind_types(found, use.inputs)
+    _check_count(entry, use.inputs, use.outputs)
+    bound = bind_types(entry, use.inputs)
     for value in use.inputs:
         if value is not None:
             check_size(value.dtype, value.shape)
-    if found.result is not None:
-        bound["U"] = found.result(use)
-    shapes = found.rule(use)
-    last = len(found.outputs) - 1
+    if entry.result is not None:
+        bound["U"] = entry.result(use)
+    shapes = entry.rule(use)
+    last = len(entry.outputs) - 1
     results: list[Tensor] = []
     for i, shape in enumerate(shapes[: use.outputs]):
-        name = found.outputs[min(i, last)].type
+        name = entry.outputs[min(i, last)].type
         dtype = name if name in ELEMENT_BYTES else bound[name]
         check_size(dtype, shape)
         results.append(Tensor(dtype, shape))

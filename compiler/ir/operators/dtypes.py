@@ -1,4 +1,4 @@
-"""Sets of dtypes that operators take."""
+"""Sets of dtypes that operators accept."""
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 SIGNED = frozenset({"int8", "int16", "int32", "int64"})
@@ -6,7 +6,7 @@ UNSIGNED = frozenset({"uint8", "uint16", "uint32", "uint64"})
 INTEGERS = SIGNED | UNSIGNED
 NUMBERS = INTEGERS | FLOATS
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"}) | FLOATS
-"""What matrix products and reductions compute with."""
+"""The dtypes of GEMMs and reductions."""
 BOOL = frozenset({"bool"})
 ALL = NUMBERS | BOOL
 INDICES = frozenset({"int32", "int64"})

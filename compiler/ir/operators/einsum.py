@@ -18,7 +18,7 @@ def _split(term: str, equation: str) -> tuple[str, str, bool]:
 
 
 class _Letters:
-    """The extent of every letter, and what ellipses stand for."""
+    """The extent of every letter, and the extents of the ellipsis."""
 
     def __init__(self, equation: str):
         self.equation = equation

@@ -48,11 +48,11 @@ ONNX_DTYPES = {
     13: "uint64",
     16: "bfloat16",
 }
-"""The dtype name of each of ONNX's element types that kernels know."""
+"""The dtype names of ONNX's element types that kernels support."""
 
 
 def dtype_of_element(number: int) -> str:
-    """The dtype name of an ONNX element type; raises Mismatch for one that kernels do not know."""
+    """The dtype name of an ONNX element type; raises Mismatch if kernels do not support it."""
     if number not in ONNX_DTYPES:
         raise Mismatch(f"the element type {number} cannot be compiled")
     return ONNX_DTYPES[number]

@@ -1,4 +1,4 @@
-"""Rules of the operators that read or write where indices say."""
+"""Rules of operators that read or write at indices."""
 
 from compiler.ir.operators.definition import Shape, ShapeMismatch, Use
 from compiler.ir.operators.shapes import (
@@ -82,7 +82,7 @@ def one_hot(use: Use) -> list[Shape]:
     """A new axis in which one element is on."""
     indices, depth, values = use.shape(), use.known(1), use.shape(2)
     if depth is None or depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:
-        raise ShapeMismatch(f"its depth {depth} is no number, or is negative")
+        raise ShapeMismatch(f"its depth {depth} is not a number, or is negative")
     has_shape("its values", values, (2,), "they are the values of off and on")
     axis = axis_in(use["axis"], len(indices) + 1)
     return [(*indices[:axis], int(depth.reshape(())), *indices[axis:])]

@@ -1,7 +1,7 @@
-"""Inputs that say where to read or write: the numbers that they may hold.
+"""Bounds of the inputs that are indices.
 
-Kernels clamp indices that are computed at run time. Constants are checked when a model is imported,
-and others by operators that `check_indices=True` adds.
+Kernels clamp indices that are computed at run time. Constant indices are checked when a model is
+imported, others by operators that `check_indices=True` adds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +15,9 @@ from compiler.ir.operators.definition import Operand, Shape, ShapeMismatch
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The smallest and largest numbers of an input, one for each element of its last axis.
+    """The smallest and largest valid numbers of an input, for each index of its last axis.
 
-    Where there is one of each, it is for all elements.
+    A single pair holds for all elements.
     """
 
     input: int
@@ -65,19 +65,19 @@ _INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
     "ReverseSequence": _reversed,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
 }
-"""Operators with such an input; OneHot is not among them, as it defines what others mean."""
+"""Operators with such an input; not OneHot, which defines a result for indices out of range."""
 
 
 def index_bounds(
     op_type: str, inputs: Sequence[Operand | None], attributes: Attributes
 ) -> Bounds | None:
-    """The bounds of the indices of an operator whose shapes fit; None where it has none."""
+    """The bounds of an operator's indices, if its shapes fit; None if it has none."""
     bounds = _INDEXED.get(op_type)
     if bounds is None:
         return None
-    found = bounds([() if value is None else value.shape for value in inputs], attributes)
-    given = inputs[found.input] if found.input < len(inputs) else None
-    return None if given is None or 0 in given.shape else found
+    result = bounds([() if value is None else value.shape for value in inputs], attributes)
+    indices = inputs[result.input] if result.input < len(inputs) else None
+    return None if indices is None or 0 in indices.shape else result
 
 
 def check_constant_indices(

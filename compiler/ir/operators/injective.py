@@ -1,4 +1,4 @@
-"""Operators that move elements: each of the result is one of an input, somewhere else."""
+"""Operators that move elements: each element of the result is one of an input."""
 
 from compiler.ir.operators.definition import (
     Kind,
@@ -46,7 +46,7 @@ def _depth_to_space(use: Use) -> list[Shape]:
     (batch, channels, height, width), block = use.shape(), use["blocksize"]
     if channels % block**2:
         raise ShapeMismatch(
-            f"the {channels} channels of the input of shape {listed(use.shape())} are no"
+            f"the {channels} channels of the input of shape {listed(use.shape())} are not a"
             f" multiple of {block} x {block}"
         )
     return [(batch, channels // block**2, height * block, width * block)]
@@ -57,23 +57,23 @@ def _space_to_depth(use: Use) -> list[Shape]:
     (batch, channels, height, width), block = use.shape(), use["blocksize"]
     if height % block or width % block:
         raise ShapeMismatch(
-            f"the {height} x {width} positions of the input of shape {listed(use.shape())} are no"
-            f" multiple of {block} x {block}"
+            f"the {height} x {width} positions of the input of shape {listed(use.shape())} are"
+            f" not a multiple of {block} x {block}"
         )
     return [(batch, channels * block**2, height // block, width // block)]
 
 
 def full_pads(shape: Shape, pads: list[int], axes: list[int] | None) -> list[tuple[int, int]]:
-    """What is added before and after each dimension; raises Mismatch."""
-    found = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
-    if len(pads) != 2 * len(found):
+    """The padding before and after each dimension; raises Mismatch for pads that do not fit."""
+    padded = list(range(len(shape))) if axes is None else axes_in(axes, len(shape))
+    if len(pads) != 2 * len(padded):
         raise ShapeMismatch(
-            f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(found)} for the"
+            f"its pads {listed(pads)} are {len(pads)} numbers instead of {2 * len(padded)} for the"
             f" input of shape {listed(shape)}"
         )
     full = [(0, 0)] * len(shape)
-    for i, axis in enumerate(found):
-        full[axis] = pads[i], pads[i + len(found)]
+    for i, axis in enumerate(padded):
+        full[axis] = pads[i], pads[i + len(padded)]
     return full
 
 
@@ -114,7 +114,7 @@ def _reverse_sequence(use: Use) -> list[Shape]:
 
 
 def slice_length(size: int, start: int, end: int, step: int) -> int:
-    """How many elements a slice takes of a dimension."""
+    """The number of elements of a slice of a dimension."""
     first = start + size if start < 0 else start
     last = end + size if end < 0 else end
     if step > 0:
@@ -142,8 +142,8 @@ def _slice(use: Use) -> list[Shape]:
 
 def split_sizes(size: int, parts: int) -> list[int]:
     """The sizes of equal parts, the last of which may be smaller."""
-    each = -(-size // parts)
-    return [each] * (parts - 1) + [size - each * (parts - 1)]
+    length = -(-size // parts)
+    return [length] * (parts - 1) + [size - length * (parts - 1)]
 
 
 def _split(use: Use) -> list[Shape]:
@@ -179,7 +179,7 @@ def _transpose(use: Use) -> list[Shape]:
         return [shape[::-1]]
     if sorted(perm) != list(range(len(shape))):
         raise ShapeMismatch(
-            f"its perm {listed(perm)} is no order of the dimensions of the input of shape"
+            f"its perm {listed(perm)} is not a permutation of the dimensions of the input of shape"
             f" {listed(shape)}"
         )
     return [tuple(shape[axis] for axis in perm)]

@@ -52,7 +52,7 @@ def _trailing(use: Use) -> list[Shape]:
 
 
 def _stash(use: Use) -> str:
-    """The dtype of the statistics that LayerNormalization gives."""
+    """The dtype of the statistics that LayerNormalization returns."""
     names = {1: "float32", 16: "bfloat16"}
     if use.outputs > 1 and use["stash_type"] not in names:
         raise Mismatch(f"its stash_type is {use['stash_type']}; it can be 1 or 16")

@@ -13,7 +13,7 @@ from compiler.ir.operators.definition import (
 )
 from compiler.ir.operators.dtypes import FLOATS
 from compiler.ir.operators.shapes import has_rank, listed
-from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, places, window_of
+from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, window_counts, window_of
 
 
 def _pool(use: Use) -> list[Shape]:
@@ -30,7 +30,7 @@ def _pool(use: Use) -> list[Shape]:
             f"its pads {listed(window.before + window.after)} are not smaller than its"
             f" kernel_shape {listed(kernel)}: windows of padding alone have no result"
         )
-    result = (*x[:2], *places(use, window, bool(use["ceil_mode"])))
+    result = (*x[:2], *window_counts(use, window, bool(use["ceil_mode"])))
     return [result, result]
 
 

@@ -21,7 +21,7 @@ from compiler.ir.operators.shapes import axes_in, listed
 
 
 def scaled_size(size: int, scale: float) -> int:
-    """A dimension times a scale as onnxruntime and PyTorch have it, in float32 and cut off."""
+    """A dimension times a scale in float32, truncated, like onnxruntime and PyTorch."""
     return int(np.float32(size) * np.float32(scale))
 
 
@@ -64,9 +64,9 @@ def _check_roi(use: Use, axes: list[int]) -> None:
     if use["coordinate_transformation_mode"] != "tf_crop_and_resize":
         return
     if roi is None or roi.size != 2 * len(axes):
-        found = 0 if roi is None else roi.size
+        count = 0 if roi is None else roi.size
         raise ShapeMismatch(
-            f"its region has {found} numbers instead of {2 * len(axes)} for the input of shape"
+            f"its region has {count} numbers instead of {2 * len(axes)} for the input of shape"
             f" {listed(use.shape())}"
         )
 

@@ -1,4 +1,4 @@
-"""Questions about shapes that inference rules share; each raises ShapeMismatch with both shapes."""
+"""Checks of shapes that inference rules share; all raise ShapeMismatch with both shapes."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,7 +12,7 @@ def listed(shape: Sequence[int]) -> str:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape that all broadcast to."""
+    """The shape to which all broadcast."""
     if all(shape == shapes[0] for shape in shapes[1:]):
         return shapes[0]
     rank = max(map(len, shapes))
@@ -27,7 +27,7 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def fits_into(what: str, shape: Shape, target: Shape) -> None:
-    """Check that a shape broadcasts to another one, without changing that."""
+    """Check that a shape broadcasts to `target`, which stays the same."""
     tail = target[len(target) - len(shape) :]
     if len(shape) > len(target) or any(
         size not in (1, wanted) for size, wanted in zip(shape, tail, strict=True)
@@ -52,7 +52,7 @@ def one_number(what: str, shape: Shape) -> None:
 
 
 def has_rank(what: str, shape: Shape, least: int, most: int | None = None) -> None:
-    """Check how many dimensions a tensor has: `least`, or from there to `most`."""
+    """Check that a tensor has from `least` to `most` dimensions, or exactly `least`."""
     wanted = f"{least} or more" if most is None else f"{least}" if least == most else None
     if len(shape) < least or (most is not None and len(shape) > most):
         raise ShapeMismatch(
@@ -71,10 +71,10 @@ def axis_in(axis: int, rank: int, what: str = "axis") -> int:
 
 def axes_in(axes: Sequence[int], rank: int) -> list[int]:
     """Non-negative axes, none of which occurs twice."""
-    found = [axis_in(axis, rank) for axis in axes]
-    if len(set(found)) < len(found):
+    normal = [axis_in(axis, rank) for axis in axes]
+    if len(set(normal)) < len(normal):
         raise Mismatch(f"the axes {listed(axes)} of a tensor of {rank} dimensions repeat one")
-    return found
+    return normal
 
 
 def without(shape: Shape, axis: int) -> Shape:

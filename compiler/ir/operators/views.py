@@ -1,4 +1,4 @@
-"""Operators whose result is the same bytes under another shape."""
+"""Operators whose result has the same bytes in another shape."""
 
 from math import prod
 
@@ -26,7 +26,7 @@ def _flatten(use: Use) -> list[Shape]:
 
 
 def reshaped(shape: Shape, target: list[int], allow_zero: bool) -> Shape:
-    """The shape that a target asks for: zeros are sizes to keep, unless allowed; -1 the rest."""
+    """The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred."""
     wanted = [
         size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
     ]

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial axes: what convolutions and pooling share."""
+"""Sliding windows over the spatial axes, which convolutions and pooling share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ WINDOW_ATTRIBUTES: dict[str, Attribute] = {
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Extents of a window on each spatial axis; `reach` is that of a dilated kernel."""
+    """A window's parameters on each spatial axis; `reach` is the dilated kernel's extent."""
 
     kernel: Shape
     strides: Shape
@@ -33,7 +33,7 @@ class Window:
 
 
 def _of_rank(use: Use, name: str, count: int, default: int) -> Shape:
-    """A list attribute with a number for each of `count` places."""
+    """A list attribute of `count` numbers."""
     values: Sequence[int] | None = use[name]
     if values is None:
         return (default,) * count
@@ -58,12 +58,12 @@ def window_of(use: Use, kernel: Shape) -> Window:
     )
 
 
-def places(use: Use, window: Window, ceil: bool = False) -> Shape:
-    """How often the window fits on each axis; raises ShapeMismatch if it is larger than that."""
-    return tuple(_places(use, window, axis, ceil) for axis in range(len(window.kernel)))
+def window_counts(use: Use, window: Window, ceil: bool = False) -> Shape:
+    """The number of windows on each axis; raises ShapeMismatch if a window exceeds the image."""
+    return tuple(_window_counts(use, window, axis, ceil) for axis in range(len(window.kernel)))
 
 
-def _places(use: Use, window: Window, axis: int, ceil: bool) -> int:
+def _window_counts(use: Use, window: Window, axis: int, ceil: bool) -> int:
     shape, mode = use.shape(), use["auto_pad"]
     size, stride, reach = shape[axis + 2], window.strides[axis], window.reach[axis]
     if mode in ("SAME_UPPER", "SAME_LOWER"):

@@ -1,4 +1,4 @@
-"""The pass that decides how tensors lie in memory."""
+"""The pass that chooses the layouts of tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
-from compiler.graph.layouts import Storages, block_for, choose_blocked, read_storages
+from compiler.graph.layouts import AliasClasses, block_for, choose_blocked, read_alias_classes
 from compiler.graph.signature import signature
 from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp
@@ -21,11 +21,11 @@ POLICIES = ("target", "always", "never")
 
 @dataclass(frozen=True)
 class AssignLayouts(GraphPass):
-    """Put the channels of images in blocks where convolutions read them.
+    """Store images that convolutions read in a channel-blocked layout (NCHWc).
 
-    Requires: `fuse-operators` ran. Ensures: no kernel is added, views are still views, the inputs,
-    outputs and weights of a graph lie row-major, and so does all that a kernel reads as a matrix;
-    each group's `kernel` is its signature again.
+    Requires: `fuse-operators` ran. Ensures: no kernel is added; views are still views; the inputs,
+    outputs and weights of a graph and operands that a kernel reads as matrices are row-major; each
+    group's `kernel` is its signature.
 
         %1 = dataflow.group "Conv_a" (%0, %w) : ... -> tensor<1x8x9x9xf32> {...}
         %2 = dataflow.group "Conv_b" (%1, %v) : (tensor<1x8x9x9xf32>, ...) -> ...
@@ -37,9 +37,9 @@ class AssignLayouts(GraphPass):
     name = "assign-layouts"
 
     policy: str = "target"
-    """`target` blocks where the graph's target gains by it, `always` for any, `never` for none."""
+    """`target`: if the graph's target gains by it; `always`: for every target; `never`."""
     block_bytes: int = BLOCK_BYTES
-    """Bytes of the channels that lie together: what one thread copies at a time."""
+    """Bytes of a block of channels: what one thread copies at a time."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Lay out every `dataflow.graph` of the module."""
@@ -53,15 +53,15 @@ class AssignLayouts(GraphPass):
 
 
 def _lay_out(graph: GraphOp, block_bytes: int) -> None:
-    found = read_storages(graph, block_bytes)
-    apply_layouts(graph, found, choose_blocked(found.storages, found.mixtures), block_bytes)
+    aliases = read_alias_classes(graph, block_bytes)
+    apply_layouts(graph, aliases, choose_blocked(aliases.classes, aliases.mismatches), block_bytes)
 
 
 def apply_layouts(
-    graph: GraphOp, found: Storages, blocked: Sequence[bool], block_bytes: int
+    graph: GraphOp, aliases: AliasClasses, blocked: Sequence[bool], block_bytes: int
 ) -> None:
-    """Note in types which storages are blocked, and rename the kernels."""
-    for value, number in found.numbers.items():
+    """Set the types of the values of blocked alias classes, and rename the kernels."""
+    for value, number in aliases.numbers.items():
         block = block_for(value, block_bytes) if blocked[number] else 0
         if block != block_of(value.type):
             Rewriter.replace_value_with_new_type(value, with_block(value.type, block))

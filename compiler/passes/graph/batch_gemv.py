@@ -53,9 +53,9 @@ def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:
     """Replace GEMMs by one on the Concat of their rows."""
     first = gemms[0]
     rows = [shape_of(op.inputs[0].type)[axis] for op in gemms]
-    place = {"axis": value_to_attribute(axis)}
+    along = {"axis": value_to_attribute(axis)}
     operands = [op.inputs[0] for op in gemms]
-    concat = OperatorOp("Concat", operands, [_with_rows(operands[0].type, axis, rows)], place)
+    concat = OperatorOp("Concat", operands, [_with_rows(operands[0].type, axis, rows)], along)
     gemm = OperatorOp(
         first.type_name,
         [concat.outputs[0], *list(first.inputs)[1:]],
@@ -65,7 +65,7 @@ def _batch(gemms: Sequence[OperatorOp], axis: int) -> None:
     )
     sizes = ConstantOp(array_to_attribute(np.array(rows, dtype=np.int64)))
     results = [op.outputs[0].type for op in gemms]
-    parts = OperatorOp("Split", [gemm.outputs[0], sizes.output], results, place)
+    parts = OperatorOp("Split", [gemm.outputs[0], sizes.output], results, along)
     insert_before(first, concat, gemm, sizes, parts)
     for op, part in zip(gemms, parts.outputs, strict=True):
         replace(op, [part])

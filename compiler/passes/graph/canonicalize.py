@@ -1,4 +1,4 @@
-"""The pass that removes what does nothing and what is computed twice."""
+"""The pass that simplifies operators, merges equal ones and removes dead ones."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from compiler.graph.simplify import ReshapeOf, Simplification, Update, joined_bytes, simplify
+from compiler.graph.simplify import ReshapeOf, Simplification, Update, concat_key, simplify
 from compiler.ir.dataflow import (
     ConstantOp,
     GraphOp,
@@ -22,11 +22,11 @@ from compiler.passes.base import GraphPass
 
 @dataclass(frozen=True)
 class Canonicalize(GraphPass):
-    """Simplify operators locally, merge equal ones and drop dead ones; no result bit changes.
+    """Simplify operators locally, merge equal ones and remove dead ones; results stay bit-exact.
 
-    Requires: nothing; what is inside groups stays as it is. Ensures: no simplification of
-    `compiler.graph.simplify` applies, no two operators compute the same, none is dead; a Concat
-    with the bytes of an earlier one is a Reshape of it.
+    Requires: nothing; groups stay as they are. Ensures: no simplification of
+    `compiler.graph.simplify` applies, no two operators are equal, none is dead; a Concat with the
+    bytes of an earlier one is a Reshape of it.
 
         %1 = dataflow.op "Relu" (%0) ...
         %2 = dataflow.op "Identity" (%1) ...
@@ -50,12 +50,12 @@ def _sweep(graph: GraphOp) -> bool:
     """Go over the operators once; whether anything changed."""
     changed = False
     first: dict[Hashable, Operation] = {}
-    joined: dict[Hashable, SSAValue] = {}
+    concats: dict[Hashable, SSAValue] = {}
     for op in list(graph.body.block.ops):
-        if isinstance(op, OperatorOp) and (found := simplify(op)) is not None:
-            _rewrite(op, found)
+        if isinstance(op, OperatorOp) and (simplification := simplify(op)) is not None:
+            _rewrite(op, simplification)
             changed = True
-        if isinstance(op, OperatorOp) and (again := _joined_before(op, joined)):
+        if isinstance(op, OperatorOp) and (again := _equal_concat(op, concats)):
             _rewrite(op, ReshapeOf(again))
             changed = True
         key = _content(op)
@@ -66,26 +66,26 @@ def _sweep(graph: GraphOp) -> bool:
     return erase_dead(list(graph.body.block.ops)) or changed
 
 
-def _joined_before(op: OperatorOp, joined: dict[Hashable, SSAValue]) -> SSAValue | None:
+def _equal_concat(op: OperatorOp, concats: dict[Hashable, SSAValue]) -> SSAValue | None:
     """The result of an earlier Concat with the same bytes as this one's."""
-    key = joined_bytes(op)
+    key = concat_key(op)
     if key is None or 0 in shape_of(op.outputs[0].type):
         return None
-    first = joined.setdefault(key, op.outputs[0])
+    first = concats.setdefault(key, op.outputs[0])
     return None if first is op.outputs[0] else first
 
 
-def _rewrite(op: OperatorOp, found: Simplification) -> None:
-    match found:
+def _rewrite(op: OperatorOp, simplification: Simplification) -> None:
+    match simplification:
         case SSAValue():
-            op.outputs[0].replace_all_uses_with(found)
+            op.outputs[0].replace_all_uses_with(simplification)
         case Update():
-            op.operands = found.inputs
-            op.attributes = dict(found.attributes)
+            op.operands = simplification.inputs
+            op.attributes = dict(simplification.attributes)
         case ReshapeOf():
             shape = integers_before(op, shape_of(op.outputs[0].type))
             op.op_type = StringAttr("Reshape")
-            op.operands = [found.source, shape]
+            op.operands = [simplification.source, shape]
             op.attributes = {}
 
 

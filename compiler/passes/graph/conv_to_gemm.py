@@ -20,7 +20,7 @@ class ConvToGemm(GraphPass):
     """Rewrite a Conv whose stride is its kernel (patch embedding) as Reshape, Transpose and Gemm.
 
     Requires: nothing; best before `canonicalize`, which removes reshapes that cancel out. Ensures:
-    no such Conv with large patches is left where the image is not channel-blocked.
+    no such Conv with large patches is left unless its channels fill whole blocks.
 
         %1 = dataflow.op "Conv" (%x, %w, %b) {strides = [16, 16]} : tensor<1x3x32x48xf32>, ...
       becomes
@@ -38,9 +38,9 @@ class ConvToGemm(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the convolutions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            for each in list(graph.body.block.ops):
-                if isinstance(each, OperatorOp) and (patches := find_patches(each)):
-                    _rewrite(each, patches)
+            for conv in list(graph.body.block.ops):
+                if isinstance(conv, OperatorOp) and (patches := find_patches(conv)):
+                    _rewrite(conv, patches)
 
 
 def _rewrite(conv: OperatorOp, patches: Patches) -> None:
@@ -54,7 +54,7 @@ def _rewrite(conv: OperatorOp, patches: Patches) -> None:
     )
     insert_before(conv, weight)
     patches_first = _transposed(
-        conv, _reshaped(conv, conv.inputs[0], patches.cut), patches.permutation
+        conv, _reshaped(conv, conv.inputs[0], patches.split_shape), patches.permutation
     )
     matrix = _reshaped(conv, patches_first, patches.matrix)
     operands = [matrix, weight.output, *list(conv.inputs)[2:]]

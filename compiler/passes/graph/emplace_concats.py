@@ -55,7 +55,7 @@ def _emplace(graph: GraphOp) -> None:
 
 
 def _moving(group: GroupOp) -> OperatorOp | None:
-    """The Concat, Split or Slice that is all of a group, apart from casts that change nothing."""
+    """The Concat, Split or Slice of a group that has no other operators except lossless casts."""
     operators = [op for op in group.operators if op.type_name != "Cast"]
     if len(operators) != 1 or operators[0].type_name not in MOVING or not _is_exact(group):
         return None
@@ -67,7 +67,7 @@ def _moving(group: GroupOp) -> OperatorOp | None:
 
 
 def _is_exact(group: GroupOp) -> bool:
-    """Whether inputs and outputs have one dtype, and those inside hold every value of it."""
+    """Whether inputs and outputs have one dtype, and inner types represent all of its values."""
     outside = {dtype_of(value.type) for value in (*group.inputs, *group.outputs)}
     inside = {dtype_of(value.type) for op in group.operators for value in op.outputs}
     return len(outside) == 1 and outside < set(FLOATS) and inside <= {*outside, "float32"}
@@ -79,14 +79,14 @@ def _moved(op: OperatorOp) -> list[SSAValue]:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The value that casts were applied to."""
+    """The value before casts."""
     while isinstance(value.owner, OperatorOp) and value.owner.type_name == "Cast":
         value = value.owner.inputs[0]
     return value
 
 
 def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
-    """The group input that a value is, apart from casts; None if the group computes it."""
+    """The group input that a value is a cast of; None if the group computes it."""
     arguments: dict[SSAValue, SSAValue] = dict(
         zip(group.body.block.args, group.inputs, strict=True)
     )
@@ -94,7 +94,7 @@ def _argument(group: GroupOp, value: SSAValue) -> SSAValue | None:
 
 
 def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:
-    """The operator as a view before its group, whose users now use it."""
+    """Insert the operator as a view before its group, and replace the group's results by it."""
     operands = [_argument(group, value) or _constant(group, value) for value in op.inputs]
     types = [value.type for value in group.outputs]
     view = OperatorOp(op.type_name, operands, types, op.attributes, op.node_name)
@@ -105,13 +105,13 @@ def _outside(group: GroupOp, op: OperatorOp) -> OperatorOp:
 
 
 def _constant(group: GroupOp, value: SSAValue) -> SSAValue:
-    """A copy outside of a constant or missing operand of a group."""
+    """Clone a constant or omitted operand out of a group."""
     assert isinstance(value.owner, ConstantOp | NoneOp)
     return clone_before(group, value.owner).output
 
 
 def _replace(view: OperatorOp, group: GroupOp) -> None:
-    """Let a group compute what a view was to be; the constants copied for it go too."""
+    """Undo a view: its group computes the result again; erases the constants cloned for it."""
     owners = dict.fromkeys(value.owner for value in view.inputs)
     replace(view, group.outputs)
     erase_dead([owner for owner in owners if isinstance(owner, ConstantOp | NoneOp)])

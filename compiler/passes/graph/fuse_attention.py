@@ -16,13 +16,13 @@ from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
 TARGETS = ("cuda",)
-"""Kinds of targets whose kernels can be a whole attention."""
+"""Kinds of targets that have attention kernels."""
 
 
 @dataclass(frozen=True)
 class FuseAttention(GraphPass):
     """Group softmax(Q K^T) V into one kernel, with scales and masks in between and the transposes
-    and slices that lay out its operands and its result.
+    and slices of its operands and its result.
 
     Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: in a graph for a
     target with such kernels (cuda), every attention that `compiler.graph.attention` finds is one
@@ -50,11 +50,11 @@ def _fuse(graph: GraphOp) -> None:
     for attention in find_attentions(network):
         operators = [network.operations[i] for i in attention.operators]
         following = operators[-1].next_op
-        make_group(_exclusive(operators), place=following)
+        make_group(_exclusive(operators), anchor=following)
 
 
 def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
-    """The operators, with copies of those that others need as well; the last gives the result."""
+    """The operators, with clones of those that others use too; the last one computes the result."""
     needed, copies = _needed_outside(operators), dict[SSAValue, SSAValue]()
     own: list[OperatorOp] = []
     for op in operators:
@@ -67,7 +67,7 @@ def _exclusive(operators: Sequence[OperatorOp]) -> list[OperatorOp]:
 
 
 def _needed_outside(operators: Sequence[OperatorOp]) -> set[Operation]:
-    """All but the last that others need, or that one of these does."""
+    """The operators, except the last, that others use directly or through one of these."""
     inside, needed = set[Operation](operators), set[Operation]()
     for op in reversed(operators[:-1]):
         users = {use.operation for value in op.results for use in value.uses}

@@ -22,7 +22,7 @@ from compiler.passes.graph.group_maker import make_group
 POLICIES = ("never", "cost", "always")
 
 TARGETS = ("cuda", "emu")
-"""Kinds of targets with such kernels, where their architecture is not AMD's."""
+"""Kinds of targets that have such kernels, unless their architecture is AMD's."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class FuseDepthwisePointwise(GraphPass):
     is the only user of its result.
 
     Requires: `fuse-operators` ran. Ensures, if asked, in a graph for a target with such kernels
-    (cuda, emu): wherever the policy says so, both convolutions are in one group, with all that the
-    second one's had; a group of a Relu that only they used is gone; each group's `kernel` is its
-    signature.
+    (cuda, emu): where the policy says so, both convolutions are in one group, with all operators of
+    the second one's group, and with a Relu that was a group for them alone; each group's `kernel`
+    is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) ...
         %2 = dataflow.group "Conv_b" (%1, %window) ...
@@ -70,7 +70,7 @@ def _is_amd(graph: GraphOp) -> bool:
 
 
 def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
-    """The depthwise convolutions, with the pointwise ones that alone use them."""
+    """Pairs of a depthwise convolution and the pointwise one that is its only user."""
     for group in graph.groups:
         pointwise = _only_anchor(group)
         if pointwise is None or not _is_fed(pointwise, group):
@@ -89,7 +89,7 @@ def _described(conv: OperatorOp) -> Convolution:
 
 
 def _only_anchor(group: GroupOp) -> OperatorOp | None:
-    """The convolution with constant weights of a group whose other operators are elementwise."""
+    """The convolution, with constant weights, of a group of otherwise elementwise operators."""
     others = [op for op in group.operators if KINDS[op.type_name] is not Kind.ELEMENTWISE]
     if len(others) != 1 or others[0].type_name != "Conv":
         return None
@@ -99,21 +99,21 @@ def _only_anchor(group: GroupOp) -> OperatorOp | None:
 
 
 def _source(value: SSAValue, group: GroupOp) -> Operation | None:
-    """What makes an input of a group; None for what the group computes, or the graph is given."""
+    """The producer of a group's input; None for the graph's inputs and values of the group."""
     arguments: list[SSAValue] = list(group.body.block.args)
     owner = group.inputs[arguments.index(value)].owner if value in arguments else None
     return owner if isinstance(owner, Operation) else None
 
 
 def _is_fed(pointwise: OperatorOp, group: GroupOp) -> bool:
-    """Whether the image comes from another group, is for this one only, and results are alike."""
+    """Whether another group computes the image, for this one only; both store the same type."""
     image = pointwise.inputs[0]
-    maker = _source(image, group)
-    if not isinstance(maker, GroupOp) or len(maker.outputs) != 1:
+    producer = _source(image, group)
+    if not isinstance(producer, GroupOp) or len(producer.outputs) != 1:
         return False
     shapes = {shape_of(value.type) for value in group.outputs}
     alike = shapes == {shape_of(pointwise.outputs[0].type)}
-    return alike and image.has_one_use() and maker.outputs[0].has_one_use()
+    return alike and image.has_one_use() and producer.outputs[0].has_one_use()
 
 
 def _is_bare(depthwise: OperatorOp) -> bool:
@@ -131,28 +131,28 @@ def _group_of(op: OperatorOp) -> GroupOp:
 
 
 def _merge(first: GroupOp, second: GroupOp) -> None:
-    """Merge two groups, and the Relu that alone makes the first one's input."""
+    """Merge two groups, and a Relu that computes the first one's input."""
     following, relu = second.next_op, _relu_before(first)
     operations = [*_ungroup(first), *_ungroup(second)]
     if relu is not None:
         operations.insert(0, _computed_again(relu, operations))
     members = [op for op in operations if isinstance(op, OperatorOp)]
-    group = make_group(members, place=following)
+    group = make_group(members, anchor=following)
     rest = [op for op in operations if op.parent_op() is not group]
     erase_dead([*([relu] if relu else []), *rest])
 
 
 def _relu_before(group: GroupOp) -> GroupOp | None:
-    """The group that makes the image of a depthwise convolution by a Relu of one tensor."""
+    """The group of a single Relu that computes the image of a depthwise convolution, or None."""
     conv = _only_anchor(group)
-    maker = _source(conv.inputs[0], group) if conv is not None else None
-    if not isinstance(maker, GroupOp) or len(maker.inputs) != 1:
+    producer = _source(conv.inputs[0], group) if conv is not None else None
+    if not isinstance(producer, GroupOp) or len(producer.inputs) != 1:
         return None
-    return maker if [op.type_name for op in maker.operators] == ["Relu"] else None
+    return producer if [op.type_name for op in producer.operators] == ["Relu"] else None
 
 
 def _ungroup(group: GroupOp) -> list[Operation]:
-    """Put a group's operations in its place; returns them."""
+    """Replace a group by its operations; returns them."""
     inner = zip(group.body.block.args, group.inputs, strict=True)
     results = zip(group.outputs, group.results_yielded, strict=True)
     for value, replacement in (*inner, *results):
@@ -166,7 +166,7 @@ def _ungroup(group: GroupOp) -> list[Operation]:
 
 
 def _computed_again(relu: GroupOp, users: list[Operation]) -> Operation:
-    """A Relu like that of a group, for these users only."""
+    """A clone of a group's Relu, for these users only."""
     (value,), (result,) = relu.inputs, relu.outputs
     name = next(relu.operators).node_name
     copy = OperatorOp("Relu", [value], [result.type], node=name)

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.graph.cost import CPU, DEVICES
-from compiler.graph.gathers import joined_gathers, shared_indices
+from compiler.graph.gathers import fusable_gathers, shared_indices
 from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import clone_before, graphs_of
@@ -17,12 +17,12 @@ from compiler.passes.graph.group_maker import make_group
 @dataclass(frozen=True)
 class FuseGathers(GraphPass):
     """Group a Concat with the Gathers that it concatenates, such as a recommender's embedding
-    look-ups; each Gather takes its own index from an input.
+    look-ups; each Gather selects its own index from an input.
 
-    Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat of
-    which all computed operands are its own gathers is one group with them, unless it is large or
-    they are many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights gives its
-    result to several gathers as their indices only.
+    Requires: nothing; best before `fuse-operators`, after `canonicalize`. Ensures: every Concat
+    whose computed operands are all Gathers without other users is one group with them, unless it is
+    large or they are many (`compiler.graph.gathers`); no Gather or Slice of inputs or weights is
+    the index of several Gathers and nothing else.
 
         %2 = dataflow.op "Gather" (%x, %0) {axis = 1} ...
         %3 = dataflow.op "Gather" (%table1, %2) ...
@@ -40,7 +40,7 @@ class FuseGathers(GraphPass):
         for graph in graphs_of(op):
             for index in shared_indices(graph):
                 _clone_for_each(index)
-            for members in joined_gathers(graph, DEVICES.get(target_kind(graph), CPU)):
+            for members in fusable_gathers(graph, DEVICES.get(target_kind(graph), CPU)):
                 _group(graph, members)
 
 

@@ -17,8 +17,8 @@ from compiler.graph.targets import target_kind
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before, reorder_groups
 from compiler.passes.base import GraphPass
-from compiler.passes.graph.few_parts import divide_parts
 from compiler.passes.graph.group_maker import make_group
+from compiler.passes.graph.split_wide_concats import split_wide_concats
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ class FuseOperators(GraphPass):
     """Group operators into kernels: a convolution, GEMM or reduction with the elementwise
     operators around it, or elementwise and injective operators only.
 
-    Requires: nothing; groups that are there stay as they are. Ensures: every operator outside
-    groups is a view that needs no copy; every group has its signature as `kernel`; dead operators
-    are gone; by the cost model the critical path is no longer than before.
+    Requires: nothing; existing groups stay as they are. Ensures: every operator outside groups is a
+    view that needs no copy; every group has its signature as `kernel`; there are no dead operators;
+    by the cost model the critical path is no longer than before.
 
         %3 = dataflow.op "Conv" (%0, %1) ...
         %4 = dataflow.op "Relu" (%3) ...
@@ -46,7 +46,7 @@ class FuseOperators(GraphPass):
     name = "fuse-operators"
 
     max_ops: int = 0
-    """The largest number of operators in a group, at most 128; 0 for what suits the device."""
+    """The largest number of operators in a group, at most 128; 0 for the device's default."""
     contraction_prologue: bool = False
     """Let cheap elementwise operators be recomputed inside a convolution or GEMM."""
     injective_epilogue: bool = False
@@ -73,7 +73,7 @@ class FuseOperators(GraphPass):
 def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     erase_dead(list(graph.body.block.ops))
     plan = plan_views(graph)
-    if divide_parts(graph, plan.views):
+    if split_wide_concats(graph, plan.views):
         plan = plan_views(graph)
     copies = frozenset(_insert_copy(copy.user, copy.operand) for copy in plan.copies)
     table = read_operators(graph, plan.views, copies)

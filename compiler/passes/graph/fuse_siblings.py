@@ -60,21 +60,21 @@ class FuseSiblings(GraphPass):
 
 def _fuse_family(network: GraphNetwork, family: Family) -> None:
     """Replace siblings by one, and their results by slices of its result."""
-    places = [
-        [network.operations[branch[place]] for branch in family.branches]
-        for place in range(len(family.branches[0]))
+    positions = [
+        [network.operations[branch[position]] for branch in family.branches]
+        for position in range(len(family.branches[0]))
     ]
-    before, whole = [op.inputs[0] for op in places[0]], places[0][0].inputs[0]
-    for place, branches in enumerate(places):
-        node = network.operators[family.branches[0][place]]
+    before, whole = [op.inputs[0] for op in positions[0]], positions[0][0].inputs[0]
+    for position, branches in enumerate(positions):
+        node = network.operators[family.branches[0][position]]
         operands = [
             whole if value is before[0] else _operand(branches, i, weight_axis(node, i))
             for i, value in enumerate(branches[0].inputs)
         ]
         before = [op.outputs[0] for op in branches]
         whole = _insert(branches[0], operands, _fused_type(branches, family.axis))
-    _slice_out(places[-1], whole, family.axis)
-    for op in (op for operations in reversed(places) for op in operations):
+    _slice_out(positions[-1], whole, family.axis)
+    for op in (op for operations in reversed(positions) for op in operations):
         Rewriter.erase_op(op)
 
 

@@ -16,16 +16,16 @@ from compiler.ir.operators import KINDS, Kind
 def make_group(
     operators: Sequence[OperatorOp],
     views: frozenset[OperatorOp] = frozenset(),
-    place: Operation | None = None,
+    anchor: Operation | None = None,
 ) -> GroupOp:
-    """Move operators, given in order, into a new group at `place`, or at the end of their graph.
+    """Move operators, given in order, into a new group before `anchor`, or at their graph's end.
 
-    Constants they use are cloned into it, and so are the `views` between two of them; weights
-    and what other groups compute become its inputs; results with users outside become its
-    outputs. An opaque operator yields every result: its loops write them all, and one that
-    nobody uses would have to lie on the stack.
+    Constants that they use are cloned into it, and so are the `views` between two of them; weights
+    and results of other groups become its inputs; results with users outside become its outputs.
+    An opaque operator yields all results: its loops write them all, and a result without users
+    would have to be on the stack.
     """
-    place = last_of(operators[0]) if place is None else place
+    anchor = last_of(operators[0]) if anchor is None else anchor
     body = _Body(frozenset(operators), views)
     for op in operators:
         body.move(op)
@@ -41,7 +41,7 @@ def make_group(
     for value, output in zip(results, group.outputs, strict=True):
         value.replace_uses_with_if(output, body.is_outside)
         output.name_hint = value.name_hint
-    insert_before(place, group)
+    insert_before(anchor, group)
     group.kernel = StringAttr(signature(group))
     return group
 
@@ -63,7 +63,7 @@ class _Body:
         op.operands = operands
 
     def inside(self, value: SSAValue) -> SSAValue:
-        """What stands for a value inside the group."""
+        """The value inside the group for a value outside."""
         if value.owner in self.members:
             return value
         if value not in self.inner:
@@ -90,7 +90,7 @@ class _Body:
         return copy.results[0]
 
     def _leads_inside(self, op: OperatorOp) -> bool:
-        """Whether a view shows, perhaps through other views, a result of a member."""
+        """Whether a view aliases, perhaps through other views, a result of a member."""
         while op in self.views and is_absorbable(op):
             owner = op.inputs[0].owner
             if owner in self.members:

@@ -18,20 +18,20 @@ from compiler.ir.types import shape_of, tensor_type
 from compiler.passes.base import GraphPass
 
 ONNX_TYPES = {"float32": 1, "float16": 10, "bfloat16": 16}
-"""The numbers of ONNX's element types."""
+"""ONNX's numbers of the element types."""
 
 STORED = {"fp16": "float16", "bf16": "bfloat16"}
-"""What tensors are stored as, by the target's precision."""
+"""The dtype in which tensors are stored, by the target's precision."""
 
 
 @dataclass(frozen=True)
 class ReducePrecision(GraphPass):
-    """Store the tensors between kernels in 16 bits where their values are in range, and the weights
-    that they are multiplied with.
+    """Store in 16 bits the tensors between kernels whose values are in range, and the weights of
+    their contractions.
 
     Requires: `fuse-operators` ran. Ensures: kernels compute as before and convert where they load
-    and store, so that each dump still is a model; inputs, outputs and what may be out of range keep
-    their type (see `compiler.graph.precision`); each group's `kernel` is its signature again.
+    and store, so that each dump is a model; inputs, outputs and tensors that may be out of range
+    keep their type (see `compiler.graph.precision`); each group's `kernel` is its signature.
 
         %1 = dataflow.group "Relu_a" (%0) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%2 : tensor<4xf32>):
@@ -51,7 +51,7 @@ class ReducePrecision(GraphPass):
     name = "reduce-precision"
 
     storage: str = "target"
-    """float16, bfloat16 or float32; `target` is what the precision of the graph's target says."""
+    """float16, bfloat16 or float32; `target` for that of the precision of the graph's target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Narrow the tensors of every `dataflow.graph` of the module."""

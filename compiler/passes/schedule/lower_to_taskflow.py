@@ -151,7 +151,7 @@ class _Memory:
 
     def read(self, value: SSAValue, packing: str, group: dataflow.GroupOp) -> SSAValue:
         """The buffer of a group's operand, laid out as the group's kernel wants a weight."""
-        if isinstance(self._plan.places[value].root.owner, dataflow.ConstantOp):
+        if isinstance(self._plan.locations[value].root.owner, dataflow.ConstantOp):
             raise PipelineError(f"{_label(group)} reads an outer constant: run fuse-operators")
         if not packing:
             return self.buffer(value)
@@ -162,7 +162,7 @@ class _Memory:
     def buffer(self, value: SSAValue) -> SSAValue:
         """The buffer of a value: an allocation or a view of one."""
         if value not in self._buffers:
-            place = self._plan.places[value]
+            place = self._plan.locations[value]
             source = self._source(place.root)
             offset = place.offset + self._layout.roots.get(place.root, 0)
             type = _buffer_type(value)

@@ -1,4 +1,4 @@
-"""Compares the interpreter's results with onnxruntime's, and with its own in float64."""
+"""Comparison of the interpreter's results with onnxruntime's, and with its results in float64."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def model_of(case: Case, opset: int = OPSET) -> onnx.ModelProto:
 
 
 def onnxruntime_results(case: Case, opset: int = OPSET) -> list[Array]:
-    """What onnxruntime computes without optimisations; raises Refused."""
+    """The results of onnxruntime without optimisations; raises Refused."""
     feeds = {f"i{i}": np.asarray(a) for i, a in enumerate(case.inputs) if a is not None}
     if any(array.dtype.name == "bfloat16" for array in feeds.values()):
         raise Refused("NOT_IMPLEMENTED: its Python interface takes no bfloat16")

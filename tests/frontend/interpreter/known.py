@@ -1,4 +1,4 @@
-"""Where onnxruntime and the interpreter differ, and why the interpreter does as it does."""
+"""Known differences between onnxruntime and the interpreter, with the interpreter's reasons."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ KNOWN = (
     ),
     Known("Sign", _is("float16"), "onnxruntime's sign of NaN is 0 in float16"),
 )
-"""Every difference that the random cases have met."""
+"""The known differences that random cases can meet."""
 
 
 def is_known(case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""Integers, and what is out of range, against Python's own numbers."""
+"""Integers, and numbers out of range, against Python's numbers."""
 
 from collections.abc import Callable
 from math import trunc

@@ -1,4 +1,4 @@
-"""Operators in float64 as directly as the ONNX text says them: one result element at a time."""
+"""Operators in float64, as literal as the ONNX specification: one result element at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product

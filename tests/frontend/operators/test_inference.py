@@ -24,7 +24,7 @@ def vector(*values: int) -> Tensor:
 
 
 def by_onnx(op_type: str, inputs: list[Tensor], attributes: dict, outputs: int) -> list:
-    """The shapes of the results by onnx, None where it cannot tell or refuses."""
+    """The shapes of the results by onnx, None if it cannot infer them or refuses."""
     names = [f"i{i}" for i in range(len(inputs))]
     results = [f"o{i}" for i in range(outputs)]
     node = helper.make_node(op_type, names, results, **attributes)

@@ -1,4 +1,4 @@
-"""The table says what onnx's schemas say."""
+"""The operator table agrees with onnx's schemas."""
 
 import onnx
 import pytest
@@ -13,7 +13,7 @@ OPTIONS = {"Optional": "?", "Variadic": "*"}
 
 
 def dtypes(formal: onnx.defs.OpSchema.FormalParameter) -> set[str]:
-    """The dtype names that a schema allows, of those that kernels know."""
+    """The dtype names that a schema allows, of those that kernels support."""
     names = {"tensor(float)": "float32", "tensor(double)": "float64"}
     found = {names.get(t, t.removeprefix("tensor(").removesuffix(")")) for t in formal.types}
     return found & set(ELEMENT_BYTES)

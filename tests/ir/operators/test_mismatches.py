@@ -1,4 +1,4 @@
-"""Uses that no entry of the table takes: each message says what does not fit."""
+"""Invalid uses of operators: each message says what does not fit."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ OTHERS: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Relu", [x(), x()], {}, "2 inputs instead of 1"),
     ("Relu", [None], {}, "input 0 is left out"),
     ("Relu", [x()], {"alpha": 1.0}, "no attribute 'alpha'"),
-    ("Elu", [x()], {"alpha": "one"}, "'alpha' is 'one', which is no number"),
+    ("Elu", [x()], {"alpha": "one"}, "'alpha' is 'one', which is not a number"),
     ("Concat", [x(1)], {}, "'axis' is missing"),
     ("Add", [x(), x(dtype="int32")], {}, "input 1 is int32, another is float32"),
     ("Add", [x(dtype="bool"), x(dtype="bool")], {}, "input 0 is bool"),

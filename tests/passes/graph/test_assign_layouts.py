@@ -1,4 +1,4 @@
-"""What every choice of layouts must keep, and what it must give on real models."""
+"""Invariants of every choice of layouts, and the layouts of real models."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -16,7 +16,12 @@ from compiler.build import Settings, build_module
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
-from compiler.graph.layouts import Storage, blocked_convolutions, choose_blocked, read_storages
+from compiler.graph.layouts import (
+    AliasClass,
+    blocked_convolutions,
+    choose_blocked,
+    read_alias_classes,
+)
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.layouts import block_of, stored_block
@@ -36,7 +41,7 @@ SCHEDULE = "assign-streams,order-launches,lower-to-taskflow,insert-sync,elide-sy
 
 
 def conversions(graph: GraphOp) -> int:
-    """Kernels that do nothing but lay out a tensor anew."""
+    """Kernels that only change a tensor's layout."""
     copies = (g for g in graph.groups if [op.type_name for op in g.operators] == ["Identity"])
     return sum(stored_block(g.inputs[0].type) != stored_block(g.outputs[0].type) for g in copies)
 
@@ -79,9 +84,9 @@ def network() -> Model:
     x = b.input("x", (1, 3, 9, 7))
     stem = conv(x, 8, 3, 3)
     pooled = b.op("MaxPool", stem, shape=(1, 8, 9, 7), kernel_shape=[3, 3], pads=[1] * 4)
-    joined = b.op("Concat", conv(stem, 4, 8), conv(pooled, 8, 8, 3), axis=1, shape=(1, 12, 9, 7))
-    block = conv(conv(joined, 12, 12, 3, 12), 12, 12)
-    total = b.op("Add", block, joined)
+    concat = b.op("Concat", conv(stem, 4, 8), conv(pooled, 8, 8, 3), axis=1, shape=(1, 12, 9, 7))
+    block = conv(conv(concat, 12, 12, 3, 12), 12, 12)
+    total = b.op("Add", block, concat)
     head = b.op("GlobalAveragePool", conv(total, 6, 12), shape=(1, 6, 1, 1))
     flat = b.op("Reshape", head, b.constant([1, 6], "int64"), shape=(1, 6))
     y = b.op("MatMul", flat, weight(6, 5), shape=(1, 5))
@@ -115,8 +120,8 @@ def test_kernels_of_blocked_tensors_compute_the_same():
 @given(dataflow_graphs(max_operators=12), st.randoms(use_true_random=False))
 def test_any_layouts_that_can_be_compute_the_same(model: Model, random: Random):
     graph = run(model, "fuse-operators")
-    found = read_storages(graph, 8)
-    blocked = [storage.able and random.random() < 0.8 for storage in found.storages]
+    found = read_alias_classes(graph, 8)
+    blocked = [storage.able and random.random() < 0.8 for storage in found.classes]
     apply_layouts(graph, found, blocked, 8)
     model.module.verify()
     assert not plan_views(graph).copies
@@ -142,7 +147,7 @@ def test_sixteen_bits_are_blocked_by_eight():
     assert {(dtype_of(v.type), block_of(v.type)) for v in found} == {("float16", 8)}
 
 
-def test_what_a_matrix_product_reads_lies_row_major():
+def test_operands_of_matmuls_are_row_major():
     b = GraphBuilder()
     x = b.input("x", (1, 4, 4, 4))
     w = b.weight(np.ones((4, 4, 1, 1), np.float32))
@@ -172,19 +177,19 @@ def test_models_need_no_conversion(name: str):
 def test_no_single_change_would_gain(data: st.DataObject):
     count = data.draw(st.integers(1, 6))
     amounts = st.integers(-8, 8)
-    storages = [Storage(data.draw(st.booleans()), data.draw(amounts)) for _ in range(count)]
+    classes = [AliasClass(data.draw(st.booleans()), data.draw(amounts)) for _ in range(count)]
     number = st.integers(0, count - 1)
     losses = st.tuples(number, number, st.integers(0, 6).map(float))
-    mixtures = data.draw(st.lists(losses, max_size=8))
+    mismatches = data.draw(st.lists(losses, max_size=8))
 
     def value(chosen: list[bool]) -> float:
-        gain = sum(s.gain for s, b in zip(storages, chosen, strict=True) if b)
-        return gain - sum(loss for u, v, loss in mixtures if chosen[u] != chosen[v])
+        gain = sum(s.gain for s, b in zip(classes, chosen, strict=True) if b)
+        return gain - sum(loss for u, v, loss in mismatches if chosen[u] != chosen[v])
 
-    chosen = choose_blocked(storages, mixtures)
-    assert all(s.able or not b for s, b in zip(storages, chosen, strict=True))
+    chosen = choose_blocked(classes, mismatches)
+    assert all(s.able or not b for s, b in zip(classes, chosen, strict=True))
     for v in range(count):
         other = [b != (u == v) for u, b in enumerate(chosen)]
-        assert not storages[v].able or value(other) <= value(chosen)
-    able = [(False, True) if s.able else (False,) for s in storages]
+        assert not classes[v].able or value(other) <= value(chosen)
+    able = [(False, True) if s.able else (False,) for s in classes]
     assert value(chosen) <= max(value(list(choice)) for choice in product(*able))

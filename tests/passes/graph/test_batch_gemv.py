@@ -1,4 +1,4 @@
-"""Which products are stacked, and that nothing else changes."""
+"""Which GEMMs are batched, and that nothing else changes."""
 
 from itertools import pairwise
 from typing import Any
@@ -28,7 +28,7 @@ def whole(shape: tuple[int, ...], seed: int) -> NDArray[Any]:
 
 @st.composite
 def recurrences(draw: st.DrawFn) -> Model:
-    """Products of rows and of earlier results with a few matrices."""
+    """GEMMs of rows and of earlier results with a few weights."""
     build = GraphBuilder()
     rows = [build.input(f"x{i}", (draw(st.integers(1, 3)), SIZE)) for i in range(4)]
     values = list(rows)
@@ -45,8 +45,8 @@ def recurrences(draw: st.DrawFn) -> Model:
     return Model(build.finish(*values[-3:]), build.weights, inputs)
 
 
-def products(graph: GraphOp) -> list[OperatorOp]:
-    """The products of a graph."""
+def gemms(graph: GraphOp) -> list[OperatorOp]:
+    """The GEMMs of a graph."""
     operators = [op for op in graph.body.block.ops if isinstance(op, OperatorOp)]
     return [op for op in operators if op.type_name in ("MatMul", "Gemm")]
 
@@ -61,9 +61,9 @@ def needs(value: SSAValue, op: OperatorOp) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(recurrences())
-def test_products_that_do_not_wait_for_each_other_are_one(model: Model):
+def test_independent_gemms_are_batched(model: Model):
     graph = run(model, "batch-gemv")
-    left = products(graph)
+    left = gemms(graph)
     for i, first in enumerate(left):
         for second in left[i + 1 :]:
             if first.type_name == second.type_name and first.inputs[1] is second.inputs[1]:
@@ -91,11 +91,11 @@ def test_all_steps_of_a_layer_are_one():
         ]
     inputs = {f"x{i}": whole((1, SIZE), i) for i in range(5)}
     graph = run(Model(build.finish(*values), build.weights, inputs), "batch-gemv")
-    assert [shape_of(op.outputs[0].type) for op in products(graph)] == [(5, SIZE)] * 3
+    assert [shape_of(op.outputs[0].type) for op in gemms(graph)] == [(5, SIZE)] * 3
 
 
 def test_sets_that_would_wait_for_each_other():
-    """Of two matrices, each first used where the other's product is needed: one set only."""
+    """Two weights, each first used by a GEMM on which one of the other depends: one set only."""
     build = GraphBuilder()
     x, y = (build.input(name, (1, SIZE)) for name in "xy")
     a, b = (build.weight(whole((SIZE, SIZE), i)) for i in range(2))
@@ -103,18 +103,18 @@ def test_sets_that_would_wait_for_each_other():
     last = [build.op("MatMul", v, w, shape=(1, SIZE)) for v, w in ((through_a, b), (through_b, a))]
     inputs = {name: whole((1, SIZE), i) for i, name in enumerate("xy")}
     graph = run(Model(build.finish(*last), build.weights, inputs), "batch-gemv")
-    assert len(products(graph)) == 3
+    assert len(gemms(graph)) == 3
 
 
-def test_large_products_stay():
+def test_large_gemms_stay():
     build = GraphBuilder()
     values = [build.input(f"x{i}", (4, SIZE)) for i in range(2)]
     matrix = build.weight(whole((SIZE, SIZE), 0))
     results = [build.op("MatMul", v, matrix, shape=(4, SIZE)) for v in values]
     inputs = {f"x{i}": whole((4, SIZE), i) for i in range(2)}
     model = Model(build.finish(*results), build.weights, inputs)
-    assert len(products(run(model, "batch-gemv{max-rows=3}"))) == 2
-    assert len(products(run(model, "batch-gemv"))) == 1
+    assert len(gemms(run(model, "batch-gemv{max-rows=3}"))) == 2
+    assert len(gemms(run(model, "batch-gemv"))) == 1
     network = read_network(graph_of(model))
     assert set(producers_of(network).values()) == set(range(len(network.operators)))
 

@@ -121,19 +121,19 @@ def test_simplification(name: str):
 
 
 def stacked(b: GraphBuilder, x: SSAValue, axis: int) -> SSAValue:
-    """What is joined along the second axis, and stacked along another."""
+    """Concats along the second axis, and stacks along another."""
     parts = [x, b.op("Relu", x)]
-    joined = b.op("Concat", *parts, shape=(2, 6), axis=-1)
+    concat = b.op("Concat", *parts, shape=(2, 6), axis=-1)
     place = b.constant([axis], "int64")
     shape = (2, 1, 3) if axis == 1 else (1, 2, 3)
     whole = tuple(2 if i == axis else n for i, n in enumerate(shape))
     layers = [b.op("Unsqueeze", part, place, shape=shape) for part in parts]
     both = b.op("Concat", *layers, shape=whole, axis=axis)
-    return b.op("Concat", b.op("Tanh", joined), reshape(b, both, 2, 6), shape=(2, 12), axis=1)
+    return b.op("Concat", b.op("Tanh", concat), reshape(b, both, 2, 6), shape=(2, 12), axis=1)
 
 
 @pytest.mark.parametrize(("axis", "concats"), [(1, 2), (0, 3)])
-def test_stacks_are_joins_of_another_shape(axis: int, concats: int):
+def test_stacks_are_concats_of_another_shape(axis: int, concats: int):
     left = after(lambda b, x: stacked(b, x, axis))
     assert left.count("Concat") == concats
 

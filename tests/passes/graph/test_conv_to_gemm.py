@@ -1,4 +1,4 @@
-"""Which convolutions become products of patches, and that their results stay."""
+"""Which convolutions become GEMMs of patches, and that their results stay the same."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ import compiler
 from compiler.build import set_target
 from compiler.errors import ModelError
 from compiler.frontend import import_model
-from compiler.graph.patches import FEWEST
+from compiler.graph.patches import FEWEST_ELEMENTS
 from compiler.graph.weights import reshaped_key, weight_array
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.pipeline import Runner, parse
@@ -73,7 +73,7 @@ SIZES = st.integers(1, 3)
 def test_any_patches(
     batch: int, channels: int, grid: list[int], bias: bool, data: st.DataObject
 ):  # fmt: skip
-    fewest = int(np.ceil((FEWEST / channels) ** (1 / len(grid))))
+    fewest = int(np.ceil((FEWEST_ELEMENTS / channels) ** (1 / len(grid))))
     patch = [data.draw(st.integers(fewest, fewest + 2)) for _ in grid]
     image = (batch, channels, *(g * p for g, p in zip(grid, patch, strict=True)))
     model = convolution(image, tuple(patch), bias, strides=patch)
@@ -89,14 +89,14 @@ def test_any_patches(
     ((1, 4, 32, 32), (16, 16), {"strides": [16, 16]}),
     ((1, 3, 32, 32), (4, 4), {"strides": [4, 4]}),
     ((1, 2, 32, 32), (16, 16), {"strides": [16, 16], "group": 2}),
-    ((1, FEWEST + 1, 3, 3), (1, 1), {}),
+    ((1, FEWEST_ELEMENTS + 1, 3, 3), (1, 1), {}),
 ], ids=["overlap", "dilated", "padded", "a rest", "blocks", "small", "groups", "dots"])  # fmt: skip
 def test_others_stay(image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]):
     assert types_of(convolution(image, kernel, **attributes)) == ["Conv"]
 
 
 def test_tokens_are_not_moved():
-    """What a vision transformer makes of its patches is how the product leaves them."""
+    """The transposes after a vision transformer's patch embedding cancel out."""
     model = convolution((2, 3, 32, 48), (16, 16), tokens=True, strides=[16, 16])
     types = types_of(model, "conv-to-gemm,canonicalize")
     assert types.count("Transpose") == 1

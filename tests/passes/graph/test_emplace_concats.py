@@ -1,4 +1,4 @@
-"""Which joins of several images become views, and that the results stay."""
+"""Which Concats and Splits of several images become views, and that the results stay the same."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from tests.kernels.gpu.emulator import COMPILER
 BATCH = 3
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
-joins (float[{BATCH},8,6,5] x) => (float[{BATCH},16,6,5] y)
+network (float[{BATCH},8,6,5] x) => (float[{BATCH},16,6,5] y)
 <int64[2] halves = {{16, 8}}, int64[1] from = {{8}}, int64[1] to = {{16}}, int64[1] axis = {{1}},
  int64[1] first = {{1}}, int64[1] last = {{6}}, int64[1] rows = {{2}},
  int64[8] around = {{0, 0, 1, 0, 0, 0, 0, 0}}>
@@ -37,7 +37,7 @@ joins (float[{BATCH},8,6,5] x) => (float[{BATCH},16,6,5] y)
     {LAST}
 }}
 """
-JOINED = "y = Concat<axis = 1> (g, h)"
+CONCAT = "y = Concat<axis = 1> (g, h)"
 CROPPED = """cropped = Slice (h, first, last, rows)
     kept = Conv<pads = [1,1,1,1]> (cropped, w5)
     grown = Pad (kept, around)
@@ -51,8 +51,8 @@ WEIGHTS = {"w0": (16, 8), "w1": (8, 16), "w2": (16, 24), "w3": (16, 16), "w4": (
            "w5": (8, 8), "w6": (16, 16), "w7": (24, 24)}  # fmt: skip
 
 
-def network(last: str = JOINED, batch: int = BATCH) -> ModelProto:
-    """Convolutions of several images whose channels are joined and cut."""
+def network(last: str = CONCAT, batch: int = BATCH) -> ModelProto:
+    """Convolutions of several images whose channels are concatenated and split."""
     model = parser.parse_model(MODEL.format(BATCH=batch, LAST=last))
     chance = np.random.default_rng(0)
     for name, shape in WEIGHTS.items():
@@ -61,7 +61,7 @@ def network(last: str = JOINED, batch: int = BATCH) -> ModelProto:
     return model
 
 
-def embedded(model: ModelProto, target: str) -> GraphOp:
+def emplaced(model: ModelProto, target: str) -> GraphOp:
     """The graph for a target after the passes that decide on kernels."""
     module = import_model(model).module
     set_target(module, target)
@@ -70,8 +70,8 @@ def embedded(model: ModelProto, target: str) -> GraphOp:
     return graph
 
 
-def joins(graph: GraphOp) -> tuple[list[str], list[str]]:
-    """The joining operators outside groups, and those inside."""
+def moving(graph: GraphOp) -> tuple[list[str], list[str]]:
+    """The Concats, Splits and Slices outside groups, and those inside."""
     kinds = {"Concat", "Slice", "Split"}
     views = [op.type_name for op in graph.body.block.ops if isinstance(op, OperatorOp)]
     inside = [op.type_name for group in graph.groups for op in group.operators]
@@ -79,32 +79,32 @@ def joins(graph: GraphOp) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_90:tf32", "cuda:sm_90:fp16", "cuda:sm_80:bf16"])
-def test_joins_of_blocks_are_views(target: str):
-    graph = embedded(network(), target)
-    assert joins(graph) == (["Concat", "Concat", "Split", "Slice"], ["Concat"])
+def test_concats_of_blocks_are_views(target: str):
+    graph = emplaced(network(), target)
+    assert moving(graph) == (["Concat", "Concat", "Split", "Slice"], ["Concat"])
     plan = plan_views(graph)
     assert not plan.copies
     assert all(op in plan.views for op in graph.body.block.ops if isinstance(op, OperatorOp))
 
 
 def test_the_row_major_result_is_a_kernel_and_so_is_what_would_be_copied():
-    assert joins(embedded(network(), "cuda:sm_90:tf32"))[1] == ["Concat"]
-    assert joins(embedded(network(AGAIN), "cuda:sm_90:tf32"))[1] == ["Concat"]
+    assert moving(emplaced(network(), "cuda:sm_90:tf32"))[1] == ["Concat"]
+    assert moving(emplaced(network(AGAIN), "cuda:sm_90:tf32"))[1] == ["Concat"]
 
 
-def test_a_cut_of_rows_stays_a_kernel_and_leaves_no_constant_behind():
-    graph = embedded(network(CROPPED), "cuda:sm_90:tf32")
-    assert "Slice" in joins(graph)[1]
+def test_a_slice_of_rows_stays_a_kernel_and_leaves_no_constant():
+    graph = emplaced(network(CROPPED), "cuda:sm_90:tf32")
+    assert "Slice" in moving(graph)[1]
     for op in graph.body.block.ops:
         assert not isinstance(op, ConstantOp) or op.output.first_use is not None
 
 
 def test_row_major_images_keep_their_kernels():
-    assert not joins(embedded(network(), "cpu:x86-64-v3"))[0]
+    assert not moving(emplaced(network(), "cpu:x86-64-v3"))[0]
 
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
-@pytest.mark.parametrize("last", [JOINED, AGAIN, CROPPED], ids=["joined", "again", "cropped"])
+@pytest.mark.parametrize("last", [CONCAT, AGAIN, CROPPED], ids=["concat", "again", "cropped"])
 @pytest.mark.parametrize(("precision", "bound"), [("fp32", 1e-5), ("tf32", 3e-3), ("fp16", 3e-3)])
 def test_results(precision: str, bound: float, last: str):
     model = network(last)

@@ -39,7 +39,7 @@ class Cell:
         return 10 + len(self.build.weights)
 
     def depthwise(self, value: SSAValue, bias: bool = False, group: int = CHANNELS) -> SSAValue:
-        """A window of 3 x 3."""
+        """A depthwise convolution of 3 x 3."""
         members = CHANNELS // group
         given = [value, self.build.weight(whole((CHANNELS, members, 3, 3), self.fresh()))]
         given += [self.build.weight(whole((CHANNELS,), 2))] if bias else []
@@ -47,7 +47,7 @@ class Cell:
         return self.build.op("Conv", *given, shape=shape, group=group, pads=[1] * 4)
 
     def pointwise(self, value: SSAValue, size: int = 1, stride: int = 1) -> SSAValue:
-        """A window of 1 x 1, or another."""
+        """A pointwise convolution, or one of another kernel size."""
         weight = self.build.weight(whole((ROWS, CHANNELS, size, size), 3))
         side = (SIZE - size) // stride + 1
         shape = (1, ROWS, side, side)
@@ -114,7 +114,7 @@ def test_a_relu_that_others_use_stays():
 
 
 def test_chains():
-    """As in NASNet: the Relu between follows the first pair, as what comes behind a convolution."""
+    """As in NASNet: the Relu between is in the first pair's group, as a convolution's epilogue."""
     cell = Cell()
     cell_rows = cell.build.weight(whole((CHANNELS, CHANNELS, 1, 1), 6))
     shape = (1, CHANNELS, SIZE, SIZE)

@@ -1,4 +1,4 @@
-"""Which gathers become one kernel with what joins them, and that their results stay."""
+"""Which Gathers become one kernel with their Concat, and that their results stay the same."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def recommender(batch: int, widths: list[int], again: bool = False) -> Model:
     b = GraphBuilder()
     ids = b.input("ids", (batch, len(widths)), "int64")
     rows = [look_up(b, ids, column, batch, width) for column, width in enumerate(widths)]
-    joined = b.op("Concat", *rows, shape=(batch, sum(widths)), axis=1)
-    outputs = [b.op("Relu", joined)]
+    concat = b.op("Concat", *rows, shape=(batch, sum(widths)), axis=1)
+    outputs = [b.op("Relu", concat)]
     if again:
         outputs.append(b.op("Tanh", look_up(b, ids, 0, batch, 3)))
     values = np.random.default_rng(0).integers(-ROWS, ROWS, (batch, len(widths)))
@@ -63,16 +63,16 @@ def test_look_ups_are_one_kernel(batch: int, widths: list[int], again: bool):
     assert sorted(outside(graph)) == sorted(left)
 
 
-def joins(b: GraphBuilder, *parts: SSAValue, width: int) -> SSAValue:
+def concat_of(b: GraphBuilder, *parts: SSAValue, width: int) -> SSAValue:
     return b.op("Concat", *parts, shape=(2, width), axis=1)
 
 
 def test_what_is_computed_stays():
-    """A Concat that also joins a result of arithmetic, which could be written in its place."""
+    """A Concat with a computed operand, which could be emplaced."""
     b = GraphBuilder()
     ids, x = b.input("ids", (2, 2), "int64"), b.input("x", (2, 3))
     rows = [look_up(b, ids, column, 2, 4) for column in range(2)]
-    module = b.finish(joins(b, *rows, b.op("Tanh", x), width=11))
+    module = b.finish(concat_of(b, *rows, b.op("Tanh", x), width=11))
     assert not groups_of(module)
 
 
@@ -80,7 +80,7 @@ def test_what_others_need_stays():
     b = GraphBuilder()
     ids = b.input("ids", (2, 2), "int64")
     rows = [look_up(b, ids, column, 2, 4) for column in range(2)]
-    module = b.finish(joins(b, *rows, width=8), b.op("Tanh", rows[0]))
+    module = b.finish(concat_of(b, *rows, width=8), b.op("Tanh", rows[0]))
     assert not groups_of(module)
 
 
@@ -102,7 +102,7 @@ def test_many_look_ups_stay_apart():
 
 @st.composite
 def look_up_graphs(draw: st.DrawFn) -> Model:
-    """Rows of tables by shared indices, joined and stacked in several orders."""
+    """Rows of tables by shared indices, concatenated and stacked in several orders."""
     b, batch, width = GraphBuilder(), draw(st.integers(1, 3)), draw(st.integers(1, 4))
     ids = b.input("ids", (batch, 2), "int64")
     indices = [

@@ -1,4 +1,4 @@
-"""What every grouping must keep, whatever it groups."""
+"""Invariants of every fusion."""
 
 import pytest
 from hypothesis import given, settings

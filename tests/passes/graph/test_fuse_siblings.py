@@ -72,7 +72,7 @@ def test_other_targets_stay():
     assert count(attention(target="cpu"), "MatMul") == 3 + 2
 
 
-def convolutions(batch: int = 1, joins: bool = False) -> Model:
+def convolutions(batch: int = 1, concats: bool = False) -> Model:
     """Three convolutions of one image; only the first two are alike."""
     build = GraphBuilder()
     x = build.input("x", (batch, 2, 4, 4))
@@ -84,7 +84,7 @@ def convolutions(batch: int = 1, joins: bool = False) -> Model:
         given = [x, weight, build.weight(whole((channels,), i))]
         found = build.op("Conv", *given, shape=shape, kernel_shape=[kernel] * 2, pads=pads)
         results.append(build.op("Relu", found, shape=shape))
-    if joins:
+    if concats:
         results = [build.op("Concat", *results, shape=(batch, 12, 4, 4), axis=1)]
     else:
         results = [
@@ -99,11 +99,11 @@ def test_convolutions_when_asked():
     assert count(convolutions(), "Conv") == 3
     asked = "fuse-siblings{convolutions=true}"
     assert count(convolutions(), "Conv", asked) == 2
-    assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is no view"
-    assert count(convolutions(joins=True), "Conv", asked) == 3, "a part cannot lie in a Concat"
+    assert count(convolutions(2), "Conv", asked) == 3, "a part of a batch is not a view"
+    assert count(convolutions(concats=True), "Conv", asked) == 3, "a part is not emplaced"
 
 
-def test_joined_weights():
+def test_concatenated_weights():
     store = {"a": whole((2, 3), 1), "b": whole((1, 3), 2)}
     key = concatenated_key(["a", concatenated_key(["b", "b"], 0)], 0)
     np.testing.assert_array_equal(

@@ -1,4 +1,4 @@
-"""What storing tensors in 16 bits must keep: types at the border, ranges, and nearly the values."""
+"""Invariants of storage in 16 bits: boundary types, ranges, and values within a tolerance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -108,7 +108,7 @@ def test_images_are_stored_as_convolutions_read_them_fast(
 
 
 def test_images_of_groups_that_are_not_merged_stay():
-    """Where weights are no constants."""
+    """A convolution whose weights are not constant."""
     assert stored_image(16, 4, 3, CUDA, constant=False) == "float32"
 
 

@@ -1,7 +1,7 @@
-"""What a node of a model must fit before it is rewritten: operators of every opset and form.
+"""Checks of a model's nodes before they are rewritten: operators of every opset and form.
 
-An operator of the table is brought into its newest form and judged by the table; others, which
-rewriting rules turn into operators of the table, have checks here.
+An operator of the table is converted to its newest form and checked against the table; others,
+which rewriting rules turn into operators of the table, have checks here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ from compiler.ir.operators.sources.source import Check, Source
 __all__ = ["SOURCES", "Source", "check_attributes", "check_source"]
 
 SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
-"""The checks of operators that are not in the table, or whose old forms it does not describe."""
+"""The checks of operators that are not in the table, or whose old forms are not."""
 
 
 def check_source(source: Source) -> list[Tensor] | None:
-    """The types of a node's results, or None where only its rewritten form can tell.
+    """The types of a node's results, or None if only its rewritten form determines them.
 
-    Raises Mismatch, or ShapeMismatch where shapes are at fault, for a node that does not fit.
+    Raises Mismatch for an invalid node, ShapeMismatch if its shapes do not fit.
     """
     check = SOURCES.get(source.op_type)
     if check is not None:
@@ -35,10 +35,10 @@ def check_source(source: Source) -> list[Tensor] | None:
     if form is None:
         return None
     op_type, inputs, attributes = form
-    found = OPERATORS[op_type]
-    if not (_fits_types(found, inputs) and _is_complete(found, inputs)):
+    operator = OPERATORS[op_type]
+    if not (_fits_types(operator, inputs) and _is_complete(operator, inputs)):
         return None
-    known = {name: value for name, value in attributes.items() if name in found.attributes}
+    known = {name: value for name, value in attributes.items() if name in operator.attributes}
     return infer(op_type, inputs, known, source.outputs)
 
 
@@ -56,12 +56,12 @@ def check_attributes(source: Source) -> None:
         raise Mismatch("it has both auto_pad and pads")
 
 
-def _fits_types(found: Operator, inputs: Sequence[Operand | None]) -> bool:
-    """Whether each dtype is one of the table: others are folded, or reported as unsupported."""
-    return all(value is None or value.dtype in found.dtypes(i) for i, value in enumerate(inputs))
+def _fits_types(operator: Operator, inputs: Sequence[Operand | None]) -> bool:
+    """Whether the table has all dtypes; nodes of others are folded or reported as unsupported."""
+    return all(value is None or value.dtype in operator.dtypes(i) for i, value in enumerate(inputs))
 
 
-def _is_complete(found: Operator, inputs: Sequence[Operand | None]) -> bool:
-    """Whether the inputs that must be constants are."""
-    given = [inputs[i] for i in found.structural if i < len(inputs)]
+def _is_complete(operator: Operator, inputs: Sequence[Operand | None]) -> bool:
+    """Whether all inputs that must be constants are constant."""
+    given = [inputs[i] for i in operator.structural if i < len(inputs)]
     return all(value is None or value.array is not None for value in given)

@@ -68,4 +68,4 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "Unique": {"sorted": flag(1)},
     "Upsample": {"mode": one_of("nearest", "linear", "bilinear")},
 }
-"""By operator: attributes that the table has not, or with values that rewriting resolves."""
+"""By operator: attributes that are not in the table, or with values that rewriting resolves."""

@@ -1,4 +1,4 @@
-"""Brings operators of old opsets into the form of the table, for its rules to judge."""
+"""Conversion of operators of old opsets to the form of the table, whose rules check them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Form = tuple[str, Sequence[Operand | None], Mapping[str, Any]]
 """An operator of the table, its inputs and attributes."""
 
 _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
-"""Operators that take shapes as another one does."""
+"""Operators with the same shape rules as another one."""
 
 _FROM_ATTRIBUTES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((name for name in OPERATORS if name.startswith("Reduce")), ("axes",)),
@@ -44,7 +44,7 @@ def _with_inputs(source: Source) -> Form | None:
 
 
 def _split(source: Source) -> Form | None:
-    """Equal parts are equal before opset 18; then an attribute says how many they are."""
+    """Parts are of equal size before opset 18; since then `num_outputs` is their number."""
     if source.attributes.get("num_outputs", source.outputs) != source.outputs:
         wanted = source.attributes["num_outputs"]
         raise Mismatch(f"its num_outputs is {wanted}, it has {source.outputs} outputs")
@@ -61,7 +61,7 @@ def _split(source: Source) -> Form | None:
 
 
 def _cast(source: Source) -> Form | None:
-    """Rewriting reports a target type that kernels do not know."""
+    """Rewriting reports a target type that kernels do not support."""
     return _whole(source) if source.attributes["to"] in ONNX_DTYPES else None
 
 
@@ -78,7 +78,7 @@ def _softmax(source: Source) -> Form | None:
 
 
 def _resize(source: Source) -> Form | None:
-    """The first Resize has no region; an empty tensor once stood for one that is left out."""
+    """The first Resize has no region; an empty tensor once meant an omitted input."""
     if source.version == 10:
         x, scales = source.inputs
         return "Resize", [x, None, scales], _without_modes(source)
@@ -120,7 +120,7 @@ def _reshape(source: Source) -> Form | None:
 
 
 def _convolution(source: Source) -> Form | None:
-    """An empty `auto_pad` says nothing."""
+    """An empty `auto_pad` is the default."""
     kept = {n: v for n, v in source.attributes.items() if n != "auto_pad" or v}
     return source.op_type, source.inputs, kept
 

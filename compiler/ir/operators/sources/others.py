@@ -71,7 +71,7 @@ def _batch_normalization(source: Source) -> None:
 
 
 def _conv_transpose(source: Source) -> None:
-    """A shape that is asked for needs an extent for each spatial axis."""
+    """An `output_shape` needs an extent for each spatial axis."""
     x, target = source.shape(), source.attributes.get("output_shape")
     if target and len(target) not in (len(x) - 2, len(x)):
         raise ShapeMismatch(

@@ -67,7 +67,7 @@ def _linear(source: Source) -> None:
 
 
 def _along(source: Source, what: str, index: int, size: int, axis: str) -> None:
-    """Check a scale or zero point of a matrix or a weight: a scalar, or one a row or column."""
+    """Check a scale or zero point of a matrix or weight: a scalar, or a vector for an axis."""
     shape = source.shape(index)
     if not _is_scalar(shape) and prod(shape) != size:
         raise ShapeMismatch(
@@ -81,7 +81,7 @@ def _per_tensor(source: Source, what: str, index: int) -> None:
 
 
 def _as_float(value: Operand | None) -> Tensor | None:
-    """An operand as the table's rules of floating-point operators take it."""
+    """An operand as float32, for the rules of floating-point operators."""
     return None if value is None else Tensor("float32", value.shape)
 
 

@@ -1,4 +1,4 @@
-"""A node of a model as its checks see it."""
+"""A node of a model, as checks read it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Source:
     outputs: int
 
     def input(self, index: int) -> Operand | None:
-        """An input, or None if it is left out."""
+        """An input, or None if it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def shape(self, index: int = 0) -> Shape:
-        """The shape of an input; that of a scalar if it is left out."""
+        """The shape of an input; that of a scalar if it is omitted."""
         value = self.input(index)
         return () if value is None else value.shape
 

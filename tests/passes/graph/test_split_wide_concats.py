@@ -78,7 +78,7 @@ def test_a_split_into_many_tensors():
 def test_trees_of_several_levels(
     make: Callable[[int], Model], count: int, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("passes.graph.few_parts", "graph.fusion.rules"):
+    for module in ("passes.graph.split_wide_concats", "graph.fusion.rules"):
         monkeypatch.setattr(f"compiler.{module}.MOST_TENSORS", 3)
     fused(make(count), 3)
 

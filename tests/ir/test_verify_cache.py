@@ -1,4 +1,4 @@
-"""Operations are checked again where something that their definition constrains is another."""
+"""Operations are verified again if anything has changed on which their verifier depends."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,9 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, var_opera
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
-from compiler.ir.remembering import checked_once
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute
+from compiler.ir.verify_cache import verified_once
 
 TENSOR = tensor_type("float32", (2, 3))
 
@@ -62,10 +62,10 @@ def test_changes_are_found_after_a_check(make: Callable[[], Any], change: Callab
             op.verify()
 
 
-def test_what_stays_is_checked_once():
+def test_what_stays_is_verified_once():
     checks: list[Any] = []
 
-    @checked_once
+    @verified_once
     @irdl_op_definition
     class CountedOp(IRDLOperation):
         name = "test.counted"

@@ -1,4 +1,4 @@
-"""Operations that are not checked again while nothing that their definition constrains changes."""
+"""Skip re-verifying operations whose types and attributes are unchanged."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -10,28 +10,28 @@ from xdsl.irdl import IRDLOperation
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
 
 
-def checked_once(definition: type[OperationT]) -> type[OperationT]:
-    """Let an operation without regions be checked again only where its facts are others.
+def verified_once(definition: type[OperationT]) -> type[OperationT]:
+    """Let operations of a definition without regions be verified again only if they have changed.
 
-    xDSL's check of a definition takes most of a verification's time, and its answer depends on
-    types and attributes alone, and on what else the operation's `facts` are. Those cannot change:
-    while they are the same objects, so is it.
+    xDSL's verifier of a definition takes most of a verification's time. Its result depends on
+    types, attributes and the operation's `facts`, which are immutable: while they are the same
+    objects, the result is the same.
     """
-    check = definition.verify_
+    verify = definition.verify_
 
     def verify_(self: OperationT) -> None:
         facts = tuple(_facts(self))
-        known: tuple[object, ...] = getattr(self, "_checked", ())
-        if len(known) != len(facts) or not all(map(is_, known, facts)):
-            check(self)
-            vars(self)["_checked"] = facts
+        verified: tuple[object, ...] = getattr(self, "_verified", ())
+        if len(verified) != len(facts) or not all(map(is_, verified, facts)):
+            verify(self)
+            vars(self)["_verified"] = facts
 
     setattr(definition, "verify_", verify_)  # noqa: B010
     return definition
 
 
 def _facts(op: IRDLOperation) -> Iterator[object]:
-    """Everything that the definition of an operation without regions may constrain."""
+    """All that the verifier of an operation without regions may depend on."""
     yield len(op.operands)
     yield from (value.type for value in chain(op.operands, op.results))
     yield from chain.from_iterable(op.properties.items())

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.dag import DAG, quotient
-from compiler.graph.fusion.clusters import Clusters
+from compiler.graph.fusion.fused_sets import FusedSets
 from tests.strategies import dags
 
 
 def is_acyclic(dag: DAG, unit_of: list[int]) -> bool:
-    """The slow way: make the whole quotient."""
+    """The slow oracle: build the whole quotient graph."""
     try:
         quotient(dag, unit_of)
     except ValueError:
@@ -22,25 +22,25 @@ def is_acyclic(dag: DAG, unit_of: list[int]) -> bool:
 def test_a_merge_is_allowed_exactly_when_the_quotient_has_no_circle(
     dag: DAG, pairs: list[tuple[int, int]]
 ):
-    clusters = Clusters(dag)
+    sets = FusedSets(dag)
     for u, v in pairs:
-        if max(u, v) >= len(dag) or clusters.cluster_of[u] == clusters.cluster_of[v]:
+        if max(u, v) >= len(dag) or sets.set_of[u] == sets.set_of[v]:
             continue
-        a, b = clusters.cluster_of[u], clusters.cluster_of[v]
-        together = [a if c == b else c for c in clusters.cluster_of]
-        allowed = clusters.can_merge(a, b)
+        a, b = sets.set_of[u], sets.set_of[v]
+        together = [a if c == b else c for c in sets.set_of]
+        allowed = sets.can_merge(a, b)
         assert allowed == is_acyclic(dag, together)
         if allowed:
-            merged = clusters.merge(a, b)
-            assert merged == clusters.cluster_of[u] == clusters.cluster_of[v]
-        check(clusters)
+            merged = sets.merge(a, b)
+            assert merged == sets.set_of[u] == sets.set_of[v]
+        check(sets)
 
 
-def check(clusters: Clusters) -> None:
-    """Members agree with `cluster_of`, and `order` is topological and without repetition."""
-    dag, of = clusters.dag, clusters.cluster_of
+def check(sets: FusedSets) -> None:
+    """Members agree with `set_of`, and `order` is topological and without repetition."""
+    dag, of = sets.dag, sets.set_of
     members = {c: [v for v in range(len(dag)) if of[v] == c] for c in set(of)}
-    assert members == clusters.members
-    order = clusters.order
+    assert members == sets.members
+    order = sets.order
     assert len({order[c] for c in members}) == len(members)
     assert all(order[of[u]] < order[of[v]] for u, v in dag.edges if of[u] != of[v])

@@ -1,6 +1,6 @@
-"""Concats and Splits of many tensors as trees of some that have few tensors each.
+"""Rewrite Concats and Splits of many tensors as trees of narrow ones.
 
-The code of such a kernel has a branch for each tensor, and a kernel takes few pointers.
+The code of such a kernel has a branch for each tensor, and a kernel has few pointer arguments.
 """
 
 from collections.abc import Sequence, Set
@@ -20,10 +20,10 @@ from compiler.ir.values import value_to_attribute
 T = TypeVar("T")
 
 
-def divide_parts(graph: GraphOp, views: Set[OperatorOp]) -> bool:
-    """Replace Concats and Splits of too many tensors, unless they are views; whether there are any.
+def split_wide_concats(graph: GraphOp, views: Set[OperatorOp]) -> bool:
+    """Replace Concats and Splits of too many tensors that are not views; whether there were any.
 
-    Each tensor is copied once more for each level of the tree.
+    Each level of the tree copies every tensor once.
     """
     wide = [op for op in graph.body.block.ops if isinstance(op, OperatorOp) and _is_wide(op)]
     kernels = [op for op in wide if op not in views]
@@ -48,7 +48,7 @@ class _Writer:
 
     @property
     def axis(self) -> int:
-        """The axis of all the tree, not negative."""
+        """The axis of all operators of the tree, not negative."""
         rank = len(shape_of(self.op.outputs[0].type))
         return integer(self.op, "axis", 0) % rank
 
@@ -70,7 +70,7 @@ class _Writer:
         while len(values) > 1:
             values = [
                 self.operator(part, [sum(map(self.size, part))])[0] if len(part) > 1 else part[0]
-                for part in _cut(values, MOST_TENSORS)
+                for part in _chunks(values, MOST_TENSORS)
             ]
         return values[0]
 
@@ -82,17 +82,17 @@ class _Writer:
         """The parts of a tensor, however many sizes there are."""
         if len(sizes) == 1:
             return [value]
-        each = 1
-        while each * MOST_TENSORS < len(sizes):
-            each *= MOST_TENSORS
-        parts = _cut(sizes, each)
+        leaves = 1
+        while leaves * MOST_TENSORS < len(sizes):
+            leaves *= MOST_TENSORS
+        parts = _chunks(sizes, leaves)
         whole = list(map(sum, parts))
         results = self.operator([value, integers_before(self.op, whole)], whole)
-        if each == 1:
+        if leaves == 1:
             return list(results)
         return [r for v, p in zip(results, parts, strict=True) for r in self.split(v, p)]
 
 
-def _cut(items: Sequence[T], length: int) -> list[Sequence[T]]:
-    """Items in parts of a length, the last of which may be shorter."""
+def _chunks(items: Sequence[T], length: int) -> list[Sequence[T]]:
+    """Items in chunks of a length, the last of which may be shorter."""
     return [items[i : i + length] for i in range(0, len(items), length)]

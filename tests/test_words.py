@@ -1,0 +1,116 @@
+"""Docstrings, comments, texts and names use the field's words (docs/glossary.md)."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+ROOMS = (
+    "compiler/graph",
+    "compiler/ir",
+    "compiler/frontend",
+    "compiler/passes/graph",
+    "compiler/passes/base.py",
+    "compiler/__init__.py",
+    "compiler/arguments.py",
+    "compiler/build.py",
+    "compiler/caches.py",
+    "compiler/dag.py",
+    "compiler/errors.py",
+    "compiler/module.py",
+    "compiler/pipeline.py",
+    "compiler/user_files.py",
+    "compiler/user_passes.py",
+    "tests/graph",
+    "tests/ir",
+    "tests/frontend",
+    "tests/passes/graph",
+)
+"""Files and folders whose words are checked."""
+
+WORDS = {
+    r"^What": "a noun: the value, the keys, the reason",
+    r"lacks?": "is missing, does not have",
+    r"beside": "next to, besides, with",
+    r"behind": "after",
+    r"(?<!\bthere )(is|are|was|were) no(?! (longer|more|less|larger|smaller))": "is not a",
+    r"lies?|lay": "is, is stored, has the layout",
+    r"at hand": "available, known",
+    r"told|tells?": "says, is given, knows",
+    r"of (its|their|one's|his|a user's) own": "separate, unique, its, or nothing",
+    r"in a circle": "cyclic",
+    r"products?": "GEMM, MatMul, multiplication",
+    r"join(s|ed|ing)?": "concatenate, stack, merge, fuse",
+    r"cuts?|cutting": "split, slice, divide, truncate",
+    r"processors?": "SM",
+    r"shares of k": "split-K",
+    r"wish(es)?": "ask for, set",
+    r"clusters?": "fused set, partition, subflow",
+    r"what (lacks|follows|lays|is none)": "a noun",
+    r"one an? (read|pass|row|column|channel|group|input|block|file)": "one for each",
+    r"none after all": "not a",
+}
+"""Patterns of whole words that no text has, with what to write instead."""
+
+ANY_WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
+
+NAMES = {
+    r"\bfor (\w+, )?each in\b": "name the element",
+    r"\b(def|class) \w*(product|join|behind|beside|cluster)(s|ed)?(_\w+|\b)": "as in texts",
+}
+"""Patterns that no code has, with what to write instead."""
+
+COMMENT = re.compile(r"(?:^|\s)# ?(.*)$")
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """The string literals and comments of a file, with their first line, white space collapsed."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, " ".join(node.value.split())
+    for number, line in enumerate(source.splitlines(), 1):
+        if "#" in line and (comment := COMMENT.search(line)):
+            yield number, comment.group(1)
+
+
+def wordings(source: str) -> Iterator[str]:
+    """The banned wordings of a file, with their line and what to write instead."""
+    for number, text in texts(source):
+        for match in ANY_WORD.finditer(text):
+            word = match.group()
+            better = next(WORDS[pattern] for pattern in WORDS if re.fullmatch(pattern, word))
+            yield f"{number}: {word!r} in {text[:80]!r}: write {better}"
+    for number, line in enumerate(source.splitlines(), 1):
+        for pattern, better in NAMES.items():
+            if match := re.search(pattern, line):
+                yield f"{number}: {match.group()!r}: {better}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_use_the_fields_words(room: str):
+    path = ROOT / room
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    assert files
+    found = [
+        f"{file.relative_to(ROOT)}:{wording}"
+        for file in files
+        for wording in wordings(file.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_wordings_are_found_in_text_and_not_in_code():
+    source = """
+        def find_products(join):
+            'What lies beside it.'
+            for each in itertools.product(join):  # behind the product
+                yield f"{', '.join(each)} is no match" + "there is no match at hand"
+        """
+    found = [wording.split("'")[1] for wording in wordings(inspect.cleandoc(source))]
+    text = ["What", "lies", "beside", "is no", "at hand", "behind", "product"]
+    assert sorted(found) == sorted([*text, "for each in", "def find_products"])
