@@ -14,6 +14,9 @@ from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 
+MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
+"""What names a model."""
+
 
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """`x=1,3,224,224` as a name and a shape; a scalar is `x=`."""
@@ -131,7 +134,7 @@ def _add_own_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    parser.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     parser.add_argument("--threads", type=positive, help="cores to use (default: all available)")
     parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
     parser.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
@@ -146,8 +149,10 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
 
     each = add("compile", help="compile an ONNX model into an artifact directory")
-    each.add_argument("model", type=Path)
-    each.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    each.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    each.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="directory (default: NAME.flowloom)"
+    )
     _add_compile_options(each)
     each.set_defaults(command=commands.compile_command)
 
@@ -199,7 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
         " kernel between two timing events, of which the run of median length is drawn. The events"
         " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
     )
-    each.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    each.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     _add_compile_options(each)
     each.set_defaults(command=commands.trace_command)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import compiler
 from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
+from compiler.tools.models import default_artifact, named_model
 
 Array = NDArray[Any]
 
@@ -40,10 +41,11 @@ OPTION_NAMES = {"own_passes": "--pass"}
 
 
 def compile_command(options: Namespace) -> int:
-    """`flowloom compile MODEL -o DIR`."""
+    """`flowloom compile MODEL [-o DIR]`: the module, saved."""
+    output = options.output or default_artifact(options.model)
     module = _compile(options)
-    module.save(options.output)
-    print(f"{options.output}: {module.summary()}{_gap(module)}")
+    module.save(output)
+    print(f"{output}: {module.summary()}{_gap(module)}")
     return 0
 
 
@@ -78,7 +80,7 @@ def _check(
     from compiler.tools import comparison, reference
 
     try:
-        report = comparison.check(model, module.target, inputs, outputs)
+        report = comparison.check(named_model(model), module.target, inputs, outputs)
     except reference.Refusal as error:
         print(f"flowloom: not checked: {error}", file=sys.stderr)
         return NOT_CHECKED
@@ -238,7 +240,7 @@ def _compile(options: Namespace) -> compiler.Module:
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
-        options.model,
+        named_model(options.model),
         target=options.target or "cpu",
         pipeline=options.pipeline,
         input_shapes=dict(options.input_shape),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,11 +111,12 @@ def _ratio(error: float, size: float) -> float:
 
 
 def check(
-    model: str | Path, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    model: Any, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Comparison:
-    """Compare with onnxruntime; an output that differs too much gets the cause, as far as known.
+    """Compare with onnxruntime on the same model: a path, bytes or a ModelProto.
 
-    Raises Refusal if onnxruntime takes no part.
+    An output beyond its bound gets the cause, where rounding alone explains it. Raises Refusal if
+    onnxruntime cannot load or run the model.
     """
     precision = precision_of(target)
     expected = run_onnxruntime(model, inputs)
