@@ -1,4 +1,4 @@
-"""Outputs against a reference: by how much they may differ, and why they do where it is more."""
+"""Compares outputs with a reference: the bounds, and the cause of an error beyond them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
 Array = NDArray[Any]
 
 EXPLAINED = 8.0
-"""How many times the effect of rounded inputs and weights a precision may account for.
+"""A precision explains errors up to this many times the effect of rounding inputs and weights.
 
-Every operator rounds its operands anew, and the square root of the number of layers in a row is
+Every operator rounds its operands again, and the square root of the number of layers in a row is
 rarely more.
 """
 
@@ -106,7 +106,7 @@ def _floats(name: str, actual: Array, expected: Array, bound: float) -> Differen
 
 
 def _ratio(error: float, size: float) -> float:
-    """An error as a part of what it is an error of; that of zeros counts as it is."""
+    """A relative error; absolute where the reference is zero."""
     return error / size if size else error
 
 
@@ -132,7 +132,7 @@ def check(
 
 
 def _with_cause(found: Difference, effect: Difference, precision: str) -> Difference:
-    """The difference with what the same model's sensitivity to rounding says of it."""
+    """The difference, with its cause as far as the model's sensitivity to rounding explains it."""
     if found.passed or found.problem or effect.problem:
         return found
     rounding = f"rounding inputs and weights to {precision} alone gives {effect.relative:.2g}"

@@ -1,4 +1,4 @@
-"""Inputs and weights rounded to a precision: what it costs a model before anything is computed."""
+"""Rounds inputs and weights to a precision: the error a model has before anything is computed."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uintptr_t ALIGNMENT = 16;
 
-// All kernels are built for the same architectures: one tells whether the device has code.
+// All kernels are built for the same architectures: one shows whether there is code for the device.
 void check_code(int device) {
   for (const Task& task : plan.tasks) {
     if (task.launches.size() == 0) continue;
