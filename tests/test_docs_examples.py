@@ -31,12 +31,14 @@ def blocks(page: str) -> list[Block]:
 
 
 def run_command(line: str) -> None:
-    """Run one line of a shell block here: `flowloom`, `python FILE` or `ls`."""
+    """Run one line of a shell block here: `flowloom`, `python FILE`, `cat FILE...` or `ls`."""
     program, *arguments = shlex.split(line, comments=True)
     if program == "flowloom":
         assert main(arguments) == (1 if line.endswith("# fails") else 0), line
     elif program == "python":
         runpy.run_path(arguments[0])
+    elif program == "cat":
+        print("".join(Path(name).read_text() for name in arguments))
     else:
         assert program == "ls", f"{program} is not run here"
         print("\n".join(sorted(os.listdir(arguments[0]))))
@@ -68,7 +70,13 @@ def follow(page: str, capsys: pytest.CaptureFixture[str]) -> None:
             exec(compile(block.text, page, "exec"), {})
 
 
-@pytest.mark.parametrize("page", ["adding-a-pass.md", "debugging-a-pass.md"])
+EMULATES = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["adding-a-pass.md", "debugging-a-pass.md", pytest.param("tour.md", marks=EMULATES)],
+)
 def test_a_page_can_be_followed(
     page: str,
     tmp_path: Path,
@@ -92,7 +100,7 @@ def test_output_is_compared_line_by_line(expected: str, printed: str, fits: bool
             check_output(expected, printed)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@EMULATES
 def test_the_first_command_of_the_emulators_page_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
