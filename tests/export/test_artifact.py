@@ -58,10 +58,10 @@ def test_an_artifact_is_replaced_and_nothing_else_is(saved: Path, tmp_path: Path
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").write_text("data")
-    with pytest.raises(ArtifactError, match="no artifact"):
+    with pytest.raises(ArtifactError, match="not an artifact"):
         module().save(other)
     assert (other / "precious").read_text() == "data"
-    with pytest.raises(ArtifactError, match="no artifact"):
+    with pytest.raises(ArtifactError, match="not an artifact"):
         module().save(other / "precious")
     (tmp_path / "empty").mkdir()
     module().save(tmp_path / "empty")
