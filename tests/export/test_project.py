@@ -107,7 +107,7 @@ def checked_in_orders(folder: Path) -> list[subprocess.CompletedProcess[str]]:
 
 @needs_cmake
 @pytest.mark.parametrize(
-    ("at", "message"), [(0, "no file of weights"), (8, "another model"), (None, "truncated")]
+    ("at", "message"), [(0, "not a file of weights"), (8, "another model"), (None, "truncated")]
 )
 def test_bad_weights_are_named(
     project: Path, emulated: Path, tmp_path: Path, at: int | None, message: str

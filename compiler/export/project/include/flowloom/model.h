@@ -1,4 +1,4 @@
-/* A compiled model behind a C interface. Functions that return int give 0, or 1 and a text by
+/* The C interface of a compiled model. Functions that return int give 0, or 1 and a text by
  * flowloom_error(). A model runs once at a time: calls from several threads follow each other, runs on
  * several streams too. Several models run at once. A call makes its device the thread's current one. */
 #ifndef FLOWLOOM_MODEL_H
