@@ -1,15 +1,22 @@
-"""The pages on passes, and the emulator's first command, work as they are written."""
+"""The tour, the pages on passes and operators, and the emulator's first command work as written."""
 
 import os
 import re
 import runpy
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from onnx import numpy_helper, parser
 
+from compiler.ir.operators import KINDS, OPERATORS
+from compiler.kernels.ops.lowering import LOWERINGS
 from compiler.tools.cli import main
 from tests.kernels.gpu.emulator import COMPILER
 
@@ -31,12 +38,14 @@ def blocks(page: str) -> list[Block]:
 
 
 def run_command(line: str) -> None:
-    """Run one line of a shell block here: `flowloom`, `python FILE` or `ls`."""
+    """Run one line of a shell block here: `flowloom`, `python FILE`, `cat FILE...` or `ls`."""
     program, *arguments = shlex.split(line, comments=True)
     if program == "flowloom":
         assert main(arguments) == (1 if line.endswith("# fails") else 0), line
     elif program == "python":
         runpy.run_path(arguments[0])
+    elif program == "cat":
+        print("".join(Path(name).read_text() for name in arguments))
     else:
         assert program == "ls", f"{program} is not run here"
         print("\n".join(sorted(os.listdir(arguments[0]))))
@@ -68,7 +77,13 @@ def follow(page: str, capsys: pytest.CaptureFixture[str]) -> None:
             exec(compile(block.text, page, "exec"), {})
 
 
-@pytest.mark.parametrize("page", ["adding-a-pass.md", "debugging-a-pass.md"])
+EMULATES = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["adding-a-pass.md", "debugging-a-pass.md", pytest.param("tour.md", marks=EMULATES)],
+)
 def test_a_page_can_be_followed(
     page: str,
     tmp_path: Path,
@@ -78,6 +93,29 @@ def test_a_page_can_be_followed(
     monkeypatch.chdir(tmp_path)
     assert {block.language for block in blocks(page)} == {"python", "sh", "text"}
     follow(page, capsys)
+
+
+@pytest.fixture
+def _own_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget the operators that a test registers; let it import from its folder."""
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    with ExitStack() as stack:
+        for table in (OPERATORS, KINDS, LOWERINGS, sys.modules):
+            stack.enter_context(patch.dict(cast(dict[str, Any], table)))
+        yield
+
+
+@pytest.mark.usefixtures("_own_operators")
+def test_the_page_on_operators_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    follow("adding-an-operator.md", capsys)
+    assert "Det" in OPERATORS
+
+
+def test_no_operator_of_that_page_is_left():
+    assert not any("Det" in table for table in (OPERATORS, KINDS, LOWERINGS))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +130,7 @@ def test_output_is_compared_line_by_line(expected: str, printed: str, fits: bool
             check_output(expected, printed)
 
 
-@pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
+@EMULATES
 def test_the_first_command_of_the_emulators_page_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

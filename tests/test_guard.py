@@ -95,5 +95,5 @@ def test_a_short_view_on_the_emulator():
     (view,) = task.reads
     short = replace(task, reads=(View(view.allocation, 0, view.dtype, (36,)),))
     wrong = Module("emu", replace(built.schedule, tasks=(short,)), built.kernels, {})
-    with pytest.raises(GuardError, match=r"behind the end of parameter [01]"):
+    with pytest.raises(GuardError, match=r"after the end of parameter [01]"):
         run_guarded(wrong, {"x": x})

@@ -64,16 +64,16 @@ class Executable(Executor, Protocol):
 
     @property
     def threads(self) -> int:
-        """How many threads of the host work on a run, the caller's among them."""
+        """The number of host threads that work on a run, the caller's included."""
         ...
 
     @property
     def memory(self) -> MemoryReport:
-        """What it takes, in bytes."""
+        """The memory it takes, in bytes."""
         ...
 
     def executor(self, *_: Any, **options: Any) -> Executor:
-        """A further executor, for one caller at a time, with options of its own."""
+        """A further executor with its own options, for one caller at a time."""
         ...
 
 
@@ -117,7 +117,7 @@ def check_options(given: Iterable[str], known: Sequence[str], taker: str) -> Non
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
-    """An option that is a whole number; DeviceError if it is none, too small or too large."""
+    """The value of an option as a whole number; DeviceError if it is not one within bounds."""
     try:
         number = index(value)
     except TypeError:

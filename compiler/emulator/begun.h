@@ -1,4 +1,4 @@
-// Launches that begin early. Apart from the header that kernels include, which it would slow down.
+// Launches that begin early. Not in the header that kernels include, which it would slow down.
 #pragma once
 #include <memory>
 
@@ -6,7 +6,7 @@
 
 namespace emulator {
 
-// A launch that has begun before those that it waits for have ended: the threads of one cluster ran
+// A launch that has begun before its predecessors have ended: the threads of one cluster ran
 // until they waited (`emulator_begin`). `finish` runs the rest; a launch that is not finished is dropped.
 class Begun {
  public:

@@ -102,7 +102,7 @@ static void run_warp(Worker& worker, Block& block, unsigned first, unsigned end)
   }
 }
 
-// Lets threads go on from each barrier at which enough of them wait.
+// Resumes the threads of each barrier at which enough of them wait.
 static bool release_barriers(Block& block) {
   unsigned waiting[BARRIERS] = {}, alive = 0;
   for (const Fiber& fiber : block.fibers) {
@@ -149,11 +149,11 @@ static void run_block(Worker& worker, Block& block) {
   if (!is(LAUNCH) && (is(BARRIER) || is(COLLECT))) worker.run->fail(deadlock(block));
 }
 
-// The warps of a warpgroup take part in the same products.
+// The warps of a warpgroup must take part in the same WGMMAs.
 static void check_warpgroups(Worker& worker, const Block& block) {
   for (const Fiber& fiber : block.fibers)
     if (fiber.trace != block.fibers[fiber.number / 128 * 128].trace)
-      return worker.run->fail(place_of(fiber) + "the warps of this warpgroup take part in different products");
+      return worker.run->fail(place_of(fiber) + "the warps of this warpgroup take part in different WGMMAs");
 }
 
 static void prepare_block(Worker& worker, unsigned rank, Dim index) {
@@ -172,8 +172,8 @@ static void prepare_block(Worker& worker, unsigned rank, Dim index) {
     fiber.index = {i % launch.block.x, i / launch.block.x % launch.block.y, i / (launch.block.x * launch.block.y)};
     fiber.number = i, fiber.place = &block.place, fiber.block = &block;
     fiber.state = READY, fiber.groups = 0, fiber.copies.clear();
-    fiber.shown = 0, fiber.products.clear(), fiber.sums.clear();
-    fiber.product_groups = 0, fiber.trace = 0, fiber.fenced = false;
+    fiber.shown = 0, fiber.wgmmas.clear(), fiber.sums.clear();
+    fiber.wgmma_groups = 0, fiber.trace = 0, fiber.fenced = false;
   }
 }
 
@@ -182,7 +182,7 @@ static void check_shared(Worker& worker, const Block& block) {
     worker.run->fail(place_of(block.fibers[0]) + "this block wrote past the end of its dynamic shared memory");
 }
 
-// Lets the threads of a cluster go on that wait in a state; false if there are none.
+// Resumes the threads of a cluster that wait in a state; false if there are none.
 static bool release(Worker& worker, unsigned ranks, State state) {
   bool found = false;
   for (unsigned rank = 0; rank < ranks; rank++)
@@ -191,7 +191,7 @@ static bool release(Worker& worker, unsigned ranks, State state) {
   return found;
 }
 
-// Runs the blocks of a cluster in turns: each goes on until it waits for the others.
+// Runs the blocks of a cluster in turns, each until it waits for the others.
 void run_cluster(Worker& worker, Dim cluster) {
   const Dim size = worker.run->launch.kernel->cluster;
   const unsigned ranks = size.x * size.y * size.z;

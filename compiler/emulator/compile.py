@@ -17,7 +17,7 @@ from compiler.errors import DeviceError
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent / "kernels" / "gpu"
-"""Where the headers that kernels include lie; those in `include` stand in for some of them."""
+"""The folder of the headers that kernels include; those in `include` replace some of them."""
 
 FLAGS = (
     *("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-w", "-ffp-contract=off"),
@@ -53,7 +53,7 @@ def host_compiler() -> str:
 
 @cache
 def version() -> str:
-    """What decides the engine's binary interface: its sources and the machine's kind."""
+    """A hash of the engine's sources and the kind of machine, which decide its binary interface."""
     kind = f"{platform.system()} {platform.machine()}"
     digest = hashlib.sha256(" ".join([kind, *_sanitizer()]).encode())
     for path in sorted(p for p in HERE.rglob("*") if p.suffix in (".h", ".cpp", ".cuh")):
@@ -126,7 +126,7 @@ def _build_engine() -> bytes:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Store a file in one step; where that cannot be, the next process builds it again."""
+    """Store a file atomically; where it cannot be written, the next process builds it again."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(content)

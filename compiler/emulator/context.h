@@ -10,9 +10,9 @@
 
 namespace emulator {
 
-// A stack that is not running. On `switch_to` it goes on where it was left.
+// A suspended stack. `switch_to` resumes it.
 struct Context {
-  void* top = nullptr;  // its registers lie there, or its ucontext_t
+  void* top = nullptr;  // where its registers are saved, or its ucontext_t
   const void* bottom = nullptr;
   size_t size = 0;
 #if defined(__SANITIZE_ADDRESS__)
@@ -20,7 +20,7 @@ struct Context {
 #endif
 };
 
-// Saves the registers of the running stack on it, `save` being told where, and goes on with another.
+// Saves the registers on the running stack, their address in `save`, and resumes another.
 extern "C" void emulator_switch(void** save, void* load);
 
 #if defined(__x86_64__)
@@ -49,7 +49,7 @@ inline void prepare(Context& context, void (*entry)()) {
 }
 #endif
 
-// Leaves the running stack as `from` and goes on with `to`.
+// Suspends the running stack as `from` and resumes `to`.
 inline void switch_to(Context& from, Context& to, bool ends = false) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake, to.bottom, to.size);
@@ -61,7 +61,7 @@ inline void switch_to(Context& from, Context& to, bool ends = false) {
 #endif
 }
 
-// Says, at the start of a new stack, where it came from.
+// Called first on a new stack: takes note of the one that it came from.
 inline void arrived(Context& from) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.size);

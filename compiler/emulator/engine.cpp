@@ -1,4 +1,4 @@
-// Launches: blocks in random order on worker threads of the host, and what their faults mean.
+// Launches: blocks in random order on host threads, and the diagnosis of their faults.
 #include "engine.h"
 
 #include <link.h>
@@ -16,7 +16,7 @@ struct Search {
   Worker* worker;
 };
 
-// Finds this thread's copy of the uninitialised thread-local statics beside a kernel: its `__shared__`
+// Finds this thread's copy of the uninitialised thread-local statics of a kernel: its `__shared__`
 // arrays. The emulator's own thread-local variable is initialised, so it is not among them.
 static int find_statics(dl_phdr_info* info, size_t, void* data) {
   Search& search = *(Search*)data;
@@ -63,16 +63,16 @@ static std::string described(const Worker& worker, const Fiber& fiber, const voi
   char text[200];
   for (unsigned i = 0; run.guarded && i < run.launch.kernel->parameters; i++) {
     if (run.launch.indirect && run.guarded->cells[i].pages.holds(address))
-      return std::string(verb) + " beside or over the pointer of parameter " + std::to_string(i);
+      return std::string(verb) + " around or over the pointer of parameter " + std::to_string(i);
     const GuardedCopy& copy = run.guarded->copies[run.guarded->owners[i]];
     if (!copy.pages.holds(address)) continue;
     const char *start = run.guarded->values[i], *end = start + run.launch.extents[i];
     if ((const char*)address >= start && (const char*)address < end)
       return std::string(verb) + " parameter " + std::to_string(i) + " before it waits for the launches before (begin_launch)";
-    const bool behind = (const char*)address >= end;
+    const bool after = (const char*)address >= end;
     std::snprintf(text, sizeof text, "%s %td bytes %s parameter %u, which has %zu bytes", verb,
-                  behind ? (const char*)address - end : start - (const char*)address,
-                  behind ? "behind the end of" : "before the start of", i, run.launch.extents[i]);
+                  after ? (const char*)address - end : start - (const char*)address,
+                  after ? "after the end of" : "before the start of", i, run.launch.extents[i]);
     return text;
   }
   if (fiber.block->pages.holds(address)) {
@@ -81,14 +81,14 @@ static std::string described(const Worker& worker, const Fiber& fiber, const voi
   }
   if (fiber.stack && (const char*)address < fiber.stack && (const char*)address >= fiber.stack - (64 << 10))
     return "needs more than " + std::to_string(STACK >> 10) + " KiB of stack";
-  std::snprintf(text, sizeof text, "%s memory that is no buffer's, at address %p", verb, address);
+  std::snprintf(text, sizeof text, "%s memory outside all buffers, at address %p", verb, address);
   return text;
 }
 
 [[noreturn]] static void leave_fiber() { end_fiber(); }
 [[noreturn]] static void leave_worker() { std::longjmp(((Fiber*)emulator_current)->block->worker->escape, 1); }
 
-// A fault of a running kernel ends its launch: says where execution goes on, or that it was no kernel's.
+// A fault of a running kernel ends its launch: where execution continues, or nothing for other faults.
 bool redirect(const void* address, const char* verb, void (*&function)(), char*& stack) {
   if (emulator_current == &outside) return false;
   Fiber& fiber = *(Fiber*)emulator_current;
@@ -129,7 +129,7 @@ static void run_worker(Run& run) {
   idle->push_back(std::move(worker));
 }
 
-// Blocks run on threads of their own, as their shared memory is thread-local; some are `running` already.
+// Blocks run on separate host threads, as their shared memory is thread-local; some are `running` already.
 static void run_workers(Run& run, uint64_t running) {
   const uint64_t count = std::min<uint64_t>(std::max(1u, run.launch.workers), run.count);
   std::vector<std::thread> threads;
@@ -200,7 +200,7 @@ class Flight final : public Begun {
   std::thread ahead_;
 };
 
-// A launch that can begin; null, with the reason, for one that no GPU takes.
+// A launch that can begin; null, with the reason, for one that no GPU accepts.
 static std::unique_ptr<Flight> prepare(const Launch& launch, char* message, size_t size) {
   try {
     const char* why = refused(launch);

@@ -37,11 +37,11 @@ struct Thread {
 // take part; the answer is null, or what is wrong.
 typedef const char* Collective(void* const* operands, unsigned lanes);
 
-// Adds products of two matrices in shared memory, given by descriptors, to `count` floats of a thread.
+// Adds the product of two matrices in shared memory, given by descriptors, to `count` floats of a thread.
 typedef void Multiplication(float* sums, unsigned count, uint64_t a, uint64_t b);
 
 // A kernel as hosts launch it. `invoke` calls it with parameters that `parameters` points to;
-// `anchor` gives an address among the thread-local statics beside the kernel.
+// `anchor` gives an address among the thread-local statics of the kernel's library.
 struct Kernel {
   const char* name;
   void (*invoke)(void* const* parameters);
@@ -52,7 +52,7 @@ struct Kernel {
 };
 
 // One launch. `extents` are the bytes that each parameter points to, or null if they are not known:
-// where they are known, an access outside of them is an error. With `indirect` a parameter points to
+// where they are known, an access outside them is an error. With `indirect` a parameter points to
 // a pointer to those bytes. `seed` decides all random orders.
 struct Launch {
   const Kernel* kernel;
@@ -90,30 +90,30 @@ void emulator_cluster_barrier();
 void emulator_collect(emulator::Collective* work, void* operand, unsigned width, uint64_t mask);
 // The dynamic shared memory of this block.
 void* emulator_shared();
-// What block `rank` of the cluster has where this block has `own` in its dynamic shared memory.
+// The address in block `rank` of the cluster that corresponds to `own` in this block's dynamic shared memory.
 void* emulator_peer(const void* own, unsigned rank, size_t bytes);
-// Starts a copy of `given` bytes and `bytes - given` zeros: it happens when it is waited for, and until
-// then the bytes it goes to are poison.
+// Starts a copy of `given` bytes and `bytes - given` zeros. It happens when it is waited for; until then
+// the destination is poison.
 void emulator_copy(void* to, const void* from, unsigned bytes, unsigned given);
-// Closes a group of copies, and waits for all groups of this thread but the last `pending`.
+// Commits a group of copies; waits for all groups of this thread but the last `pending`.
 void emulator_commit();
 void emulator_wait(unsigned pending);
 // Waits for the launches that this one follows.
 void emulator_begin();
 
-// Says that this thread wrote to dynamic shared memory what tensor cores may read.
+// Records that this thread wrote to dynamic shared memory what tensor cores may read.
 void emulator_written(const void* to, unsigned bytes);
-// Shows tensor cores what this thread has written there, by finished copies or otherwise.
+// The proxy fence: makes what this thread has written there visible to tensor cores.
 void emulator_show_written();
 // Reads `bytes` of dynamic shared memory as tensor cores do, from an address of 18 bits.
 void emulator_read_matrix(void* to, uint32_t address, unsigned bytes);
-// Begins a product. It happens at some time before it is waited for; until then `sums` are poison.
-void emulator_product(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b);
-// Lets products be added to what this thread wrote to its sums.
-void emulator_product_fence();
-// Closes a group of products, and waits for all groups of this thread but the last `pending`.
-void emulator_product_commit();
-void emulator_product_wait(unsigned pending);
+// Starts a WGMMA. It happens at some time before it is waited for; until then `sums` are poison.
+void emulator_wgmma(emulator::Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b);
+// Lets WGMMAs add to what this thread wrote to its sums.
+void emulator_wgmma_fence();
+// Commits a group of WGMMAs; waits for all groups of this thread but the last `pending`.
+void emulator_wgmma_commit();
+void emulator_wgmma_wait(unsigned pending);
 // Ends the launch with a message about this thread.
 [[noreturn]] void emulator_fail(const char* message);
 }

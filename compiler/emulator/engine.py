@@ -1,12 +1,10 @@
-"""The engine in this process, as a library of functions with checked results."""
+"""The engine of this process: its C functions with checked results."""
 
 import ctypes
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from compiler.emulator.compile import engine
 from compiler.errors import DeviceError
 
 
@@ -64,21 +62,15 @@ class Engine:
         return result.value
 
     def holds(self, address: int) -> bool:
-        """Whether an address lies in memory of the engine's."""
+        """Whether an address is in memory of the engine."""
         return bool(self._library.emulator_holds(ctypes.c_uint64(address)))
-
-
-@cache
-def load_engine() -> Engine:
-    """The engine of this process, built first if need be."""
-    return open_engine(engine())
 
 
 _open: Engine | None = None
 
 
 def open_engine(content: bytes) -> Engine:
-    """The engine of this process; the first call decides which it is."""
+    """The engine of this process, loaded by the first call."""
     global _open
     if _open is None:
         with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:

@@ -10,12 +10,12 @@ namespace emulator {
 
 const size_t SIGNAL_STACK = 64 << 10;
 
-// Where a kernel that has faulted goes on, if it was a kernel; `address` is null where there is none.
+// Where to continue after a fault, if a kernel caused it; `address` is null where it is unknown.
 bool redirect(const void* address, const char* verb, void (*&function)(), char*& stack);
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__)
 
-// The stack on which a thread handles its faults, as its own may be what is full.
+// The stack on which a thread handles its faults, as the overflow of its own may be the fault.
 struct SignalStack {
   stack_t before;
   explicit SignalStack(char* memory) {

@@ -65,14 +65,14 @@ struct GuardedCopy {
     std::memcpy(copy, original, bytes);
   }
   void copy_back() const { std::memcpy(original, copy, bytes); }
-  // Whether the bytes around the copy are as they were.
+  // Whether the bytes around the copy are unchanged.
   bool intact() const { return poisoned(pages.start, copy) && poisoned(copy + bytes, pages.end()); }
   static bool poisoned(const char* from, const char* to) {
     return std::all_of(from, to, [](char byte) { return (unsigned char)byte == POISON; });
   }
 };
 
-// The copies of the memory that the parameters of a launch lead to: those that overlap share one. With
+// Copies of the memory that the parameters of a launch point to; buffers that overlap share one. With
 // `indirect` a parameter points to a pointer to it; kernels then get pointers to pointers to copies.
 struct GuardedParameters {
   std::vector<GuardedCopy> copies, cells;
@@ -108,7 +108,7 @@ struct GuardedParameters {
   void copy_back() const {
     for (const GuardedCopy& copy : copies) copy.copy_back();
   }
-  // Takes the memory's present bytes.
+  // Copies the memory's present bytes.
   void renew() const {
     for (const GuardedCopy& copy : copies) std::memcpy(copy.copy, copy.original, copy.bytes);
   }

@@ -33,22 +33,22 @@ struct Copy {
   unsigned bytes, given, group;
 };
 
-// Floats of a thread that products are added to: `values` are theirs, while the thread sees poison.
+// Floats of a thread that WGMMAs add to: `values` holds them while the thread sees poison.
 struct Sums {
   float* place;
   std::vector<float> values;
 };
 
-// A product of a warpgroup, done already where `work` is null.
-struct Pending {
+// One WGMMA; `work` is null once it is done.
+struct Wgmma {
   Multiplication* work;
   float* sums;
   unsigned count, group;
   uint64_t a, b;
 };
 
-// Which thread last wrote two bytes of shared memory (0 for none, else its number and 1), and how
-// often it had shown its writes to tensor cores before.
+// The thread that last wrote two bytes of shared memory (its number plus 1; 0 for none), and the
+// number of proxy fences that it had executed before.
 struct Written {
   uint16_t thread, shown;
 };
@@ -56,7 +56,7 @@ struct Written {
 struct Block;
 struct Worker;
 
-// A GPU thread with a stack of its own while it runs.
+// A GPU thread, with a stack while it runs.
 struct Fiber : Thread {
   Block* block = nullptr;
   Context context;
@@ -68,13 +68,13 @@ struct Fiber : Thread {
   unsigned width = 0;
   uint64_t mask = 0;
   std::vector<Copy> copies;
-  unsigned groups = 0;  // of copies that it has closed
-  uint16_t shown = 0;   // how often it has shown its writes to tensor cores
-  std::vector<Pending> products;
+  unsigned groups = 0;  // of copies, committed
+  uint16_t shown = 0;   // proxy fences executed
+  std::vector<Wgmma> wgmmas;
   std::vector<Sums> sums;
-  unsigned product_groups = 0;
-  uint64_t trace = 0;   // of the descriptors of all its products
-  bool fenced = false;  // since products last gave sums back
+  unsigned wgmma_groups = 0;
+  uint64_t trace = 0;   // a hash of the descriptors of all its WGMMAs
+  bool fenced = false;  // since WGMMAs last gave sums back
 };
 
 // `statics` is its static shared memory while other blocks of the cluster run, `shared` the dynamic one.
@@ -136,8 +136,8 @@ struct Run {
   }
 };
 
-// What one thread of the host works with: blocks of a cluster, stacks that no fiber has now, where its
-// thread-local statics lie, and where to go on after a fault outside of fibers.
+// State of one host thread: blocks of a cluster, free stacks, the address of its thread-local statics,
+// and where to continue after a fault outside fibers.
 struct Worker {
   Run* run = nullptr;
   Context context;
@@ -162,15 +162,15 @@ struct Worker {
   }
 };
 
-inline Thread outside{};  // what is current where no kernel runs
+inline Thread outside{};  // current where no kernel runs
 
-// Which thread it is, as a message begins.
+// The start of a message that names a thread.
 std::string place_of(const Fiber& fiber);
 // The running fiber.
 Fiber& current();
 // Leaves the running fiber in a state; returns when it runs again.
 void pause(State state);
-// Leaves the running fiber for ever.
+// Leaves the running fiber for good.
 [[noreturn]] void end_fiber();
 // Runs the blocks of a cluster to their ends, or until the launch has failed.
 void run_cluster(Worker& worker, Dim cluster);

@@ -1,4 +1,4 @@
-// Queues what hosts ask for, and runs it in a random order that its predecessors allow.
+// Queues operations and runs them in a random topological order.
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -19,9 +19,9 @@
 
 namespace emulator {
 
-const unsigned MOST_EARLY = 4;  // launches that have begun and wait, each with a thread of the host
+const unsigned MOST_EARLY = 4;  // launches that have begun early and wait, each on a host thread
 
-// One piece of work, which is ready when nothing is `missing`.
+// One operation, which is ready when nothing is `missing`.
 struct Operation {
   std::function<void()> work;
   std::vector<std::shared_ptr<Operation>> after;
@@ -32,7 +32,7 @@ struct Operation {
 typedef std::shared_ptr<Operation> Handle;
 typedef std::vector<Handle> Handles;
 
-// A launch with values of its own for the parameters.
+// A launch with copies of its parameters.
 struct Call {
   emulator_call call;
   std::vector<uint64_t> values;
@@ -89,7 +89,7 @@ struct Runtime {
     before->after.push_back(after);
     after->missing++;
   }
-  // Runs one operation that is ready; whatever follows one that fails is dropped.
+  // Runs one ready operation; the successors of one that fails are dropped.
   void step() {
     std::swap(ready[random(chance) % ready.size()], ready.back());
     Handle next = std::move(ready.back());
@@ -132,7 +132,7 @@ struct Runtime {
   }
 };
 
-// A launch that may begin before those that it waits for have ended; it does so by chance.
+// A launch that may begin before its predecessors have ended; whether it does is random.
 struct EarlyLaunch {
   std::shared_ptr<Call> call;
   std::unique_ptr<Begun> begun;
@@ -188,11 +188,11 @@ using namespace emulator;
 
 struct emulator_stream {
   bool ordered;
-  Handles tail;  // what comes next on the stream waits for these
+  Handles tail;  // the next operation of the stream waits for these
 };
 struct emulator_event { Handle record; };
 
-// What a node of a graph does: a launch, a copy or fill, a graph of its own, or nothing.
+// What a node of a graph does: a launch, a copy or fill, a child graph, or nothing.
 struct emulator_node {
   size_t index;
   std::shared_ptr<Call> call;
@@ -207,7 +207,7 @@ struct emulator_graph {
     nodes.push_back(std::make_shared<emulator_node>(std::move(node)));
     return nodes.back().get();
   }
-  // The same nodes in places of their own; calls are shared, as they are replaced and never changed.
+  // A copy of the nodes; calls are shared, as they are replaced and never changed.
   std::shared_ptr<emulator_graph> clone() const {
     auto copy = std::make_shared<emulator_graph>();
     for (const auto& node : nodes) copy->add(*node);
@@ -235,10 +235,10 @@ static Handle queue(Runtime& own, emulator_stream* stream, std::function<void()>
   return added;
 }
 
-// Where an operation of a graph begins and ends.
+// The first and last operation of a node.
 struct Span { Handle start, end; };
 
-// Adds a launch with early edges: it begins behind `wanted`, and goes on behind `early`.
+// Adds a launch with programmatic edges: it begins after `wanted`, and resumes after `early`.
 static Span add_early(Runtime& own, const emulator_node& node, const Handles& wanted, Handles early) {
   auto launch = std::make_shared<EarlyLaunch>(node.call);
   const Handle start = own.add(wanted, [&own, launch] { launch->begin(own); });
@@ -246,7 +246,7 @@ static Span add_early(Runtime& own, const emulator_node& node, const Handles& wa
   return {start, own.add(early, [&own, launch] { launch->finish(own); })};
 }
 
-// Adds a graph's operations behind others; returns one that is done when all of them are.
+// Adds a graph's operations after others; returns one that is done when all of them are.
 static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& first) {
   std::vector<Span> every;
   Handles ends = first;

@@ -1,8 +1,7 @@
 // The emulator as a device: memory, streams, events and graphs, in the shapes of CUDA's and HIP's.
 //
-// What is queued runs when somebody waits for it, one operation at a time, in a random order (from the
-// seed) among those whose predecessors are done: the order on a stream, events and edges of graphs are
-// all that holds operations back. Functions return 0, or 1 with the reason in `emulator_error`.
+// What is queued runs when it is waited for, one operation at a time, in a random topological order (from
+// the seed): only stream order, events and edges of graphs hold an operation back. Functions return 0, or 1 with the reason in `emulator_error`.
 #pragma once
 #include "engine.h"
 
@@ -26,10 +25,10 @@ typedef struct {
 
 // Why the last call of this thread failed.
 const char* emulator_error();
-// Makes `why` the reason of an error; returns 1.
+// Sets the reason of an error; returns 1.
 int emulator_refuse(const char* why);
 
-// Sets what FLOWLOOM_EMU_SEED (0), FLOWLOOM_EMU_WARP (32) and FLOWLOOM_EMU_THREADS (all) set at first.
+// Overrides FLOWLOOM_EMU_SEED (0), FLOWLOOM_EMU_WARP (32) and FLOWLOOM_EMU_THREADS (all).
 int emulator_configure(uint64_t seed, unsigned warp, unsigned threads);
 // How many lanes a warp has now.
 int emulator_lanes(uint64_t* lanes);
@@ -37,7 +36,7 @@ int emulator_lanes(uint64_t* lanes);
 // Poisoned memory, aligned to 256 bytes, before a page that cannot be accessed.
 int emulator_allocate(void** memory, size_t bytes);
 int emulator_free(void* memory);
-// Whether memory that this gave holds an address.
+// Whether an address is in memory that emulator_allocate gave.
 int emulator_holds(const void* address);
 
 // The null stream is ordered with all that are created with `ordered`.
@@ -68,7 +67,7 @@ int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* t
 int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child);
 int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph);
 int emulator_graph_add_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
-// Between launches: the second may begin before the first has ended, and waits itself (`emulator_begin`).
+// A programmatic edge: the second launch may begin before the first has ended, and waits itself (`emulator_begin`).
 int emulator_graph_add_early_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
 int emulator_graph_instantiate(emulator_exec** exec, const emulator_graph* graph);
 int emulator_exec_set_call(emulator_exec* exec, const emulator_node* node, const emulator_call* call);

@@ -1,4 +1,4 @@
-// What kernels wait for, and the shared memory that they get.
+// Barriers, asynchronous copies and shared memory, as kernels use them.
 #include "engine.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void emulator_barrier(unsigned id, unsigned threads) {
 
 void emulator_cluster_barrier() { pause(CLUSTER); }
 
-// Does what a thread's groups of copies before one copy, in any order.
+// Performs the copies of a thread's groups before a given one, in random order.
 static void copy_groups(Fiber& fiber, unsigned before) {
   std::vector<Copy>& copies = fiber.copies;
   const auto due = std::partition(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.group < before; });

@@ -1,4 +1,4 @@
-"""The saved form of a compiled module: a directory of plain files that a manifest vouches for.
+"""The saved form of a compiled module: a directory of plain files listed in a manifest.
 
 manifest.json (format version, target, requirements, choice; size and SHA-256 of every other file),
 schedule.json, kernels/ (one file a kernel, and kernels.json), weights.safetensors, and library.so
@@ -29,7 +29,7 @@ from compiler.verify.schedule_json import from_json, to_json
 
 FORMAT = "flowloom-artifact"
 VERSION = 3
-"""Raised whenever a reader of the old version would misread the new one."""
+"""Incremented whenever a reader of the old version would misread the new one."""
 
 MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
@@ -48,7 +48,7 @@ _NAMES = re.compile(
 
 @dataclass(frozen=True)
 class Artifact:
-    """What is saved: all that a backend needs to run the module."""
+    """The content of a saved module: all that a backend needs to run it."""
 
     target: str
     requirements: Mapping[str, Any]
@@ -62,10 +62,10 @@ class Artifact:
 
 
 def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
-    """Write an artifact beside its place, then move it there; an older artifact is replaced.
+    """Write an artifact to a temporary directory, then move it; an older artifact is replaced.
 
-    Raises ArtifactError, with everything as before, if the place is taken by something else or
-    cannot be written.
+    Raises ArtifactError, with nothing changed, if `directory` is something else or cannot be
+    written.
     """
     place = Path(os.path.abspath(directory))
     if os.path.lexists(place):
@@ -76,27 +76,27 @@ def save(artifact: Artifact, directory: str | os.PathLike[str]) -> None:
 
 
 def _check_replaceable(place: Path) -> None:
-    """Raise ArtifactError for what is no artifact, or holds files that are no part of one."""
+    """Raise ArtifactError unless a directory is an artifact without further files, or empty."""
     if place.is_symlink() or not place.is_dir():
-        raise ArtifactError(f"{place} exists and is no artifact: choose another directory")
+        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
     found = contents(place)
     if not found:
         return
     manifest = _old_manifest(place)
     if manifest.get("format") != FORMAT:
-        raise ArtifactError(f"{place} exists and is no artifact: choose another directory")
+        raise ArtifactError(f"{place} exists and is not an artifact: choose another directory")
     files = manifest.get("files")
     for name in found:
         ours = name in files if isinstance(files, dict) else _NAMES.fullmatch(name)
         if not ours and name not in (MANIFEST, "kernels"):
             raise ArtifactError(
-                f"{place / name} is no part of the artifact beside it: move it away, or choose "
+                f"{place / name} does not belong to the artifact there: move it away, or choose "
                 "another directory"
             )
 
 
 def _old_manifest(place: Path) -> dict[str, Any]:
-    """The manifest of any version, or what is known where it was cut short; empty for another."""
+    """The manifest, of any version or truncated; empty for other files."""
     try:
         content = (place / MANIFEST).read_bytes()
     except OSError:
@@ -254,7 +254,7 @@ def check_choice(value: object, place: str) -> None:
 def _check_entry(name: str, value: object, place: str) -> None:
     """Raise ArtifactError unless an entry is of a file of an artifact, with its size and digest."""
     if not _NAMES.fullmatch(name):
-        raise ArtifactError(f"{place} is no file of an artifact")
+        raise ArtifactError(f"{place} is not a file of an artifact")
     entry = read.as_object(value, place)
     read.natural(entry.get("bytes"), f"{place}.bytes")
     read.string(entry, "sha256", place)

@@ -53,7 +53,7 @@ class Check:
 def export_project(
     artifact: Artifact, directory: str | os.PathLike[str], *, version: str, check: Check | None
 ) -> None:
-    """Write the project beside its place, then move it there; an older project is replaced.
+    """Write the project to a temporary directory, then move it; an older project is replaced.
 
     Files in that project which no export wrote are kept. Raises ArtifactError if kernels have no
     source (compile for a GPU), the place is taken, or a file of the older project was edited.
@@ -75,7 +75,9 @@ def _own_files(place: Path) -> list[str]:
         return []
     mark = place / MARK
     if not mark.is_file() or not mark.read_bytes().startswith(HEAD.encode()):
-        raise ArtifactError(f"{place} exists and is no exported project: choose another directory")
+        raise ArtifactError(
+            f"{place} exists and is not an exported project: choose another directory"
+        )
     return own_files(place)
 
 
@@ -174,7 +176,7 @@ _SPECIALISED = re.compile(
 
 
 def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
-    """A file of one kernel: includes, then everything else in a namespace of its own."""
+    """A file of one kernel: includes, then everything else in the kernel's namespace."""
     lines = kernel.source.splitlines()
     includes = [line for line in lines if line.startswith("#include")]
     body = "\n".join(line for line in lines if not line.startswith("#include"))
@@ -189,7 +191,7 @@ def kernel_text(kernel: KernelSpec, nodes: list[str]) -> str:
 
 
 def _outside(name: str, found: re.Match[str]) -> str:
-    """A specialisation of a header's template where C++ takes it: behind the kernel's namespace."""
+    """A specialisation of a header's template, which must follow the kernel's namespace."""
     text = found[0].replace("<Problem>", f"<{name}::Problem>", 1)
     return f"}}  // namespace {name}\n\n{text}\nnamespace {name} {{\n"
 

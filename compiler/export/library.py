@@ -23,23 +23,22 @@ FLAGS = (
     *("-DFLOWLOOM_HIP", "-D__HIP_PLATFORM_AMD__", "-Wno-unused-command-line-argument"),
 )
 LINK = ("--hip-link", "-shared", "-Wl,-Bsymbolic", "-Wno-unused-command-line-argument")
-"""Its own kernels come first, also where a program has opened several models."""
+"""A library uses its own kernels, also where a program has opened several models."""
 
 LIBRARIES = ("-lamdhip64", "-lstdc++")
 PROJECT = Path(str(resources.files("compiler.export"))) / "project"
 PROGRAM = "main.cpp"
-"""The one source of a project that is no part of its library."""
+"""The one source of a project that does not belong to its library."""
 
 Compiler = Callable[..., CompletedProcess[str]]
-"""Runs a C++ compiler that knows the GPU's runtime, with the arguments that it is given."""
+"""Runs a C++ compiler that knows the GPU's runtime, with these arguments."""
 
 
 def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path | None) -> bytes:
-    """Compile the schedule, and link it with the kernels and with what all models share.
+    """Compile the schedule, and link it with the kernels and the host code that all models share.
 
-    `mark` stands for the compiler; what all models share is kept in the directory `kept`,
-    if any.
-    Raises KernelError with the compiler's messages.
+    `mark` identifies the compiler; objects of the host code are kept in the directory `kept`, if
+    any. Raises KernelError with the compiler's messages.
     """
     label = f"{artifact.schedule.name} {artifact.target}"
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
@@ -57,7 +56,7 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path 
 
 
 def _host_objects(compiler: Compiler, mark: str, kept: Path | None) -> list[bytes]:
-    """What all models share, kept once it is compiled."""
+    """The objects of the host code that all models share, compiled once."""
     digest = hashlib.sha256(" ".join([mark, *FLAGS]).encode())
     for path in sorted([*(PROJECT / "src").iterdir(), *PROJECT.glob("include/**/*.h")]):
         digest.update(path.read_bytes())
@@ -80,7 +79,7 @@ def _kept(compiler: Compiler, folder: Path | None, source: Path) -> bytes:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Store a file in one step; where that cannot be, the next process builds it again."""
+    """Store a file atomically; where it cannot be written, the next process builds it again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -1,6 +1,6 @@
-"""Which files of a project are whose: files.sha256 lists those that export wrote, as they were.
+"""Who owns which files of a project: files.sha256 lists those that export wrote, with their hashes.
 
-All others are the user's, such as a build folder; a new export takes them over.
+All others are the user's, such as a build folder; a new export keeps them.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ def write_list(project: Path) -> None:
 
 
 def own_files(project: Path) -> list[str]:
-    """What a project holds besides files that export wrote, which must be as they were written.
+    """The user's files in a project, after checking that those of export are unchanged.
 
-    Raises ArtifactError naming one that is not.
+    Raises ArtifactError naming a changed one.
     """
     written = _listed(project / LIST)
     own = [name for name in contents(project) if name not in written and name != LIST]
@@ -38,7 +38,7 @@ def own_files(project: Path) -> list[str]:
 
 
 def keep(names: list[str], project: Path, new: Path) -> None:
-    """Bring a project's own files into a new one; raises ArtifactError where one is in the way."""
+    """Bring the user's files into a new project; raises ArtifactError where one is in the way."""
     for name in names:
         folder = _is_folder(project / name)
         if os.path.lexists(new / name) and not (folder and _is_folder(new / name)):
@@ -62,7 +62,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _link(old: Path, new: Path) -> None:
-    """One more name for a file, or a copy of it where that cannot be."""
+    """Hard-link a file, or copy it where that is not possible."""
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler.backends.gpu.image import device_layout
-from compiler.backends.gpu.kernels import SHARED_PERCENT
+from compiler.backends.gpu.kernels import SMEM_CARVEOUT
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
 from compiler.scheduling.dependencies import subflows
 from compiler.scheduling.graph_plan import Plan
@@ -37,7 +37,7 @@ def plan_text(
 ) -> str:
     """The text of plan.cpp for a planned schedule whose priorities are within `URGENCY`.
 
-    With `early`, kernels in graphs that wait themselves start before those they follow have ended.
+    With `early`, kernels in graphs that wait themselves start before their predecessors have ended.
     `tolerance` bounds the relative error of outputs in the Euclidean norm.
     """
     schedule = plan.schedule
@@ -60,7 +60,7 @@ def plan_text(
         f"const Plan plan = {{{quoted(version)},\n"
         f"                   {MODES[mode]},\n"
         f"                   {str(early).lower()},\n"
-        f"                   {SHARED_PERCENT if plan.crowded else -1},\n"
+        f"                   {SMEM_CARVEOUT if plan.crowded else -1},\n"
         f"                   {schedule.streams},\n"
         f"                   0x{weights_layout:016x}U,\n"
         f"                   {sizes['weight']}U,\n"

@@ -1,4 +1,4 @@
-"""Directories that are written beside their place and then take it, whatever interrupts that."""
+"""Replaces directories atomically: written to a temporary one first, then moved."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from compiler.errors import ArtifactError
 
 @contextmanager
 def replacing(place: Path) -> Generator[Path]:
-    """A path to write a directory at, which then moves to `place`; what was there is deleted.
+    """A path to write a directory to, which then replaces `place`.
 
-    If anything fails or interrupts that, `place` is as before, or the new directory. Raises
+    If anything fails or interrupts that, `place` is the old directory or the new one. Raises
     ArtifactError for an OSError.
     """
     try:
@@ -32,7 +32,7 @@ def replacing(place: Path) -> Generator[Path]:
 
 
 def _move(new: Path, place: Path, old: Path) -> None:
-    """Move `new` to its place; what was there goes to `old`, and comes back if that fails."""
+    """Move `place` to `old` and `new` to `place`; undone if that fails."""
     try:
         if os.path.lexists(place):
             place.rename(old)

@@ -1,4 +1,4 @@
-"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache..."""
+"""The `flowloom` command: compile, run, bench, report, export, trace, opt, check, tune, cache."""
 
 import argparse
 import io
@@ -13,6 +13,9 @@ from typing import Any
 from compiler import __version__
 from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
+
+MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
+"""What names a model."""
 
 
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -35,7 +38,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
 
 
@@ -46,7 +49,7 @@ def megabytes(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size in megabytes")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size in megabytes")
     return value
 
 
@@ -110,7 +113,7 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step")
     parser.add_argument(
-        "--no-cache", action="store_true", help="build every kernel anew, and keep none"
+        "--no-cache", action="store_true", help="build every kernel again, and keep none"
     )
     parser.add_argument(
         "--check-indices",
@@ -131,7 +134,7 @@ def _add_own_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    parser.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     parser.add_argument("--threads", type=positive, help="cores to use (default: all available)")
     parser.add_argument("--inputs", type=Path, help="inputs by name, as .npz (default: random)")
     parser.add_argument("--seed", type=seed, default=0, help="seed of the random inputs")
@@ -146,8 +149,10 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_subparsers(required=True, metavar="COMMAND").add_parser
 
     each = add("compile", help="compile an ONNX model into an artifact directory")
-    each.add_argument("model", type=Path)
-    each.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    each.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    each.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="directory (default: NAME.flowloom)"
+    )
     _add_compile_options(each)
     each.set_defaults(command=commands.compile_command)
 
@@ -199,7 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
         " kernel between two timing events, of which the run of median length is drawn. The events"
         " lengthen the run and forbid early launches, so `flowloom bench` gives the true total.",
     )
-    each.add_argument("model", type=Path, metavar="MODEL|DIR", help="ONNX file or artifact")
+    each.add_argument("model", type=Path, metavar="MODEL|DIR", help=f"{MODEL}, or artifact")
     each.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     _add_compile_options(each)
     each.set_defaults(command=commands.trace_command)
@@ -234,7 +239,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 TUNE = ("models", "prepare", "measure", "merge", "status")
-"""The steps of `flowloom tune`; the first is what is meant where none is named."""
+"""The steps of `flowloom tune`; the first is the default."""
 
 
 def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -273,7 +278,7 @@ def _add_tune(add: Callable[..., argparse.ArgumentParser]) -> None:
     step = steps("status", help="how many of models' kernels the database covers")
     _add_models(step)
     step.add_argument("--arch", help="architecture (default: the device's, or sm_90)")
-    step.add_argument("--device", help="as `merge` names it (default: the one at hand)")
+    step.add_argument("--device", help="as `merge` names it (default: the present one)")
     step.set_defaults(command=tuning.status_command)
 
 
@@ -327,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status: int = parsed.command(parsed)
             sys.stdout.flush()
             return status
-    except BrokenPipeError:  # whoever read the output has enough: no more may be written to it
+    except BrokenPipeError:  # the reader has closed the pipe: nothing more may be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, Exception) as error:
@@ -338,14 +343,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_undecodable_names() -> None:
-    """Let standard output show the names of files that are no text, with escapes."""
+    """Let standard output escape file names that are not valid text."""
     output: Any = sys.stdout
     if isinstance(output, io.TextIOWrapper):
         output.reconfigure(errors="backslashreplace")
 
 
 def described(error: BaseException) -> str:
-    """An error on one line; what nobody raised on purpose says where it was raised."""
+    """An error on one line; an unexpected one with the place that raised it."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, FlowloomError):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import compiler
 from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
+from compiler.tools.models import default_artifact, named_model
 
 Array = NDArray[Any]
 
@@ -23,7 +24,7 @@ UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
-"""What numpy raises for a file that is no archive of arrays."""
+"""What numpy raises for a file that is not an archive of arrays."""
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
@@ -32,23 +33,24 @@ COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
 )
-"""What decides a compilation, and so cannot be asked of an artifact."""
+"""Options of the compilation, which an artifact does not take."""
 
 
 OPTION_NAMES = {"own_passes": "--pass"}
-"""How an option is written where its name does not say so."""
+"""How an option is written, if not as its name."""
 
 
 def compile_command(options: Namespace) -> int:
-    """`flowloom compile MODEL -o DIR`."""
+    """`flowloom compile MODEL [-o DIR]`: the module, saved."""
+    output = options.output or default_artifact(options.model)
     module = _compile(options)
-    module.save(options.output)
-    print(f"{options.output}: {module.summary()}{_gap(module)}")
+    module.save(output)
+    print(f"{output}: {module.summary()}{_gap(module)}")
     return 0
 
 
 def _gap(module: compiler.Module) -> str:
-    """A GPU's run against the bound; nothing is predicted for a CPU's."""
+    """A GPU's run against its lower bound; empty for a CPU's, which is not predicted."""
     from compiler.tools.inspection import gap, prediction
 
     gpu = module.target.partition(":")[0] != "cpu"
@@ -78,7 +80,7 @@ def _check(
     from compiler.tools import comparison, reference
 
     try:
-        report = comparison.check(model, module.target, inputs, outputs)
+        report = comparison.check(named_model(model), module.target, inputs, outputs)
     except reference.Refusal as error:
         print(f"flowloom: not checked: {error}", file=sys.stderr)
         return NOT_CHECKED
@@ -160,7 +162,7 @@ def check_command(options: Namespace) -> int:
 
 
 def report_command(options: Namespace) -> int:
-    """`flowloom report DIR`: what the artifact is, and why, as a page with -o; or constraints."""
+    """`flowloom report DIR`: the artifact and why it is so, as a page with -o; or constraints."""
     from compiler.scheduling.constraints_json import constraints_to_json
     from compiler.tools.inspection import open_module
     from compiler.tools.report import as_html, report
@@ -238,7 +240,7 @@ def _compile(options: Namespace) -> compiler.Module:
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
-        options.model,
+        named_model(options.model),
         target=options.target or "cpu",
         pipeline=options.pipeline,
         input_shapes=dict(options.input_shape),
@@ -267,7 +269,7 @@ def _load_or_compile(options: Namespace) -> compiler.Module:
 
 
 def _check_compiled(options: Namespace) -> None:
-    """Raise ArtifactError for options that come too late for an artifact."""
+    """Raise ArtifactError for options of the compilation, which is over."""
     given = [name for name in COMPILE_OPTIONS if getattr(options, name) not in (None, [], False)]
     if given:
         named = ", ".join(OPTION_NAMES.get(n) or "--" + n.replace("_", "-") for n in given)
@@ -295,7 +297,7 @@ def _inputs(module: compiler.Module, options: Namespace) -> dict[str, Array]:
 
 
 def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
-    """Normal floats and, as integers are mostly indices, small ones, from a seed."""
+    """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for spec in module.inputs:
@@ -314,7 +316,7 @@ def _statistics(array: Array) -> str:
 
 
 def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
-    """What numpy.savez writes, whose own arguments would clash with an output named `file`."""
+    """Write what numpy.savez would; its arguments clash with an output named `file`."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with zipfile.ZipFile(temporary, "w") as archive:
@@ -328,7 +330,7 @@ def _write_npz(path: Path, outputs: dict[str, Array]) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Write a file in place of an older one only once it is complete."""
+    """Write a file atomically, replacing an older one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")

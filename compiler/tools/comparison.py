@@ -1,8 +1,7 @@
-"""Outputs against a reference: by how much they may differ, and why they do where it is more."""
+"""Compares outputs with a reference: the bounds, and the cause of an error beyond them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
 Array = NDArray[Any]
 
 EXPLAINED = 8.0
-"""How many times the effect of rounded inputs and weights a precision may account for.
+"""A precision explains errors up to this many times the effect of rounding inputs and weights.
 
-Every operator rounds its operands anew, and the square root of the number of layers in a row is
+Every operator rounds its operands again, and the square root of the number of layers in a row is
 rarely more.
 """
 
@@ -107,16 +106,17 @@ def _floats(name: str, actual: Array, expected: Array, bound: float) -> Differen
 
 
 def _ratio(error: float, size: float) -> float:
-    """An error as a part of what it is an error of; that of zeros counts as it is."""
+    """A relative error; absolute where the reference is zero."""
     return error / size if size else error
 
 
 def check(
-    model: str | Path, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    model: Any, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Comparison:
-    """Compare with onnxruntime; an output that differs too much gets the cause, as far as known.
+    """Compare with onnxruntime on the same model: a path, bytes or a ModelProto.
 
-    Raises Refusal if onnxruntime takes no part.
+    An output beyond its bound gets the cause, where rounding alone explains it. Raises Refusal if
+    onnxruntime cannot load or run the model.
     """
     precision = precision_of(target)
     expected = run_onnxruntime(model, inputs)
@@ -132,7 +132,7 @@ def check(
 
 
 def _with_cause(found: Difference, effect: Difference, precision: str) -> Difference:
-    """The difference with what the same model's sensitivity to rounding says of it."""
+    """The difference, with its cause as far as the model's sensitivity to rounding explains it."""
     if found.passed or found.problem or effect.problem:
         return found
     rounding = f"rounding inputs and weights to {precision} alone gives {effect.relative:.2g}"

@@ -1,7 +1,7 @@
 """`flowloom export`: the C++ project of an artifact, with outputs to check it against."""
 
 from argparse import Namespace
-from pathlib import Path
+from typing import Any
 
 import compiler
 from compiler.export import artifact
@@ -9,6 +9,7 @@ from compiler.export.generate import Check, export_project
 from compiler.tools import reference
 from compiler.tools.commands import random_inputs
 from compiler.tools.inspection import open_module
+from compiler.tools.models import named_model
 from compiler.tools.tolerance import TOLERANCES, precision_of
 
 
@@ -17,13 +18,15 @@ def export(options: Namespace) -> str:
     found = artifact.load(options.directory, lambda target, requirements: None)
     check = None
     if options.check is not None:
-        check = stored_check(open_module(options.directory), options.check, options.seed)
+        check = stored_check(
+            open_module(options.directory), named_model(options.check), options.seed
+        )
     export_project(found, options.output, version=compiler.__version__, check=check)
     stored = "" if check else "; no outputs to check against are stored: see --check"
     return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}"
 
 
-def stored_check(module: compiler.Module, model: Path, seed: int) -> Check:
+def stored_check(module: compiler.Module, model: Any, seed: int) -> Check:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
     inputs = random_inputs(module, seed)
     outputs = reference.run_onnxruntime(model, inputs)

@@ -1,4 +1,4 @@
-"""What the predicted times of a module are, and a module read without the device it is for."""
+"""Predicts the run of a module, and opens saved modules without their device."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from compiler.target.devices import CORES, Device
 
 
 def open_module(directory: str | os.PathLike[str]) -> Module:
-    """A saved module after verifying its files; it is loaded on its device when that is needed."""
+    """A saved module whose files were verified; it is loaded on its device when first used."""
     found = artifact.load(directory, lambda target, requirements: None)
     return Module(
         found.target,
@@ -31,7 +31,7 @@ def open_module(directory: str | os.PathLike[str]) -> Module:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The modelled timeline of a run, what each task asks, and which kernels were measured."""
+    """The simulated timeline of a run, the demand of each task, and the measured kernels."""
 
     mode: Mode
     timeline: Timeline
@@ -41,7 +41,7 @@ class Prediction:
 
 
 def gap(module: Module, found: Prediction) -> str:
-    """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
+    """The time of a run, measured or predicted, and the lower bound of its kernels."""
     choice = module.choice or {}
     timing = choice.get("timings", {}).get(choice.get("chosen"))
     time = found.timeline.makespan if timing is None else timing["median"]

@@ -11,7 +11,7 @@ import compiler
 
 
 class FlowloomRep(BackendRep):
-    """A compiled model behind ONNX's interface."""
+    """A compiled model with the interface of ONNX's backends."""
 
     def __init__(self, module: compiler.Module):
         self._module = module

@@ -1,4 +1,4 @@
-"""Runs passes over text IR, and finds the schedules in what a user names."""
+"""Runs passes over text IR, and reads schedules from a directory or a file."""
 
 import sys
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 class Refusal(ModelError):
-    """onnxruntime cannot load or run the model, so that there is nothing to compare with."""
+    """onnxruntime cannot load or run the model, so there is nothing to compare with."""
 
 
 def session(model: Any, threads: int | None = None, *, optimised: bool = True) -> Any:

@@ -1,4 +1,4 @@
-"""What a saved module is, and why: target, kernels, streams, memory, and the recorded choice."""
+"""Describes a saved module: target, kernels, streams, memory, and the recorded choice."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ MOST_COSTLY = 10
 """Kernels that a report lists."""
 
 MOST_POLICIES = 8
-"""Policies that a report lists, besides the slowest."""
+"""Policies that a report lists, in addition to the slowest."""
 
 
 def report(module: Module) -> str:
@@ -130,7 +130,7 @@ def _recorded(choice: Mapping[str, Any]) -> list[str]:
 
 
 def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
-    """What the search found by the simulator, and the policies that it tried, the best first."""
+    """The schedule that the search found, and the policies that it tried, the best first."""
     if found is None:
         return
     start, bound = found["started_at"], max(found["bound"].values())
@@ -148,7 +148,7 @@ def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
-    """One line a candidate, the fastest first, then what the model's estimates are worth."""
+    """One line a candidate, the fastest first, then the error of the model's estimates."""
     timings, estimates = choice.get("timings", {}), choice["estimates"]
     times = {name: timings.get(name, {}).get("median", time) for name, time in estimates.items()}
     yield f"         {'measured us [95 %]':>28} {'runs':>5} {'model us':>9}  candidate"

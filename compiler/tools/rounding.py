@@ -1,6 +1,5 @@
-"""Inputs and weights rounded to a precision: what it costs a model before anything is computed."""
+"""Rounds inputs and weights to a precision: the error a model has before anything is computed."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -28,13 +27,16 @@ def rounded_inputs(inputs: Mapping[str, Array], precision: str) -> dict[str, Arr
     return {name: rounded(array, precision) for name, array in inputs.items()}
 
 
-def rounded_weights(model: str | os.PathLike[str], precision: str) -> Any:
-    """The ModelProto of a file with its float32 initializers rounded."""
+def rounded_weights(model: Any, precision: str) -> Any:
+    """A ModelProto, copied or read from a path, with its float32 initializers rounded."""
     import onnx
     from onnx import numpy_helper
 
-    proto = cast(Any, onnx).load(Path(model))
-    folder = str(Path(model).parent)
+    if isinstance(model, onnx.ModelProto):
+        proto, folder = onnx.ModelProto(), ""
+        proto.CopyFrom(model)
+    else:
+        proto, folder = cast(Any, onnx).load(Path(model)), str(Path(model).parent)
     for tensor in proto.graph.initializer:
         if tensor.data_type == tensor.FLOAT:
             array = rounded(numpy_helper.to_array(tensor, folder), precision)

@@ -15,7 +15,7 @@ PREDICTED, MEASURED = 1, 2
 
 
 def trace(module: Module) -> tuple[dict[str, Any], str]:
-    """The trace of a module, and in words whether its run was measured."""
+    """The trace of a module, and a note on whether its run was measured."""
     found = prediction(module)
     times = zip(found.timeline.start, found.timeline.end, strict=True)
     events = process(PREDICTED, predicted_label(module, found), module.schedule, list(times))
@@ -28,7 +28,7 @@ def trace(module: Module) -> tuple[dict[str, Any], str]:
 
 
 def predicted_label(module: Module, found: Prediction) -> str:
-    """What the predicted rows are made of."""
+    """The label of the predicted rows."""
     used = {task.kernel for task in module.schedule.tasks}
     return (
         f"predicted, not measured: mode {found.mode}, {len(used & found.measured)} of {len(used)} "

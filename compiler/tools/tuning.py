@@ -1,4 +1,4 @@
-"""What `flowloom tune` does; each step imports only what it needs."""
+"""The steps of `flowloom tune`; each imports only what it needs."""
 
 import os
 from argparse import Namespace
@@ -10,10 +10,10 @@ from typing import Any
 from compiler.errors import ArtifactError, DeviceError, ModelError
 
 PRECISIONS = ("tf32",)
-"""What is tuned for where nothing else is asked for."""
+"""The precisions to tune for by default."""
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, flush=True)
 
 
@@ -45,12 +45,12 @@ def tune_command(options: Namespace) -> int:
         options.jobs,
         options.in_context,
     )
-    tune(_device(), wanted, _tell)
+    tune(_device(), wanted, _print_line)
     return 0
 
 
 def _device() -> Any:
-    """The device at hand; DeviceError that says how to tune from a machine without one."""
+    """The CUDA device; DeviceError that says how to tune from a machine without one."""
     from compiler.backends.cuda import target
 
     try:
@@ -68,7 +68,7 @@ def prepare_command(options: Namespace) -> int:
 
     precisions = options.precision or PRECISIONS
     models, shapes = model_files(options.models), dict(options.input_shape)
-    found = prepare(models, precisions, options.arch, options.candidates, _tell, shapes)
+    found = prepare(models, precisions, options.arch, options.candidates, _print_line, shapes)
     print(write_bundle(found, options.output, options.limit))
     return 0
 
@@ -101,11 +101,13 @@ def measure_command(options: Namespace) -> int:
     driver = device()
     results = ResultFile(options.output, header_of(driver, bundle))
     jobs = options.jobs or os.cpu_count() or 1
-    _tell(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
+    _print_line(
+        f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}"
+    )
     arch, headers = bundle.compiler_arch, bundle.headers
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
     try:
-        done = measure(driver, bundle, results, compiler, options.budget, _tell)
+        done = measure(driver, bundle, results, compiler, options.budget, _print_line)
     finally:
         results.close()
     wrong = sum(result.problem.startswith("wrong") for result in results.found)
@@ -150,7 +152,7 @@ def status_command(options: Namespace) -> int:
 
 
 def _present(target: str) -> str:
-    """The name of the device at hand, if it has a target's architecture."""
+    """The name of the present device, if it has a target's architecture."""
     from compiler.autotune.kernels.measure import device_name
     from compiler.backends.cuda.target import device
 

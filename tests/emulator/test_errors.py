@@ -56,10 +56,10 @@ NAMES = tuple(
 )
 
 CASES: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "read_behind": (r"thread \(31, 0, 0\): reads 0 bytes behind the end of parameter 1", 2, {}),
+    "read_behind": (r"thread \(31, 0, 0\): reads 0 bytes after the end of parameter 1", 2, {}),
     "write_before": (r"writes outside of parameter 0|before the start of parameter 0", 2, {}),
-    "write_far": ("writes .* bytes behind the end of parameter 0, which has 128", 2, {}),
-    "touch_nothing": ("writes memory that is no buffer's", 0, {}),
+    "write_far": ("writes .* bytes after the end of parameter 0, which has 128", 2, {}),
+    "touch_nothing": ("writes memory outside all buffers", 0, {}),
     "leave_shared": ("outside of its 124 bytes of dynamic|past the end of its", 0, {"shared": 124}),
     "skip_barrier": ("wait for each other|", 0, {"block": (64, 1, 1)}),
     "part": ("wait for each other: 16 at a barrier of the block, 16 at an operation", 1, {}),

@@ -49,10 +49,10 @@ def test_results_go_where_the_pointers_lead():
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("read_behind", "reads 0 bytes behind the end of parameter 1, which has 128"),
+    ("read_behind", "reads 0 bytes after the end of parameter 1, which has 128"),
     ("write_before", "writes outside of parameter 0|before the start of parameter 0"),
-    ("move", "writes beside or over the pointer of parameter 0"),
-    ("next_pointer", "reads beside or over the pointer of parameter 1"),
+    ("move", "writes around or over the pointer of parameter 0"),
+    ("next_pointer", "reads around or over the pointer of parameter 1"),
 ])  # fmt: skip
 def test_what_goes_wrong_is_named(name: str, message: str):
     with pytest.raises(DeviceError, match=f"kernel {name}.*({message})"):

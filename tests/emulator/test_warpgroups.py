@@ -87,9 +87,9 @@ PRODUCTS = {
 }  # fmt: skip
 WRONG = {
     "no_fence": "without a fence",
-    "not_shown": "written, but not shown",
+    "not_shown": "written without a proxy fence",
     "used_sums": r"thread \(70, 0, 0\): a thread writes to sums that tensor cores still add to",
-    "two_matrices": "warps of this warpgroup take part in different products",
+    "two_matrices": "warps of this warpgroup take part in different WGMMAs",
     "few_lanes": "or do not all multiply",
 }
 NAMES = (*PRODUCTS, "right", *WRONG, "early_sums")

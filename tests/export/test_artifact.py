@@ -58,10 +58,10 @@ def test_an_artifact_is_replaced_and_nothing_else_is(saved: Path, tmp_path: Path
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").write_text("data")
-    with pytest.raises(ArtifactError, match="no artifact"):
+    with pytest.raises(ArtifactError, match="not an artifact"):
         module().save(other)
     assert (other / "precious").read_text() == "data"
-    with pytest.raises(ArtifactError, match="no artifact"):
+    with pytest.raises(ArtifactError, match="not an artifact"):
         module().save(other / "precious")
     (tmp_path / "empty").mkdir()
     module().save(tmp_path / "empty")
@@ -74,7 +74,7 @@ def test_a_manifest_of_something_else_protects_its_directory(tmp_path: Path) -> 
         (place / "src").mkdir(parents=True, exist_ok=True)
         (place / "manifest.json").write_text(text)
         (place / "src" / "main.js").write_text("precious")
-        with pytest.raises(ArtifactError, match="exists and is no artifact"):
+        with pytest.raises(ArtifactError, match="exists and is not an artifact"):
             module().save(place)
         assert (place / "src" / "main.js").read_text() == "precious"
 
@@ -86,7 +86,7 @@ def test_a_file_that_no_manifest_lists_is_kept(saved: Path, name: str, cut: bool
     (saved / name).write_text("precious")
     if cut:
         (saved / "manifest.json").write_bytes((saved / "manifest.json").read_bytes()[:60])
-    with pytest.raises(ArtifactError, match=f"{name} is no part of the artifact.*move it away"):
+    with pytest.raises(ArtifactError, match=f"{name} does not belong.*move it away"):
         module().save(saved)
     assert (saved / name).read_text() == "precious"
     shutil.rmtree(saved / name.partition("/")[0]) if "/" in name else (saved / name).unlink()
@@ -274,7 +274,7 @@ def test_a_file_outside_the_artifact_is_not_read(saved: Path) -> None:
     (saved.parent / "secret").write_text("x")
     files = json.loads((saved / "manifest.json").read_text())["files"]
     change(saved, files=files | {"../secret": {}})
-    with pytest.raises(ArtifactError, match=r"\.\./secret is no file of an artifact"):
+    with pytest.raises(ArtifactError, match=r"\.\./secret is not a file of an artifact"):
         load(saved)
 
 

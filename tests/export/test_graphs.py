@@ -93,7 +93,7 @@ def test_projects_make_the_graphs_that_python_makes(
     assert any(line.startswith("after") for line in expected)
     assert {line.split()[-1] for line in expected if "priority " in line} == {"-5", f"{priority}"}
     assert len({line for line in expected if line.startswith("allow_shared")}) > 1
-    assert any(line.startswith("prefer_shared") for line in expected) == (crowded < 1)
+    assert any(line.startswith("set_smem_carveout") for line in expected) == (crowded < 1)
     assert set(said) == set(expected)
     nodes = [[line for line in lines if line.startswith("node")] for lines in (said, expected)]
     assert nodes[0] == nodes[1]
@@ -142,7 +142,7 @@ def said_by_python(found: Artifact) -> Iterator[str]:
     costs = (found.choice or {})["costs"]
     options: dict[str, Any] = {"mode": "graph", "pdl": True, "costs": costs}
     loaded = GpuExecutable.load(driver, found.schedule, found.kernels, found.weights, **options)
-    asked = (line for line in driver.log if line.startswith(("allow_shared", "prefer_shared")))
+    asked = (line for line in driver.log if line.startswith(("allow_shared", "set_smem_carveout")))
     yield from (line for line in asked if "_indirect" not in line)
     executor = loaded.executor()
     executor.submit(executor.in_place("input"), outputs=executor.in_place("output"))

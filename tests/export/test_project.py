@@ -107,7 +107,7 @@ def checked_in_orders(folder: Path) -> list[subprocess.CompletedProcess[str]]:
 
 @needs_cmake
 @pytest.mark.parametrize(
-    ("at", "message"), [(0, "no file of weights"), (8, "another model"), (None, "truncated")]
+    ("at", "message"), [(0, "not a file of weights"), (8, "another model"), (None, "truncated")]
 )
 def test_bad_weights_are_named(
     project: Path, emulated: Path, tmp_path: Path, at: int | None, message: str
@@ -159,7 +159,7 @@ def test_only_projects_are_replaced(project: Path, tmp_path: Path):
     found = read_artifact(project.parent / "project-artifact")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("precious")
-    with pytest.raises(ArtifactError, match="is no exported project"):
+    with pytest.raises(ArtifactError, match="is not an exported project"):
         export_project(found, tmp_path / "mine", version="0", check=None)
     for version in ("1", "2"):
         export_project(found, tmp_path / "project", version=version, check=None)
@@ -240,7 +240,7 @@ def test_a_file_named_like_ours_makes_no_project(project: Path, tmp_path: Path, 
     else:
         place.mkdir()
         (place / "model.cmake").write_text(text)
-    with pytest.raises(ArtifactError, match="is no exported project"):
+    with pytest.raises(ArtifactError, match="is not an exported project"):
         exported(project, place)
     assert (place if text is None else place / "model.cmake").read_text() == (text or "precious")
 

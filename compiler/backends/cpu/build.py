@@ -21,7 +21,7 @@ LIBRARIES = ("libm.so.6", "libc.so.6")
 """Where kernels' undefined symbols may be; whatever the process has loaded already is searched."""
 
 PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
-"""The spin-wait hint of each processor architecture, as an LLVM intrinsic."""
+"""The spin-wait hint of each CPU architecture, as an LLVM intrinsic."""
 
 PROVIDED_BY_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 
@@ -108,7 +108,7 @@ def _check(kernels: tuple[KernelSpec, ...]) -> None:
 
 
 def _read(kernel: KernelSpec) -> Symbols:
-    """A kernel's symbols, once it is known that this process can provide what it lacks."""
+    """A kernel's symbols, after checking that this process provides its undefined ones."""
     try:
         symbols = read_symbols(kernel.code)
     except ValueError as error:

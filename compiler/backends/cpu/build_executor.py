@@ -1,9 +1,9 @@
 """Regenerates executor.ll from executor.c.
 
 `python -m compiler.backends.cpu.build_executor [CLANG]` needs clang 15 or newer (Debian:
-`apt-get install clang-19`), which running Flowloom does not. What names a processor, an object
-format or an operating system is taken out of the text, and no optimisation has run that could have
-used it, so any LP64 POSIX host can optimise and load it.
+`apt-get install clang-19`), which running Flowloom does not. What names a CPU, an object format or
+an operating system is removed from the text, and no optimisation has run that could have used it,
+so any LP64 POSIX host can optimise and load it.
 """
 
 import hashlib

@@ -39,7 +39,7 @@ def usable_threads() -> int:
 
 
 class CpuBackend:
-    """Runs object-file kernels on the processor at hand."""
+    """Runs object-file kernels on the host's CPU."""
 
     name = "cpu"
 
@@ -48,7 +48,7 @@ class CpuBackend:
         return features.requirements(target)
 
     def check(self, requirements: Mapping[str, Any]) -> None:
-        """Raise DeviceError, naming the features, unless this processor has them all."""
+        """Raise DeviceError, naming the features, unless this CPU has them all."""
         features.check(requirements)
 
     def load(
@@ -63,8 +63,8 @@ class CpuBackend:
     ) -> "CpuExecutable":
         """Link the kernels and place the weights.
 
-        `threads` work on each run, the caller's among them (default: all processors that this
-        process may use). `poison` fills arena and outputs with NaN before each run.
+        `threads` work on each run, the caller's included (default: all cores that this process
+        may use). `poison` fills arena and outputs with NaN before each run.
         """
         check_options(others, ("threads", "poison"), "the CPU")
         count = usable_threads() if threads is None else whole("threads", threads, 1)
@@ -77,8 +77,8 @@ BACKEND = CpuBackend()
 class CpuExecutable:
     """A schedule's code and weights, and idle executors for callers of `run`.
 
-    As many executors are kept as runs have been under way at once; `close` releases them. A
-    process forked from this one makes executors of its own.
+    As many executors are kept as runs were in progress at once; `close` releases them. A process
+    forked from this one makes new executors.
     """
 
     def __init__(

@@ -9,7 +9,7 @@
  * Nothing is reset between runs: flags compare with the number of the run. A thread left over from
  * the last run can therefore only find work that is ready in this one.
  *
- * The structures mirror those in engine.py. */
+ * The structures mirror those in tables.py. */
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -22,7 +22,7 @@ extern int pthread_cond_wait(opaque *, opaque *), pthread_cond_broadcast(opaque 
 extern int sched_yield(void);
 extern void cpu_pause(void); /* the host's spin-wait hint, defined when this is loaded */
 
-enum { PAUSES = 1000 }; /* fruitless rounds before a thread gives its processor away */
+enum { PAUSES = 1000 }; /* idle rounds before a thread yields its core */
 
 typedef void kernel(void **buffers, int64_t begin, int64_t end);
 

@@ -1,4 +1,4 @@
-; executor.c sha256 97c747551fb69f05f95ad029fca5a3269558a963755a3fe280830965c2765c60
+; executor.c sha256 b151507718703449deb62ab553979a30292e3904eaaf3ae927dc6ea5fdb01249
 
 %struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, [56 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }

@@ -1,4 +1,4 @@
-"""Which processors can run code that was compiled for a CPU target."""
+"""Which CPUs can run code that was compiled for a CPU target."""
 
 import platform
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ LEVELS = {
 
 
 def host_features() -> frozenset[str]:
-    """The features of the processor at hand, by LLVM's names."""
+    """The features of the host's CPU, by LLVM's names."""
     found: dict[str, bool] = llvm.get_host_cpu_features()
     return frozenset(name for name, present in found.items() if present)
 
@@ -51,7 +51,7 @@ def requirements(target: str) -> dict[str, Any]:
 
 
 def check(needed: Mapping[str, Any]) -> None:
-    """Raise DeviceError, naming what is missing, if this host lacks a requirement."""
+    """Raise DeviceError, naming what is missing, unless this host meets all requirements."""
     remedy = "compile the model on this host, or for an older target such as cpu:x86-64-v3"
     for name, here in (
         ("architecture", platform.machine()),
@@ -61,4 +61,4 @@ def check(needed: Mapping[str, Any]) -> None:
             raise DeviceError(f"made for the {name} {needed[name]}; this is {here}: {remedy}")
     missing = sorted(set(needed["features"]) - host_features())
     if missing:
-        raise DeviceError(f"this processor lacks {', '.join(missing)}: {remedy}")
+        raise DeviceError(f"this CPU does not have {', '.join(missing)}: {remedy}")

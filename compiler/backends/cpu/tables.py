@@ -18,15 +18,15 @@ Words = NDArray[numpy.int64]
 LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
 LAUNCH_BUFFERS = 1
 PER_RUN = ("input", "output")
-"""The kinds of allocations that are elsewhere in each run."""
+"""The kinds of allocations whose addresses change with each run."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """A schedule as tables, without the addresses of buffers; executors share it.
 
-    Tasks lie stream by stream. `slots` holds an allocation and a byte offset for each argument of
-    each launch; a launch's word LAUNCH_BUFFERS is the number of its first slot.
+    Tasks are stored stream by stream. `slots` holds an allocation and a byte offset for each
+    argument of each launch; a launch's word LAUNCH_BUFFERS is the number of its first slot.
     """
 
     streams: Words
@@ -76,7 +76,7 @@ def _launches(task: Task, kernels: Mapping[str, KernelSpec]) -> Iterator[tuple[L
 
 
 def _streams(of_tasks: Sequence[int]) -> Words:
-    """Where each stream's tasks lie; all are over in run 0, before the first."""
+    """The range of each stream's tasks; in run 0, before the first, all have ended."""
     used, first, counts = numpy.unique(_row(of_tasks), return_index=True, return_counts=True)
     table = _words([], STREAM_WORDS, len(used))
     table[:, 0], table[:, 1], table[:, 4] = first, first + counts, first + counts

@@ -31,7 +31,7 @@ again:
 """A kernel in PTX, which the driver compiles for any device."""
 
 OLDEST_DRIVER = 13000
-"""The driver that the bindings, and cubins of the compiler, are for: CUDA 13.0."""
+"""The oldest driver that the bindings and the compiler's cubins work with: CUDA 13.0."""
 
 
 @cache
@@ -71,7 +71,7 @@ def version_text(version: int) -> str:
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """What a call of the bindings returned besides its status; DeviceError if it failed."""
+    """The value that a call of the bindings returned after its status; DeviceError if it failed."""
     if result[0]:
         fail(result[0])
     return result[1] if len(result) > 1 else None
@@ -226,11 +226,11 @@ class CudaDriver:
         limit = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(self._cu.cuFuncSetAttribute(function, limit, nbytes))
 
-    def prefer_shared(self, function: Handle, percent: int) -> None:
-        """Wish for a division of processors' memory; kernels that wish alike need no other."""
+    def set_smem_carveout(self, function: Handle, percent: int) -> None:
+        """Set the preferred shared-memory carveout; equal ones let kernels share an SM."""
         kind = self._cu.CUfunction_attribute
-        wish = kind.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-        check(self._cu.cuFuncSetAttribute(function, wish, percent))
+        carveout = kind.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        check(self._cu.cuFuncSetAttribute(function, carveout, percent))
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """How many blocks of this size can be resident on one multiprocessor."""
@@ -251,7 +251,7 @@ class CudaDriver:
         return CudaCall(function, grid, block, shared_bytes, arguments)
 
     def spin(self, nanoseconds: int) -> CudaCall:
-        """A launch of one thread that reads the device's clock until the time is over."""
+        """A launch of one thread that spins on the device's clock."""
         return self.call(self._spin, (1, 1, 1), (1, 1, 1), 0, [nanoseconds])
 
     @cached_property

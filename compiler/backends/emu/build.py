@@ -21,7 +21,7 @@ class EmulatorBackend:
     name = "emu"
 
     def requirements(self, target: str) -> dict[str, Any]:
-        """The engine that kernels are built for; they are built again where it is another."""
+        """The engine's version that kernels are built for; another engine needs them rebuilt."""
         return {"engine": version()}
 
     def check(self, requirements: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class EmulatorBackend:
 
 
 def runnable(kernel: KernelSpec) -> KernelSpec:
-    """The kernel as it is, or built from its source if it was built for another engine."""
+    """The kernel itself, or a new build of its source if it was built for another engine."""
     if unpack(kernel.code) is not None:
         return kernel
     symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]

@@ -133,8 +133,8 @@ class EmulatedDriver:
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         """Nothing: every kernel may have all shared memory."""
 
-    def prefer_shared(self, function: Handle, percent: int) -> None:
-        """Nothing, for the same reason."""
+    def set_smem_carveout(self, function: Handle, percent: int) -> None:
+        """Nothing: the emulator has no L1."""
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """A thread of the host runs one block at a time."""
@@ -154,7 +154,7 @@ class EmulatedDriver:
         return EmulatedCall(function, grid, block, shared_bytes, arguments, extents, indirect)
 
     def spin(self, nanoseconds: int) -> EmulatedCall:
-        """A launch that does nothing: as order is random, it delays what follows by chance."""
+        """A launch that does nothing: the random order delays what follows it."""
         return EmulatedCall(None, (1, 1, 1), (1, 1, 1), 0, (), None)
 
     def free_memory(self) -> int:
@@ -174,7 +174,7 @@ class EmulatedDriver:
     def ordinal_of(self, address: int) -> int:
         """0 for the engine's memory; DeviceError for any other."""
         if not self._engine.holds(address):
-            raise DeviceError("emulator: this is no memory of the emulated device")
+            raise DeviceError("emulator: this is not memory of the emulated device")
         return 0
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:

@@ -28,7 +28,7 @@ LEGACY_STREAM = 1
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """Contiguous device memory that somebody else owns; `stream` must be waited for, if given."""
+    """Contiguous device memory of another owner, written on `stream`, if one is given."""
 
     address: int
     dtype: str
@@ -43,9 +43,9 @@ class DeviceView:
 
 
 def fingerprint(array: Any) -> object:
-    """What tells cheaply that an array is the same device memory as before; unique if unknown.
+    """A cheap key that is equal for the same device memory; unique if it cannot be known.
 
-    PyTorch's tensors are asked directly, as their array interface costs microseconds.
+    PyTorch's tensors have attributes for it; their array interface costs microseconds.
     """
     if getattr(array, "is_cuda", False) and hasattr(array, "data_ptr"):
         return array.data_ptr(), array.dtype, array.shape, array.stride()
@@ -62,7 +62,7 @@ def _interface(array: Any) -> dict[str, Any] | None:
 
 
 def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None:
-    """The device memory behind an array, or None if the array is in host memory.
+    """The device memory of an array, or None if the array is in host memory.
 
     A DLPack producer orders its work before `stream`; ShapeError if the memory is not contiguous.
     """
@@ -145,7 +145,7 @@ class DeviceArray:
         return dlpack.make(self.address, self.dtype, self.shape, self._driver.dlpack_device, self)
 
     def numpy(self) -> Array:
-        """A copy in host memory, made once all queued on the device's default stream is done."""
+        """A copy in host memory, made after what is queued on the device's default stream."""
         self._driver.make_current()
         pinned = Pinned(self._driver, max(1, self.nbytes))
         stream = self._driver.create_stream(ordered_with_default=True)

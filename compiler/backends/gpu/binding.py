@@ -1,4 +1,4 @@
-"""Where each input and output of one run lies, and how the schedule's launches get to it.
+"""Where the inputs and outputs of a run are, and how the schedule's launches get their addresses.
 
 A caller's device buffer is bound in one of three ways (PyGraph, 2025): its bytes are copied to or
 from the executor's own buffer (`copy`), the few launches that touch it get its address (`update`),
@@ -35,7 +35,7 @@ DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
 
 STAYING = 64
-"""Runs on the same device buffers from which on none of them is copied any more."""
+"""After this many runs on the same device buffers none of them is copied any more."""
 
 Copy = tuple[int, int, int]
 """Destination, source and bytes, on the device."""
@@ -43,10 +43,10 @@ Copy = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Placement:
-    """Where the buffers of a run lie: `addresses` of all inputs and outputs, and copies to make.
+    """Where the buffers of a run are: `addresses` of all inputs and outputs, and copies to make.
 
     `staged` are the allocations whose bytes travel through page-locked memory; `producers` are
-    streams to wait for; `capsules` keep memory alive that was given by DLPack.
+    streams to wait for; `capsules` keep memory alive that came by DLPack.
     """
 
     addresses: dict[int, int]
@@ -161,7 +161,7 @@ class Binder:
         placement.copies_out = self._in_turn(copies)
 
     def _in_turn(self, copies: Mapping[int, Copy]) -> list[Copy]:
-        """Copies to make one after another: what any of them overwrites is put aside before."""
+        """Copies to make in order: a source that another copy overwrites is saved first."""
         aside = {
             index: self._buffers.aside(index)
             for index, (_, source, nbytes) in copies.items()
@@ -265,7 +265,7 @@ def check_outputs(outputs: Any) -> None:
 def check_names(
     kind: str, given: Mapping[str, Any], known: Mapping[str, Any], *, complete: bool
 ) -> None:
-    """Raise ShapeError for names that the model lacks, or, if `complete`, that are missing."""
+    """Raise ShapeError for unknown names or, if `complete`, for missing ones."""
     extra = [name for name in given if name not in known]
     missing = [name for name in known if name not in given] if complete else []
     if extra or missing:
@@ -290,7 +290,7 @@ def check_apart_on_host(outputs: Mapping[str, Array | None]) -> None:
 
 
 def _shared(first: str, second: str) -> ShapeError:
-    return ShapeError(f"outputs {first!r} and {second!r} share memory: give each memory of its own")
+    return ShapeError(f"outputs {first!r} and {second!r} share memory: give each its own")
 
 
 def check_writable(allocation: Allocation, array: Any) -> None:

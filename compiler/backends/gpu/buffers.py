@@ -21,7 +21,7 @@ POISON = 0xFF
 """A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
 
 MERGED_BYTES = 256 << 10
-"""Neighbours are copied together up to this size; larger ones apart, so that work starts early."""
+"""Neighbours are copied together up to this size; larger ones alone, so that work starts early."""
 
 
 class Buffers:
@@ -52,7 +52,7 @@ class Buffers:
         return self._pinned
 
     def aside(self, allocation: int) -> int:
-        """Where an input or output is put on the device while its own buffer is overwritten."""
+        """The device address that saves an input or output while its buffer is overwritten."""
         if not self._aside:
             need = memory_need(self._schedule).buffers
             self._aside = reserve(self._driver, need, f"{self._schedule.name}: copies in turn")
@@ -83,7 +83,7 @@ class Buffers:
         return Transfer((index,), start, self.pinned.address + self._offsets[index], nbytes)
 
     def _span(self, index: int) -> tuple[int, int]:
-        """Where an input or output lies on the device, and its size."""
+        """The device address of an input or output, and its size in bytes."""
         return self.addresses[index], self._schedule.allocations[index].nbytes
 
     def _adjoin(self, last: Transfer, here: Transfer) -> bool:

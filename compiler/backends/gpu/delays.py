@@ -1,4 +1,4 @@
-"""Random delays before random tasks: a test of the edges, which must hold whatever takes long."""
+"""Random delays before random tasks: a test of the edges, which must hold at any speed."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 from compiler.backends.gpu.driver import Call, Driver
 
 SHARE = 0.3
-"""The part of the tasks that are delayed."""
+"""The fraction of the tasks that are delayed."""
 
 LONGEST = 40_000
-"""Nanoseconds: longer than most kernels run, so that what need not wait overtakes."""
+"""Nanoseconds: longer than most kernels run, so that independent tasks overtake."""
 
 
 @dataclass(slots=True)
 class Delays:
-    """Launches that only take time, the same for the same seed; without one there are none."""
+    """Launches that only take time, drawn from `seed`; None adds no delays."""
 
     driver: Driver
     seed: int | None
     _calls: dict[int, Call | None] = field(default_factory=dict[int, Call | None])
 
     def before(self, task: int) -> Call | None:
-        """What delays a task, if anything does."""
+        """The launch that delays a task, if any."""
         if self.seed is None:
             return None
         if task not in self._calls:

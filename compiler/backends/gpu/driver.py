@@ -1,7 +1,7 @@
 """What a GPU vendor's driver library must offer; only `backends/cuda` and `backends/hip` call one.
 
-The set is what HIP 5.2 has: graphs are built from kernel, copy, fill, child and empty nodes, and
-nothing is captured from streams. Handles are opaque values of the library; device addresses are
+It offers what HIP 5.2 has: graphs are built from kernel, copy, fill, child and empty nodes; none is
+captured from a stream. Handles are opaque values of the library; device addresses are
 integers. Every method raises DeviceError when the library reports an error.
 """
 
@@ -101,8 +101,8 @@ class Driver(Protocol):
         """Let a function be launched with this much dynamic shared memory a block."""
         ...
 
-    def prefer_shared(self, function: Handle, percent: int) -> None:
-        """Wish that processors give this much of their memory to blocks, the rest to the cache."""
+    def set_smem_carveout(self, function: Handle, percent: int) -> None:
+        """Set the preferred share of an SM's L1, in percent, that is shared memory."""
         ...
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
@@ -126,7 +126,7 @@ class Driver(Protocol):
         ...
 
     def spin(self, nanoseconds: int) -> Call:
-        """A launch of one thread that touches no memory and takes some time."""
+        """A launch of one thread that touches no memory and takes `nanoseconds`."""
         ...
 
     def free_memory(self) -> int:

@@ -25,8 +25,8 @@ Array = NDArray[Any]
 class GpuExecutable:
     """Implements `compiler.backends.base.Executable` over any driver.
 
-    `run` and `submit` use one executor of its own, made when first needed; callers that want
-    runs to overlap make executors of their own.
+    `run` and `submit` use a default executor, made when first needed; callers that want runs to
+    overlap make further executors.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class GpuExecutable:
 
     @property
     def threads(self) -> int:
-        """The host's threads at work on a run: the caller's."""
+        """The host threads that work on a run: the caller's alone."""
         return 1
 
     @property
     def memory(self) -> MemoryReport:
-        """What it takes on the device; an executor's inputs and outputs count as arena."""
+        """Device memory in bytes; an executor's inputs and outputs count as arena."""
         need = memory_need(self._schedule)
         code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
         return MemoryReport(need.weights, need.arena + need.buffers, code)
@@ -105,7 +105,7 @@ class GpuExecutable:
         return Executor(self._program, self._plan, settings_from(self._settings, options))
 
     def timeline(self) -> list[Span]:
-        """When each task starts and ends: plain launches with timing events around each."""
+        """The start and end of each task, from timing events around plain launches."""
         return measure_timeline(self._program, self._plan)
 
     @property
@@ -124,7 +124,7 @@ class GpuExecutable:
         return self._default.submit(inputs, **options)
 
     def close(self) -> None:
-        """Release the executor of its own, until the next run; the rest goes with its last user."""
+        """Release the default executor, until the next run; the rest goes with its last user."""
         with self._lock:
             if self._own is not None:
                 self._own.close()

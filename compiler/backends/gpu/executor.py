@@ -25,21 +25,21 @@ Mode = Literal["graph", "subgraphs", "streams"]
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 
 EVENTS = 8
-"""Runs whose ends can be told apart; the end of an older run is taken for that of a later one."""
+"""Events that runs use in turn: a run this many runs ago shares its event with a later one."""
 
 VARIANTS = 4
-"""Graphs kept at a time: one for each set of inputs and outputs that lie in host memory."""
+"""Graphs kept at a time: one for each set of inputs and outputs that are in host memory."""
 
 
 class Runner(Protocol):
     """Queues the launches of a schedule in one of the modes."""
 
     def update(self, changed: Sequence[int]) -> None:
-        """Take over the present addresses of these calls."""
+        """Use the present addresses of these calls."""
         ...
 
     def run(self, stream: Handle) -> None:
-        """Queue one run, which looks like one piece of work to the stream."""
+        """Queue one run, which the stream sees as one operation."""
         ...
 
     def close(self) -> None:
@@ -51,13 +51,13 @@ class Runner(Protocol):
 class Settings:
     """How an executor runs its schedule.
 
-    `children` makes each sub-flow a child graph (mode `graph` only). `bindings` says how device
-    buffers are bound, by name; for others, `update` is taken if it touches at most `updates` nodes.
-    A copied buffer that stays for many runs is no longer copied: its nodes get its address.
-    `poison` fills the arena, outputs and the places of inputs from the host with NaN before each
-    run. `pdl` (programmatic dependent launch) lets kernels that wait themselves start while those
-    before them in a graph still run. `delays` is a seed of random delays before random tasks, for
-    tests: they must change no result.
+    `children` makes each subflow a child graph (mode `graph` only). `bindings` has the binding of
+    device buffers by name; others are bound by `update` if it touches at most `updates` nodes, else
+    by `copy`. A copied buffer that stays for many runs is no longer copied: its nodes get its
+    address. `poison` fills the arena, the outputs and the buffers of host inputs with NaN before
+    each run. `pdl` (programmatic dependent launch) lets kernels that wait for their predecessors
+    themselves start while these still run. `delays` is a seed of random delays before random tasks,
+    for tests: they must change no result.
     """
 
     mode: Mode = "graph"
@@ -81,8 +81,8 @@ class Program:
 class Programs:
     """A module's kernels on a device, loaded as schedules need them, and its weights.
 
-    Kernels of crowded schedules wish for one division of processors' memory; others are loaded
-    apart, as a wish holds for all that run a function.
+    Kernels of schedules with much parallelism share one shared-memory carveout. It is set on the
+    function, so that other schedules load their kernels separately.
     """
 
     def __init__(self, driver: Driver, kernels: Mapping[str, KernelSpec], weights: Weights) -> None:
@@ -97,7 +97,7 @@ class Programs:
                 self.driver.make_current()
                 functions = Functions(self.driver, plan.schedule, self.kernels)
                 if plan.crowded:
-                    functions.share_processors()
+                    functions.set_smem_carveout()
                 self._loaded[plan.crowded] = Program(self.driver, functions, self.weights)
             return self._loaded[plan.crowded]
 
@@ -142,7 +142,7 @@ class Executor:
         self._redirect()
 
     def _bindings(self) -> dict[str, Binding]:
-        """How each input and output is bound: as set, else by how many nodes an update touches."""
+        """Each input's and output's binding: as set, else by how many nodes an update touches."""
         allocations = self._plan.schedule.allocations
         return {allocations[i].name: self._binding(i, allocations[i].name) for i in self._at}
 
@@ -154,7 +154,7 @@ class Executor:
         return self._checked(name, self.settings.bindings.get(name, by_rule))
 
     def ways(self, name: str) -> tuple[Binding, ...]:
-        """The ways in which a device buffer given as an input or output can be bound."""
+        """The bindings that a device buffer given as this input or output can have."""
         kinds = self._plan.schedule.allocations
         index = next(i for i in self._at if kinds[i].name == name)
         found = has_indirect_entries(self._plan.schedule, self._program.functions, index)
@@ -168,7 +168,7 @@ class Executor:
         return binding
 
     def _redirect(self) -> None:
-        """Let the launches that touch buffers bound by indirection read pointers to them."""
+        """Make launches that touch buffers bound by indirection read pointers to them."""
         kinds, bindings = self._plan.schedule.allocations, self._binder.bindings
         wanted = {i for i in self._at if bindings[kinds[i].name] == "indirection"}
         if wanted != self._indirect:
@@ -188,12 +188,12 @@ class Executor:
 
     @property
     def bindings(self) -> Mapping[str, Binding]:
-        """How a device buffer given as each input or output is bound."""
+        """The binding of a device buffer given as each input or output."""
         return self._binder.bindings
 
     @property
     def binds_freely(self) -> bool:
-        """Whether there is a choice: plain launches take any address, child graphs none."""
+        """Whether bindings can be chosen: plain launches take any address, child graphs cannot."""
         return self.settings.mode != "streams" and not self.settings.children
 
     def bind_by(self, name: str, binding: Binding) -> None:
@@ -214,7 +214,7 @@ class Executor:
         return self._plan.schedule
 
     def in_place(self, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
-        """Its own buffers of the inputs or outputs: a run with these moves no bytes."""
+        """The executor's buffers of the inputs or outputs: a run with these copies nothing."""
         every = zip(self._plan.schedule.allocations, self._buffers.addresses, strict=True)
         return {
             a.name: DeviceArray(self._driver, a, address, self)
@@ -234,7 +234,7 @@ class Executor:
     def submit(
         self, inputs: Mapping[str, Any], outputs: Outputs = "numpy", stream: Any = None
     ) -> Run:
-        """Queue one run behind what is queued on `stream`, and return at once.
+        """Queue one run after what is queued on `stream`, and return at once.
 
         Inputs are numpy arrays or device arrays. `outputs` is "numpy", "device" (views of buffers
         that the next run overwrites), or arrays of either kind to fill, by name. `stream` is an
@@ -296,7 +296,7 @@ class Executor:
         return run
 
     def _follow(self, placement: Placement, stream: Handle) -> None:
-        """Queue behind this executor's last run and behind what produces the inputs."""
+        """Queue after this executor's last run and after the producers of the inputs."""
         if self._last is not None and self._last[0] is not stream:
             self._driver.wait(stream, self._last[1])
         for producer in placement.producers:
@@ -305,7 +305,7 @@ class Executor:
                 self._driver.wait(stream, self._fence)
 
     def _runner(self, placement: Placement, stream: Handle) -> Runner:
-        """The runner for where this run's arrays lie, with its addresses brought up to date."""
+        """The runner for this placement, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
                 for place, value in self._calls.move(index, address):
@@ -340,7 +340,7 @@ class Executor:
         return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
 
     def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
-        """Take a run's results out of page-locked memory, unless the next run has had it done."""
+        """Take a run's results out of page-locked memory, unless the next run already did."""
         with self._lock:
             if self._pending is run:
                 self._binder.collect(placement, results)

@@ -13,7 +13,7 @@ from compiler.scheduling.dependencies import Unit, subflows
 from compiler.scheduling.graph_plan import Plan
 
 SETTLED = 8
-"""Runs at the same addresses from which on an updated graph is worth making anew."""
+"""After this many runs at the same addresses it pays to rebuild an updated graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """What a graph has besides its tasks.
+    """Options of a graph.
 
-    With `pdl` (programmatic dependent launch), a kernel that waits itself may start before the
-    kernels that it follows have ended. `delays` are added before tasks.
+    With `pdl` (programmatic dependent launch), a kernel that waits for its predecessors itself may
+    start before they have ended. `delays` are added before tasks.
     """
 
     delays: Delays
@@ -41,10 +41,10 @@ class GraphOptions:
 class GraphBuilder:
     """Adds tasks, copies and child graphs to a new graph, and remembers their nodes.
 
-    `nodes` maps each call to its kernel node; calls inside child graphs have none. `early` tells
-    whether any kernel may start before those that it follows have ended. Implied edges
-    are left out, also where kernels start early: a kernel ends after its own wait, so its end
-    implies the end of all that it follows.
+    `nodes` maps each call to its kernel node; calls inside child graphs have none. `early` says
+    whether any kernel may start before its predecessors have ended. Implied edges are left out,
+    also where kernels start early: a kernel ends after its own wait, so its end implies the end of
+    all its predecessors.
     """
 
     def __init__(self, driver: Driver, plan: Plan, calls: Calls, options: GraphOptions) -> None:
@@ -95,7 +95,7 @@ class GraphBuilder:
     def _add_call(
         self, task: int, index: int, others: Sequence[Handle], kernels: Sequence[Handle]
     ) -> Handle:
-        """A kernel node after kernel nodes and others, of which only kernels may still run."""
+        """Add a kernel node after `others`, which must have ended; `kernels` may still run."""
         early = kernels if self._options.pdl and self._calls.programmatic[index] else ()
         self.early |= bool(early)
         after = others if early else (*others, *kernels)
@@ -103,7 +103,7 @@ class GraphBuilder:
         return self._driver.add_call(self.graph, after, call, priority, early)
 
     def add_unit(self, unit: Unit) -> None:
-        """Add several tasks as one child graph, or a single task as itself."""
+        """Add several tasks as one child graph, or a single task directly."""
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
             return
@@ -118,7 +118,7 @@ class GraphBuilder:
         self._last |= dict.fromkeys(unit.tasks, node)
 
     def _before(self, task: int) -> tuple[Sequence[Handle], Sequence[Handle]]:
-        """The nodes that a task follows: copies, child graphs and empty nodes; kernel nodes."""
+        """A task's predecessors: copies, child graphs and empty nodes; then kernel nodes."""
         earlier = [other for other in self._plan.before[task] if other in self._last]
         kernels = [self._last[other] for other in earlier if other in self._kernels]
         others = [self._last[other] for other in earlier if other not in self._kernels]
@@ -134,8 +134,8 @@ class GraphBuilder:
 class ExecutableGraph:
     """An instantiated graph; the graph itself is kept, since updates name its nodes.
 
-    After updates CUDA runs it as slowly as one in which no kernel starts early: BERT-128 in fp16
-    takes 8 % longer on an H200. So one whose addresses stay for SETTLED runs is made anew.
+    After an update CUDA runs it as if no kernel could start early: BERT-128 in fp16 takes 8 %
+    longer on an H200. So a graph whose addresses stay for SETTLED runs is built again.
     """
 
     def __init__(self, driver: Driver, build: Callable[[], GraphBuilder], stream: Handle) -> None:
@@ -144,7 +144,7 @@ class ExecutableGraph:
         self._make()
 
     def _make(self) -> None:
-        """Instantiate what is built; DeviceError says how large it is if that fails."""
+        """Build and instantiate the graph; DeviceError says how large it is if that fails."""
         driver, builder = self._driver, self._build()
         try:
             self._executable = driver.instantiate(builder.graph, self._stream)
@@ -170,7 +170,7 @@ class ExecutableGraph:
         self._driver.launch_graph(self._executable, stream)
 
     def _settle(self, runs: int) -> None:
-        """Count a run after an update; a graph that there is no memory to replace stays."""
+        """Count a run after an update; without memory for a new graph the old one stays."""
         self._runs = runs
         if runs > SETTLED:
             self._runs = None
@@ -180,12 +180,12 @@ class ExecutableGraph:
                 self._destroy(graph, executable)
 
     def _destroy(self, graph: Handle, executable: Handle) -> None:
-        """Destroy both forms; CUDA frees a graph in flight when its run has ended."""
+        """Destroy graph and executable; CUDA frees one in flight when its run has ended."""
         self._driver.destroy_executable(executable)
         self._driver.destroy_graph(graph)
 
     def close(self) -> None:
-        """Destroy both forms."""
+        """Destroy the graph and its executable."""
         self._destroy(self._graph, self._executable)
 
 
@@ -201,7 +201,7 @@ def whole_graph(
 ) -> GraphBuilder:
     """The graph of a whole schedule, critical branch first, with its copies from and to the host.
 
-    With `children`, each sub-flow is a child graph.
+    With `children`, each subflow is a child graph.
     """
     builder = GraphBuilder(driver, plan, calls, options)
     builder.add_copies_in(copies_in)
@@ -218,7 +218,7 @@ def whole_graph(
 def unit_graph(
     driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Unit
 ) -> GraphBuilder:
-    """The graph of one unit: what it waits for outside is left to its stream and events."""
+    """The graph of one unit; its stream and events order it after other units."""
     builder = GraphBuilder(driver, plan, calls, options)
     for task in unit.tasks:
         builder.add_task(task)

@@ -1,4 +1,4 @@
-"""The weights.bin of an exported project: packed weights as they lie in device memory."""
+"""The weights.bin of an exported project: an image of the packed weights in device memory."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ def device_layout(schedule: Schedule) -> tuple[dict[int, int], dict[str, int]]:
 
 
 def weights_layout(schedule: Schedule) -> int:
-    """A hash of names, types and places of all weights, which a file of weights must share."""
+    """A hash of the names, types and offsets of all weights, which a file of weights must match."""
     offsets, _ = device_layout(schedule)
     weights = [
         (a.name, a.dtype, a.shape, offsets[i])
@@ -39,7 +39,7 @@ def weights_layout(schedule: Schedule) -> int:
 
 
 def write_weights_image(path: Path, schedule: Schedule, weights: Mapping[str, Array]) -> None:
-    """Write weights as they lie in device memory, behind a header."""
+    """Write a header and the image of the weights in device memory."""
     offsets, sizes = device_layout(schedule)
     header = b"FLOWLOOM" + weights_layout(schedule).to_bytes(8, "little")
     with path.open("wb") as file:

@@ -15,11 +15,11 @@ POINTER_BYTES = 8
 DEFAULT_SHARED_BYTES = 48 << 10
 """Dynamic shared memory that every function may use without asking."""
 
-SHARED_PERCENT = 75
-"""Of a processor's memory, what blocks get where kernels run beside each other.
+SMEM_CARVEOUT = 75
+"""Percent of an SM's L1 that is shared memory where kernels run concurrently.
 
-Measured on an H200: NASNet-mobile, PNASNet, Inception-v3 and HRNet take 0.96 of their time; 100
-and 50 were no better in the mean.
+Measured on an H200: NASNet-mobile, PNASNet, Inception-v3 and HRNet take 0.96 of their time; 50 and
+100 were no better in the mean.
 """
 
 
@@ -75,15 +75,15 @@ class Functions:
             driver.allow_shared(function, launch.shared_bytes)
         return function
 
-    def share_processors(self) -> None:
-        """Let all kernels wish for one division of processors' memory.
+    def set_smem_carveout(self) -> None:
+        """Set the preferred shared-memory carveout of every kernel.
 
-        A processor has blocks of two kernels at a time only if one division suits both.
+        An SM runs blocks of two kernels at a time only if their carveouts are equal.
         """
         for name, launches in self.of.items():
             for function in (*(first for first, _ in launches), *self.indirect[name]):
                 if function is not None:
-                    self._driver.prefer_shared(function, SHARED_PERCENT)
+                    self._driver.set_smem_carveout(function, SMEM_CARVEOUT)
 
     def close(self) -> None:
         """Unload every module."""
@@ -111,7 +111,7 @@ Place = tuple[int, int]
 
 
 class Pointers:
-    """Pointers on the device, one for each place; `of` says where each lies."""
+    """Pointers on the device, one for each place; `of` has the address of each."""
 
     def __init__(self, driver: Driver, addresses: Sequence[int], places: Iterable[Place]) -> None:
         self._driver, distinct = driver, list(dict.fromkeys(places))
@@ -125,9 +125,9 @@ class Pointers:
             upload(driver, [(self._block, as_bytes(np.array(values, np.uint64)))])
 
     def of_buffer(self, allocation: int, address: int) -> list[tuple[int, int]]:
-        """Where the pointers into an allocation lie, and their values when it is at an address."""
-        here = [place for place in self.of if place[0] == allocation]
-        return [(self.of[place], address + place[1]) for place in here]
+        """The pointers into an allocation, with their values when it is at `address`."""
+        inside = [place for place in self.of if place[0] == allocation]
+        return [(self.of[place], address + place[1]) for place in inside]
 
     def close(self) -> None:
         """Give the memory back."""
@@ -139,9 +139,10 @@ class Pointers:
 class Calls:
     """The launches of a schedule with the addresses of one executor, in schedule order.
 
-    `of_task` holds the indices of each task's calls, `programmatic` whether each call waits itself
-    for what it follows; `sites` where each input and output appears. Launches that touch an
-    `indirect` allocation get pointers to pointers instead, and so are no sites.
+    `of_task` holds the indices of each task's calls; `programmatic` says of each call whether its
+    kernel waits for its predecessors itself; `sites` has the arguments that each input and output
+    appears in. Launches that touch an `indirect` allocation get pointers to pointers instead, so
+    they have no sites.
     """
 
     def __init__(
@@ -199,13 +200,13 @@ class Calls:
         return index
 
     def touching(self, allocation: int) -> tuple[int, ...]:
-        """The calls that an input or output is an argument of."""
+        """The calls that take an input or output as an argument."""
         return tuple(dict.fromkeys(site.call for site in self.sites[allocation]))
 
     def move(self, allocation: int, address: int) -> list[tuple[int, int]]:
-        """Let every call that touches an input or output use this address.
+        """Give every call that touches an input or output its new address.
 
-        Returns the pointers to write before the next run: where each is, and its value.
+        Returns the pointers to write before the next run: the address and value of each.
         """
         for site in self.sites[allocation]:
             self.calls[site.call].set_argument(site.argument, address + site.offset)
@@ -217,7 +218,7 @@ class Calls:
 
 
 def arguments_of(task: Task, launch: Launch) -> list[View]:
-    """The buffers that a launch of a task gets, in order."""
+    """The buffers of a launch of a task, in the order of its parameters."""
     buffers = task.reads + task.writes
     return [buffers[index] for index in launch.args]
 

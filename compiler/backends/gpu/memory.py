@@ -1,4 +1,4 @@
-"""Device memory: how much a schedule needs, said before it is taken, and where everything lies."""
+"""Device memory: how much a schedule needs, checked before it is taken, and its layout."""
 
 import ctypes
 import logging
@@ -142,8 +142,8 @@ class Pinned:
             self.address = driver.allocate_pinned(nbytes)
         except DeviceError as error:
             raise DeviceError(
-                f"{size(nbytes)} of page-locked host memory cannot be had ({error}): free some of "
-                "the host's memory, or make the inputs and outputs smaller"
+                f"{size(nbytes)} of page-locked host memory are not available ({error}): free some "
+                "of the host's memory, or make the inputs and outputs smaller"
             ) from error
         memory = (ctypes.c_uint8 * nbytes).from_address(self.address)
         self.bytes: Array = np.ctypeslib.as_array(memory)

@@ -1,8 +1,8 @@
-"""The three ways to queue a run: one graph, a graph for each sub-flow, or plain launches.
+"""The three ways to queue a run: one graph, a graph for each subflow, or plain launches.
 
-Outside a graph, units are ordered by events derived from tokens. The schedule's stream 0 is the
-caller's stream; every other stream is forked from it by an event and joined to it at the end, so
-that to the caller a run looks like one piece of work.
+Outside a graph, events derived from tokens order the units. The schedule's stream 0 is the caller's
+stream; every other stream is forked from it by an event and joined to it at the end, so that the
+caller sees a run as one operation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -68,8 +68,8 @@ class GraphRunner:
 class StreamRunner:
     """Modes `streams` and `subgraphs`: units on the schedule's streams, events between them.
 
-    With `graphs`, a unit of several launches is a graph of its own; a unit of one is launched
-    plainly, as that is cheaper.
+    With `graphs`, each unit of several launches is a graph; a unit of one launch is launched
+    directly, which is cheaper.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StreamRunner:
                 self._graphs[index] = ExecutableGraph(self._driver, build, stream)
 
     def _awaited(self) -> set[int]:
-        """The units whose end another stream waits for: a unit there, or the caller."""
+        """The units that a unit on another stream, or the caller, waits for."""
         units = self._units
         foreign = {other for u in units for other in u.after if units[other].stream != u.stream}
         return foreign | set(self._sinks())

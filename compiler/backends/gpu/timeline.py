@@ -1,4 +1,4 @@
-"""When each task of a schedule runs on a device, by timing events around its launches."""
+"""Measures when each task of a schedule runs, by timing events around its launches."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +74,7 @@ class TimedExecutor(Executor):
 
 
 def measure_timeline(program: Program, plan: Plan, runs: int = 15) -> list[Span]:
-    """Every task's time in the run of median length; the events' own cost is in it."""
+    """The spans of all tasks in the run of median length; they include the cost of the events."""
     executor = TimedExecutor(program, plan)
     try:
         fill_inputs(executor)

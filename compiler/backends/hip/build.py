@@ -1,4 +1,4 @@
-"""The HIP backend: modules as shared libraries behind the C interface of exported projects."""
+"""The HIP backend: modules as shared libraries with the C interface of exported projects."""
 
 import platform
 import re
@@ -33,7 +33,7 @@ class HipBackend:
         return {"architectures": list(architectures(target)), "machine": platform.machine()}
 
     def check(self, requirements: Mapping[str, Any]) -> None:
-        """Raise DeviceError, naming what lacks, unless a device here runs these code objects."""
+        """Raise DeviceError, naming what is missing, unless this host runs these code objects."""
         if requirements["machine"] != platform.machine():
             raise DeviceError(
                 f"the module's library is for {requirements['machine']}, this host is"
@@ -66,7 +66,7 @@ class HipBackend:
 def load_library(
     library: bytes, schedule: Schedule, weights: Mapping[str, Array], mode: str, ordinal: int
 ) -> HipExecutable:
-    """Open a library, on whatever its platform is, and take the memory of one executor."""
+    """Open a library of any platform, and allocate the memory of one executor."""
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
         path = Path(folder) / "library.so"
         path.write_bytes(library)
@@ -77,7 +77,7 @@ def load_library(
 def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> None:
     """Raise DeviceError unless the runtime is installed and the device runs what was compiled.
 
-    It is asked before the library is opened: some runtimes end a process whose library holds no
+    The check comes before the library is opened: some runtimes end a process whose library has no
     code for the device.
     """
     device = HipRuntime.open(runtime).device(ordinal)

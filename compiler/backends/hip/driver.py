@@ -54,7 +54,7 @@ class HipRuntime:
 
     @property
     def count(self) -> int:
-        """The number of devices; DeviceError, with the runtime's reason, if there is none."""
+        """The number of devices; DeviceError, with the runtime's reason, if there is not one."""
         found = ctypes.c_int()
         status = self._library.hipGetDeviceCount(ctypes.byref(found))
         if status or not found.value:
@@ -72,7 +72,7 @@ class HipRuntime:
         content = ctypes.create_string_buffer(PROPERTIES_BYTES)
         names = [name for name in PROPERTIES if hasattr(self._library, name)]
         status = getattr(self._library, names[0])(content, ctypes.c_int(ordinal))
-        # Where the architecture lies depends on the version, but it looks like nothing else.
+        # The offset of the architecture depends on the version, but no other field looks like it.
         found = ARCHITECTURE.search(content.raw, NAME_BYTES)
         if status or found is None:
             raise DeviceError(f"{self.name} does not say what AMD GPU {ordinal} is ({status})")

@@ -22,7 +22,7 @@ PROFILE_RUNS = 15
 
 @dataclass(frozen=True)
 class Program:
-    """What every executor of a module is made from; `weights` are packed, by allocation name."""
+    """What the executors of a module share; `weights` are packed, by allocation name."""
 
     library: Library
     schedule: Schedule
@@ -32,7 +32,7 @@ class Program:
     ordinal: int
 
     def model(self, mode: str | None = None) -> Model:
-        """A model with weights and an arena of its own; DeviceError if there is no room."""
+        """A model with its own weights and arena; DeviceError if there is no room."""
         with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
             path = Path(folder) / "weights.bin"
             write_weights_image(path, self.schedule, self.weights)
@@ -40,7 +40,7 @@ class Program:
 
 
 class HipExecutor:
-    """One arena, and weights of its own, as the C interface shares none."""
+    """One arena and one copy of the weights, which models of the C interface do not share."""
 
     def __init__(self, program: Program, mode: str | None = None) -> None:
         self._program = program
@@ -59,7 +59,7 @@ class HipExecutor:
         return outputs
 
     def timeline(self) -> list[Span]:
-        """When each task starts and ends: plain launches with timing events around each."""
+        """The start and end of each task, from timing events around plain launches."""
         tasks = json.loads(self._model.profile(PROFILE_RUNS))["tasks"]
         return [Span(1e3 * task["start"], 1e3 * task["end"]) for task in tasks]
 
@@ -85,12 +85,12 @@ class HipExecutable:
 
     @property
     def threads(self) -> int:
-        """The host's threads at work on a run: the caller's."""
+        """The host threads that work on a run: the caller's alone."""
         return 1
 
     @property
     def memory(self) -> MemoryReport:
-        """What it takes on the device; an executor's inputs and outputs count as arena."""
+        """Device memory in bytes; an executor's inputs and outputs count as arena."""
         program = self._program
         kinds = ("input", "output")
         buffers = sum(a.nbytes for kind in kinds for a in program.schedule.of_kind(kind))
@@ -98,7 +98,7 @@ class HipExecutable:
         return MemoryReport(library.weight_bytes, library.arena_bytes + buffers, program.code_bytes)
 
     def executor(self, *, mode: str | None = None, **others: Any) -> HipExecutor:
-        """A further executor, in a mode of its own: graph, subgraphs or streams."""
+        """A further executor, in mode graph, subgraphs or streams."""
         check_options(others, ("mode",), "an executor on an AMD GPU")
         return HipExecutor(self._program, mode)
 
@@ -118,7 +118,7 @@ class HipExecutable:
         return self._default.timeline()
 
     def close(self) -> None:
-        """Give the memory of its own executor back; the next run takes it again."""
+        """Give the memory of the default executor back; the next run takes it again."""
         with self._lock:
             if self._own is not None:
                 self._own.close()

@@ -1,7 +1,7 @@
 // CUDA C++ for a host compiler: what kernels use of the language and of its built-in functions.
 //
-// Included before the text of kernels; the headers beside it stand in for those of the same name that
-// are for nvcc. Behind the text, EMULATED_KERNEL(name) makes a kernel known to hosts.
+// Included before the text of kernels; the headers in this folder replace those of the same name that
+// are for nvcc. After the text, EMULATED_KERNEL(name) makes a kernel known to hosts.
 #pragma once
 #include <limits.h>
 #include <string.h>
@@ -129,7 +129,7 @@ const char* shuffle(void* const* operands, unsigned lanes) {
     if (own->from < lanes && operands[own->from])
       own->taken = ((Shuffle<T>*)operands[own->from])->given;
     else
-      memset((void*)&own->taken, 0xff, sizeof own->taken);  // the lane takes no part: undefined
+      memset((void*)&own->taken, 0xff, sizeof own->taken);  // an inactive lane: undefined
   }
   return nullptr;
 }

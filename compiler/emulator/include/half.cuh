@@ -1,4 +1,4 @@
-// Stands in for half.cuh: float16 as a stored type, converted in software.
+// Replaces half.cuh: float16 as a stored type, converted in software.
 #pragma once
 
 namespace emulator {

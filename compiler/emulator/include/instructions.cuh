@@ -1,7 +1,7 @@
-// Stands in for instructions.cuh: asynchronous copies, rounding, tensor cores, clusters.
+// Replaces instructions.cuh: asynchronous copies, rounding, tensor cores, clusters.
 //
-// A tensor core's result is c, plus the exact products in the order of k, each sum rounded to float32.
-// (A GPU adds several products at once and rounds otherwise, so last digits differ.) What is rounded to
+// A tensor core's result is c plus the exact products in the order of k, each sum rounded to float32.
+// (A GPU adds several of them at once and rounds differently, so last digits differ.) What is rounded to
 // TF32 keeps its first 19 bits, as the hardware reads no more.
 #pragma once
 #include "half.cuh"

@@ -1,6 +1,6 @@
-// Stands in for warpgroups.cuh: products of four warps, whose operands lie in shared memory.
+// Replaces warpgroups.cuh: WGMMA, whose operands are in shared memory.
 //
-// Each lane computes its own elements of the result, at once or when they are waited for, by chance.
+// Each lane computes its elements of the result, at once or when they are waited for, at random.
 // Sums are as those of instructions.cuh.
 #pragma once
 #include "instructions.cuh"
@@ -20,17 +20,17 @@ inline void meet(uint64_t a = 0, uint64_t b = 0) {
 }
 
 // The 32 bytes of a row from where a descriptor begins. In rows of 128 bytes bits 7 to 9 of an address
-// swizzle bits 4 to 6; else the row's second chunk lies behind the first ones of all.
+// swizzle bits 4 to 6; else the second chunks of all rows follow their first ones.
 template <int PRECISION>
 inline void read_row(float (&to)[PRECISION == TF32 ? 8 : 16], uint64_t matrix, unsigned row) {
   const uint32_t start = (uint32_t)(matrix & 0x3fff) << 4, stride = (uint32_t)(matrix >> 32 & 0x3fff) << 4;
-  const uint32_t behind = (uint32_t)(matrix >> 16 & 0x3fff) << 4;
+  const uint32_t next = (uint32_t)(matrix >> 16 & 0x3fff) << 4;
   const bool swizzled = matrix >> 62 == 1;
   uint32_t registers[8];
   if (matrix >> 62 > 1) emulator_fail("multiplies a matrix that is swizzled by other than 128 bytes");
   for (unsigned chunk = 0; chunk < 2; chunk++) {
     const uint32_t first = start + row / 8 * stride, from = first + row % 8 * 128 + chunk * 16;
-    const uint32_t plain = first + row % 8 * 16 + chunk * behind;
+    const uint32_t plain = first + row % 8 * 16 + chunk * next;
     emulator_read_matrix(registers + chunk * 4, swizzled ? from ^ (from >> 7 & 7) << 4 : plain, 16);
   }
   for (int k = 0; k < (PRECISION == TF32 ? 8 : 16); k++) to[k] = element<PRECISION>(registers, k);
@@ -67,10 +67,10 @@ template <int PRECISION, int PIECES>
 static inline void multiply_wide(float (&c)[PIECES][4], uint64_t a, uint64_t b, Kind<PRECISION>) {
   static_assert(PIECES % 4 == 0 && PIECES <= 32 && PRECISION != FP32, "as warpgroups.cuh");
   emulator::meet(a, b);
-  emulator_product(emulator::multiply_warpgroup<PRECISION>, c[0], PIECES * 4, a, b);
+  emulator_wgmma(emulator::multiply_warpgroup<PRECISION>, c[0], PIECES * 4, a, b);
 }
-static inline void wide_fence() { emulator::meet(), emulator_product_fence(); }
-static inline void wide_commit() { emulator::meet(), emulator_product_commit(); }
+static inline void wide_fence() { emulator::meet(), emulator_wgmma_fence(); }
+static inline void wide_commit() { emulator::meet(), emulator_wgmma_commit(); }
 template <int PENDING>
-static inline void wide_wait() { emulator::meet(), emulator_product_wait(PENDING); }
+static inline void wide_wait() { emulator::meet(), emulator_wgmma_wait(PENDING); }
 static inline void copies_to_tensor_cores() { emulator_show_written(); }

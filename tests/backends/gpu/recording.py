@@ -154,8 +154,8 @@ class RecordingDriver:
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         self.log.append(f"allow_shared {function[0]} {nbytes}")
 
-    def prefer_shared(self, function: Handle, percent: int) -> None:
-        self.log.append(f"prefer_shared {function[0]} {percent}")
+    def set_smem_carveout(self, function: Handle, percent: int) -> None:
+        self.log.append(f"set_smem_carveout {function[0]} {percent}")
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         return 2048 // threads

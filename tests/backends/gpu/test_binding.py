@@ -161,7 +161,7 @@ def test_own_buffers_may_be_given_crosswise(number: int, options: dict[str, Any]
             values, inputs, outputs = found.inputs(run), *given
             values |= {name: array.numpy().view(np.uint32) for name, array in inputs.items()}
             if meet(outputs):
-                with pytest.raises(ShapeError, match="share memory: give each memory of its own"):
+                with pytest.raises(ShapeError, match="share memory: give each its own"):
                     executor.run(values | inputs, outputs=outputs)
                 continue
             results = executor.run(values | inputs, outputs=outputs)
@@ -194,9 +194,9 @@ def test_schedules_with_a_crowd_have_kernels_of_their_own(monkeypatch: pytest.Mo
     )
     driver = RecordingDriver({})
     alone = load(replace(found, schedule=one), driver)
-    assert not any("prefer_shared" in line for line in driver.log)
+    assert not any("set_smem_carveout" in line for line in driver.log)
     others = [alone.alternative(found.schedule) for _ in range(2)]
-    wishes = [line for line in driver.log if "prefer_shared" in line]
+    wishes = [line for line in driver.log if "set_smem_carveout" in line]
     assert wishes
     assert len(wishes) == len(set(wishes))
     values = found.inputs(1)
@@ -257,7 +257,7 @@ def test_arrays_on_the_host_that_share_memory_are_refused():
     shapes = {name: array.shape for name, array in FOUND.expected(values).items()}
     both = np.zeros(max(shapes.values())[0] * 2, np.uint32)
     arrays = {name: both[: size[0]] for name, size in shapes.items()}
-    with pytest.raises(ShapeError, match="'y0' and 'y1' share memory: give each memory of its own"):
+    with pytest.raises(ShapeError, match="'y0' and 'y1' share memory: give each its own"):
         executor.run(values, outputs=arrays)
     arrays = {name: both[i::2][: size[0]] for i, (name, size) in enumerate(shapes.items())}
     results = executor.run(values, outputs=arrays)

@@ -84,7 +84,7 @@ inline cudaError_t cudaLaunchKernel(void*, dim3, dim3, void**, size_t, cudaStrea
 
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, void*) { return *found = {STATIC_SHARED, 90}, cudaSuccess; }
 inline cudaError_t cudaFuncSetAttribute(void* function, int kind, int value) {
-  const char* const what = kind == cudaFuncAttributeMaxDynamicSharedMemorySize ? "allow_shared" : "prefer_shared";
+  const char* const what = kind == cudaFuncAttributeMaxDynamicSharedMemorySize ? "allow_shared" : "set_smem_carveout";
   return std::printf("%s %s %d\n", what, static_cast<char*>(function), value), cudaSuccess;
 }
 

@@ -1,4 +1,4 @@
-# What programs need, in a prefix of its own: find_package(flowloom) brings the target flowloom::flowloom
+# What programs need, in a separate prefix: find_package(flowloom) brings the target flowloom::flowloom
 # and FLOWLOOM_WEIGHTS, the path of the weights.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)

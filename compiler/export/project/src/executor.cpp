@@ -24,8 +24,8 @@ Call make_call(const Launch& launch, const std::vector<char*>& addresses) {
   for (void*& address : call.addresses) call.pointers.push_back(&address);
   if (launch.shared_bytes)
     check(gpuFuncAllowShared(call.function, launch.shared_bytes), "asking for shared memory");
-  if (plan.shared_percent >= 0)
-    check(gpuFuncPreferShared(call.function, plan.shared_percent), "wishing for shared memory");
+  if (plan.smem_carveout >= 0)
+    check(gpuFuncSetSmemCarveout(call.function, plan.smem_carveout), "setting the shared-memory carveout");
   return call;
 }
 
@@ -114,7 +114,7 @@ void TaskGraph::update(size_t task) {
   updated_ = plan.early, runs_ = 0;
 }
 
-// What cannot be made anew, for want of memory, goes on as it is.
+// Rebuilds the graph; without memory for a new one the old one stays.
 void TaskGraph::settle() {
   updated_ = false;
   try {
@@ -156,7 +156,7 @@ std::vector<Unit> partitions() {
   return units;
 }
 
-// Stream 0 is the caller's; the others are forked from it by an event, and joined to it at the end.
+// Stream 0 is the caller's; the others are forked from it by an event and joined to it at the end.
 class StreamRunner : public Runner {
  public:
   StreamRunner(const Calls& calls, std::vector<Unit> units, bool graphs, Observer* observer)

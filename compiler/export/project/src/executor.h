@@ -18,7 +18,7 @@ struct Call {
   std::vector<void*> pointers;  // to each address, as kernels are launched
 };
 
-// The launches of all tasks, and where each allocation lies now.
+// The launches of all tasks, and the present address of each allocation.
 class Calls {
  public:
   explicit Calls(std::vector<char*> addresses);
@@ -38,8 +38,8 @@ class Calls {
 
 // An executable graph of some tasks and their edges among each other.
 //
-// After updates of its nodes CUDA runs a graph as slowly as one in which no kernel starts early, so one
-// whose addresses have stayed for some runs is made anew.
+// After an update of its nodes CUDA runs a graph as if no kernel could start early, so a graph whose
+// addresses have stayed for some runs is built again.
 class TaskGraph {
  public:
   TaskGraph(const Calls& calls, std::vector<size_t> tasks);

@@ -8,7 +8,7 @@
 
 namespace {
 
-// Initialised, so that it does not lie among static shared memory on the emulator.
+// Initialised, so that the emulator does not take it for static shared memory.
 thread_local char last_error[1024] = "no error";
 
 void keep(const char* text) { std::snprintf(last_error, sizeof last_error, "%s", text); }

@@ -87,7 +87,7 @@ Tensors tensors(size_t count, const flowloom_tensor* (*get)(size_t)) {
   return found;
 }
 
-// The arrays of a file, one behind the other; empty if there is no such file.
+// The arrays of a file, one after the other; empty if there is no such file.
 std::vector<Bytes> read_arrays(const std::string& path, const Tensors& kinds) {
   std::ifstream file(path, std::ios::binary);
   std::vector<Bytes> arrays;
@@ -193,7 +193,7 @@ class Program {
         expected_(read_arrays(settings.data + "/check/outputs.bin", outputs_)),
         in_(inputs_), out_(outputs_), stream_(make_stream()) {
     if (settings.check != Check::no && stored_.empty() && !inputs_.empty() && !expected_.empty())
-      throw std::runtime_error("there is no " + settings.data + "/check/inputs.bin beside outputs.bin: export again with --check MODEL.onnx");
+      throw std::runtime_error("there is no " + settings.data + "/check/inputs.bin for outputs.bin: export again with --check MODEL.onnx");
     const std::vector<Bytes> values = stored_.empty() ? zeros(inputs_) : stored_;
     for (size_t i = 0; i < values.size(); i++)
       check(gpuMemcpyAsync(in_.places[i], values[i].data(), values[i].size(), stream_.get()), "copying an input");

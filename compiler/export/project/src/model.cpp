@@ -12,7 +12,7 @@ namespace {
 
 constexpr uintptr_t ALIGNMENT = 16;
 
-// All kernels are built for the same architectures: one tells whether the device has code.
+// All kernels are built for the same architectures: one shows whether there is code for the device.
 void check_code(int device) {
   for (const Task& task : plan.tasks) {
     if (task.launches.size() == 0) continue;
@@ -49,7 +49,7 @@ void check_overlap(const std::vector<Range>& ranges, size_t inputs) {
     for (size_t other = 0; other < out; other++)
       if (ranges[out].start < ranges[other].end && ranges[other].start < ranges[out].end)
         throw std::runtime_error(std::string("output ") + ranges[out].name + " overlaps " + ranges[other].name +
-                                 ": give it memory of its own");
+                                 ": give it separate memory");
 }
 
 void check_reachable(const Range& range) {

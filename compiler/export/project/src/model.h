@@ -1,4 +1,4 @@
-// The model behind the C interface.
+// The model that the C interface wraps.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// What the generated plan.cpp holds: the schedule as tables of constants.
+// The content of the generated plan.cpp: the schedule as tables of constants.
 #pragma once
 
 #include <cstddef>
@@ -66,8 +66,8 @@ struct Table {
 struct Plan {
   const char* version;
   flowloom_mode mode;
-  bool early;  // in graphs, kernels that wait themselves start before those that they follow have ended
-  int shared_percent;  // of processors' memory that kernels wish for blocks, or -1
+  bool early;  // in graphs, kernels that wait themselves start before their predecessors have ended
+  int smem_carveout;  // percent of an SM's L1 that kernels prefer as shared memory, or -1
   int streams;
   uint64_t weights_layout;  // weights.bin must have the same
   size_t weight_bytes, arena_bytes;

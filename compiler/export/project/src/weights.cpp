@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t PIECE = 32 << 20;
 
-// The first bytes of weights.bin; the block of weights follows as it lies in device memory.
+// The first bytes of weights.bin; an image of the weights in device memory follows.
 struct Header {
   char magic[8];
   uint64_t layout, bytes;
@@ -30,7 +30,7 @@ void upload_weights(const char* path, char* block, gpuStream_t stream) {
   if (!file) throw std::runtime_error("cannot read the weights " + name);
   Header header{};
   if (std::fread(&header, sizeof header, 1, file.get()) != 1 || std::memcmp(header.magic, "FLOWLOOM", 8) != 0)
-    throw std::runtime_error(name + " is no file of weights");
+    throw std::runtime_error(name + " is not a file of weights");
   if (header.layout != plan.weights_layout || header.bytes != plan.weight_bytes)
     throw std::runtime_error(name + " holds the weights of another model, or of another compilation of this one");
   std::fseek(file.get(), 0, SEEK_END);

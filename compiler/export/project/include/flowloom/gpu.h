@@ -19,8 +19,8 @@
 //              gpuEventSynchronize gpuEventElapsedTime(float* milliseconds, start, end)
 //   kernels    GPU_FUNCTION(symbol) is the `void*` of a kernel, in the file that defines it
 //              gpuFuncAllowShared(function, bytes): asks for dynamic shared memory beyond what is granted to all
-//              gpuFuncPreferShared(function, percent): wishes that processors give blocks this part of their
-//                  memory, where caches share it
+//              gpuFuncSetSmemCarveout(function, percent): sets the preferred share of an SM's L1 that is shared
+//                  memory; HIP has no such setting
 //              gpuFuncExists(function): whether there is code of it for the device
 //              gpuFuncWaits(function): whether it was compiled to wait for its predecessors itself
 //              gpuLaunchKernel(function, grid, block, arguments, bytes, stream)
@@ -29,8 +29,8 @@
 //              gpuGraphAddEmptyNode(gpuGraphNode_t*, graph)
 //              gpuGraphAddEdge(graph, from, to)
 //              gpuGraphAddProgrammaticEdge(graph, from, to)    into a kernel that waits itself; a full
-//                  edge where there is no such thing
-//              gpuGraphKernelNodeSetPriority(node, priority)   a wish: HIP 5.2 has none
+//                  edge on HIP
+//              gpuGraphKernelNodeSetPriority(node, priority)   a hint, which HIP 5.2 does not have
 //              gpuGetPriorities(int* least, int* greatest)     a smaller number is more urgent
 //              gpuGraphInstantiate(gpuGraphExec_t*, graph) gpuGraphExecDestroy
 //              gpuGraphExecSetKernel(exec, node, const gpuKernelNodeParams*)
@@ -187,7 +187,7 @@ inline bool gpuFuncWaits(void* function) {  // `begin_launch` waits in code for 
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, function) == cudaSuccess && attributes.ptxVersion >= 90;
 }
-inline gpuError_t gpuFuncPreferShared(void* function, int percent) {
+inline gpuError_t gpuFuncSetSmemCarveout(void* function, int percent) {
   return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, percent);
 }
 inline gpuError_t gpuGraphAddTypedEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to,
@@ -217,7 +217,7 @@ inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* exec, gpuGraph_t graph) {
 }
 #else
 inline bool gpuFuncWaits(void*) { return false; }
-inline gpuError_t gpuFuncPreferShared(void*, int) { return gpuSuccess; }
+inline gpuError_t gpuFuncSetSmemCarveout(void*, int) { return gpuSuccess; }
 inline gpuError_t gpuGraphAddEdge(gpuGraph_t graph, gpuGraphNode_t from, gpuGraphNode_t to) {
   return hipGraphAddDependencies(graph, &from, &to, 1);
 }

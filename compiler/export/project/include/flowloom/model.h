@@ -1,4 +1,4 @@
-/* A compiled model behind a C interface. Functions that return int give 0, or 1 and a text by
+/* The C interface of a compiled model. Functions that return int give 0, or 1 and a text by
  * flowloom_error(). A model runs once at a time: calls from several threads follow each other, runs on
  * several streams too. Several models run at once. A call makes its device the thread's current one. */
 #ifndef FLOWLOOM_MODEL_H
@@ -80,7 +80,7 @@ FLOWLOOM_API int flowloom_run_host(flowloom_model* model, const void* const* inp
 /* Replaces all weights by those of another weights.bin of the same model. */
 FLOWLOOM_API int flowloom_load_weights(flowloom_model* model, const char* path);
 
-/* The time of every task as JSON, from `runs` runs on poisoned memory of its own. `text` gets at most
+/* The time of every task as JSON, from `runs` runs on separate poisoned memory. `text` gets at most
  * `size` bytes with the closing zero; `needed` gets the bytes of all of it. */
 FLOWLOOM_API int flowloom_profile(flowloom_model* model, int runs, char* text, size_t size, size_t* needed);
 

@@ -58,7 +58,7 @@ __device__ __forceinline__ void load_transposed(uint32_t (&to)[4], const void* r
   }
 }
 
-// There is no TF32: products of floats keep all their bits.
+// There is no TF32: floats are multiplied with all their bits.
 __device__ __forceinline__ uint32_t round_tf32(uint32_t x) { return x; }
 
 template <int PRECISION>

@@ -1,4 +1,4 @@
-// Products of warpgroups: tensor cores read shared memory and change sums of threads on their own.
+// WGMMA: tensor cores read shared memory and change the sums of threads asynchronously.
 #include <algorithm>
 
 #include "engine.h"
@@ -22,11 +22,11 @@ void emulator_read_matrix(void* to, uint32_t address, unsigned bytes) {
   const Block& block = *current().block;
   const size_t offset = (address - (uint32_t)(uintptr_t)block.shared) & WINDOW;
   if (offset + bytes > block.worker->run->launch.shared_bytes)
-    emulator_fail("tensor cores read a matrix outside of the dynamic shared memory");
+    emulator_fail("tensor cores read a matrix outside the dynamic shared memory");
   for (size_t i = offset / 2; i < (offset + bytes) / 2; i++) {
     const Written& last = block.written[i];
     if (last.thread && block.fibers[last.thread - 1].shown == last.shown)
-      emulator_fail("tensor cores read what a thread has written, but not shown to them (copies_to_tensor_cores)");
+      emulator_fail("tensor cores read what a thread has written without a proxy fence (copies_to_tensor_cores)");
   }
   std::memcpy(to, block.shared + offset, bytes);
 }
@@ -37,28 +37,28 @@ static Sums* sums_at(Fiber& fiber, const float* place) {
   return nullptr;
 }
 
-static void multiply(Fiber& fiber, Pending& product) {
-  if (product.work) product.work(sums_at(fiber, product.sums)->values.data(), product.count, product.a, product.b);
-  product.work = nullptr;
+static void multiply(Fiber& fiber, Wgmma& wgmma) {
+  if (wgmma.work) wgmma.work(sums_at(fiber, wgmma.sums)->values.data(), wgmma.count, wgmma.a, wgmma.b);
+  wgmma.work = nullptr;
 }
 
-void emulator_product(Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b) {
+void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b) {
   Fiber& fiber = current();
   if (!sums_at(fiber, sums)) {
-    if (!fiber.fenced) emulator_fail("a product is added to sums without a fence (wide_fence)");
+    if (!fiber.fenced) emulator_fail("a WGMMA adds to sums without a fence (wide_fence)");
     fiber.sums.push_back({sums, {sums, sums + count}});
     std::memset((void*)sums, POISON, count * sizeof *sums);
   }
   bool first = true;
-  for (const Pending& other : fiber.products) first &= !other.work;
-  fiber.products.push_back({work, sums, count, fiber.product_groups, a, b});
+  for (const Wgmma& other : fiber.wgmmas) first &= !other.work;
+  fiber.wgmmas.push_back({work, sums, count, fiber.wgmma_groups, a, b});
   fiber.trace = (fiber.trace ^ a) * 0x9e3779b97f4a7c15ull + b;
-  if (first && random(fiber.block->worker->chance) % 2) multiply(fiber, fiber.products.back());
+  if (first && random(fiber.block->worker->chance) % 2) multiply(fiber, fiber.wgmmas.back());
 }
 
-void emulator_product_fence() { current().fenced = true; }
+void emulator_wgmma_fence() { current().fenced = true; }
 
-void emulator_product_commit() { current().product_groups++; }
+void emulator_wgmma_commit() { current().wgmma_groups++; }
 
 // Gives sums back to their thread.
 static void release(Fiber& fiber, const Sums& sums) {
@@ -69,14 +69,14 @@ static void release(Fiber& fiber, const Sums& sums) {
   fiber.fenced = false;
 }
 
-void emulator_product_wait(unsigned pending) {
+void emulator_wgmma_wait(unsigned pending) {
   Fiber& fiber = current();
-  std::vector<Pending>& products = fiber.products;
+  std::vector<Wgmma>& wgmmas = fiber.wgmmas;
   size_t due = 0;
-  while (due < products.size() && products[due].group + pending < fiber.product_groups) multiply(fiber, products[due++]);
-  products.erase(products.begin(), products.begin() + (ptrdiff_t)due);
+  while (due < wgmmas.size() && wgmmas[due].group + pending < fiber.wgmma_groups) multiply(fiber, wgmmas[due++]);
+  wgmmas.erase(wgmmas.begin(), wgmmas.begin() + (ptrdiff_t)due);
   auto kept = std::partition(fiber.sums.begin(), fiber.sums.end(), [&](const Sums& sums) {
-    return std::any_of(products.begin(), products.end(), [&](const Pending& each) { return each.sums == sums.place; });
+    return std::any_of(wgmmas.begin(), wgmmas.end(), [&](const Wgmma& each) { return each.sums == sums.place; });
   });
   for (auto each = kept; each != fiber.sums.end(); each++) release(fiber, *each);
   fiber.sums.erase(kept, fiber.sums.end());
