@@ -14,7 +14,7 @@ STAGED_BYTES = 16 << 10
 @dataclass(frozen=True, slots=True)
 class Rates:
     """How fast a kind of kernel works: ns that each wave of blocks takes besides, FLOPs and bytes
-    in a ns of one block alone, and of all blocks of a multiprocessor together."""
+    in a ns of one block alone, and of all blocks of an SM together."""
 
     wave: float
     block_flops: float
@@ -78,6 +78,6 @@ def work_of(kernel: KernelSpec, time: float, device: DeviceModel) -> Work:
 
 
 def fitting(launch: Launch, device: DeviceModel) -> int:
-    """The blocks of a launch that one multiprocessor holds."""
+    """The blocks of a launch that one SM holds."""
     shared = launch.shared_bytes + launch.static_shared_bytes
     return device.resident_blocks(prod(launch.block), launch.registers, shared)

@@ -23,7 +23,7 @@ from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
-"""How a kernel says how many threads its blocks have, and how many of these a processor."""
+"""How a kernel says how many threads its blocks have, and how many of these an SM."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
 def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     """Compile complete CUDA text, with registers on the stack only where there is no other way.
 
-    The compiler may keep a few there so that one more block fits a multiprocessor, which shared
+    The compiler may keep a few there so that one more block fits an SM, which shared
     memory often prevents anyhow. Then it is told that one block is enough.
     """
     first = _compile(source, launches, target)
@@ -89,7 +89,7 @@ def _compile(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Co
 
 
 def with_resources(launch: Launch, used: Resources) -> Launch:
-    """A launch that tells what its code takes of a multiprocessor."""
+    """A launch that tells what its code takes of an SM."""
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 

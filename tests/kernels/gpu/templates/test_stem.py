@@ -215,7 +215,7 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
         assert kernel is not None
         for arch in ("sm_80", "sm_90"):
             built = compile_text(
-                complete_text(kernel.text), kernel.launches, replace(target, arch=arch)
+                complete_text(kernel.text), kernel.launches, replace(target, architectures=(arch,))
             )
             assert built.stack_bytes == 0
 

@@ -93,7 +93,8 @@ def _wide_key(problem: Problem, target: GpuTarget) -> str:
 
     Of 23 problems on an H200, those in fp16 took 0.97 of that time in the median, 0.78 to 1.26.
     """
-    wide = problem.element_bytes == 4 and target.precision in ("fp16", "bf16")
+    short = target.has_tf32 and target.precision in ("fp16", "bf16")
+    wide = problem.element_bytes == 4 and short
     return key_of(problem, replace(target, precision="tf32")) if wide else ""
 
 
