@@ -30,7 +30,7 @@ from compiler.kernels.gpu.templates.gemm.tuned import (
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import KernelSpec
-from compiler.target.target import parse_gpu
+from compiler.target.target import parse_gpu, parse_target
 
 TARGET = parse_gpu("cuda:sm_90:tf32")
 
@@ -177,10 +177,10 @@ def test_the_choice_of_a_whole_model_comes_first():
 
 
 def test_a_new_database_gives_new_cache_keys():
-    before = _tuning("cuda:sm_90:tf32")
+    before = _tuning(parse_target("cuda:sm_90:tf32"))
     record(product(128, 768, 768), 0)
-    assert _tuning("cuda:sm_90:tf32") != before
-    assert _tuning("cpu:x86-64-v3") == ""
+    assert _tuning(parse_target("cuda:sm_90:tf32")) != before
+    assert _tuning(parse_target("cpu:x86-64-v3")) == ""
 
 
 def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):
