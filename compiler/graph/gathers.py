@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from compiler.graph.cost import Device, nbytes
+from compiler.graph.cost import Roofline, nbytes
 from compiler.graph.operator_table import is_absorbable
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
@@ -24,15 +24,15 @@ def shared_indices(graph: GraphOp) -> list[OperatorOp]:
     return [op for op in _operators(graph) if _selects(op) and _is_index_of_several(op)]
 
 
-def fusable_gathers(graph: GraphOp, device: Device) -> list[list[OperatorOp]]:
+def fusable_gathers(graph: GraphOp, roofline: Roofline) -> list[list[OperatorOp]]:
     """For each small Concat of Gathers: the indices that only they use, the Gathers, the Concat.
 
     Its other operands must be inputs, weights or constants. Such a Concat could be a view into
     which each Gather writes, but a launch takes longer than writing all its bytes.
     """
-    most = device.launch_ns * device.bytes_per_ns
+    most = roofline.launch_ns * roofline.bytes_per_ns
     fusable = (_members(op) for op in _operators(graph) if nbytes(op.outputs[0]) <= most)
-    return [members for members in fusable if 3 <= len(members) <= device.operators]
+    return [members for members in fusable if 3 <= len(members) <= roofline.operators]
 
 
 def _operators(graph: GraphOp) -> Iterator[OperatorOp]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import compiler
 from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
+from compiler.target.target import parse_target
 from compiler.tools.models import default_artifact, named_model
 
 Array = NDArray[Any]
@@ -53,7 +54,7 @@ def _gap(module: compiler.Module) -> str:
     """A GPU's run against its lower bound; empty for a CPU's, which is not predicted."""
     from compiler.tools.inspection import gap, prediction
 
-    gpu = module.target.partition(":")[0] != "cpu"
+    gpu = parse_target(module.target).is_gpu
     return f"; {gap(module, prediction(module))}" if gpu else ""
 
 

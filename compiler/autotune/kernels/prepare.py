@@ -8,18 +8,18 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.kernels.bundle import FEWEST, Buffer, Bundle, Candidate, Kernel
-from compiler.build import set_target
 from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.choices import Choices, choices_of
 from compiler.kernels.gpu.headers import headers
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.target.target import GpuTarget, parse_gpu
 
 CANDIDATES = 24
 
@@ -40,18 +40,18 @@ def prepare(
     Models come by name, each as what `import_model` reads; `told` hears of each one done.
     """
     kernels: dict[str, Kernel] = {}
-    targets = [parse_cuda_target(f"cuda:{arch}:{precision}") for precision in precisions]
+    targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
     for name, model in models:
         for target in targets:
             for group, uses in groups_of(model, target, input_shapes):
                 _add_group(kernels, group, uses, target, count)
         total = sum(len(kernel.candidates) for kernel in kernels.values())
         told(f"{name}: {len(kernels)} kernels with {total} candidates so far")
-    return Bundle(arch, targets[0].compiler_arch, headers(), tuple(kernels.values()))
+    return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))
 
 
 def _add_group(
-    kernels: dict[str, Kernel], group: Group, uses: int, target: CudaTarget, count: int
+    kernels: dict[str, Kernel], group: Group, uses: int, target: GpuTarget, count: int
 ) -> None:
     for choices in choices_of(group, target, count):
         weight = choices.options[0].estimate * uses
@@ -62,7 +62,7 @@ def _add_group(
 
 
 def groups_of(
-    model: Any, target: CudaTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: Any, target: GpuTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[tuple[Group, int]]:
     """The distinct groups of a model after the default graph passes, and how often they occur."""
     module = import_model(model, input_shapes).module
@@ -74,14 +74,14 @@ def groups_of(
         yield group, uses[name]
 
 
-def fused_groups(module: ModuleOp, target: CudaTarget) -> dict[str, Group]:
+def fused_groups(module: ModuleOp, target: GpuTarget) -> dict[str, Group]:
     """The distinct groups of a module, by kernel name, after the default graph passes in place."""
     set_target(module, str(target))
     Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
     return distinct_groups(module)
 
 
-def kernel_of(group: Group, target: CudaTarget, choices: Choices, weight: float) -> Kernel | None:
+def kernel_of(group: Group, target: GpuTarget, choices: Choices, weight: float) -> Kernel | None:
     """A group's kernel in every option; None where there is nothing to choose."""
     built = [(option, choices.build(option.values)) for option in choices.options]
     usable = [(option, kernel) for option, kernel in built if kernel and fits(kernel, target)]
@@ -92,7 +92,7 @@ def kernel_of(group: Group, target: CudaTarget, choices: Choices, weight: float)
         Candidate(
             option.values,
             complete_text(kernel.text),
-            tuple(replace(x, programmatic=target.programmatic) for x in kernel.launches),
+            tuple(replace(x, programmatic=target.has_pdl) for x in kernel.launches),
             kernel.scratch,
             round(option.estimate, 2),
         )
@@ -103,7 +103,7 @@ def kernel_of(group: Group, target: CudaTarget, choices: Choices, weight: float)
     return Kernel(choices.key, group.name, choices.code, weight, reads, writes, found)
 
 
-def fits(kernel: CudaKernel, target: CudaTarget) -> bool:
+def fits(kernel: CudaKernel, target: GpuTarget) -> bool:
     """Whether a device of the target has the shared memory and the threads that blocks take."""
     return all(
         launch.shared_bytes <= target.shared_bytes

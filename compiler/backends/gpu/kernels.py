@@ -10,11 +10,9 @@ from compiler.backends.gpu.driver import Call, Driver, Handle
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
+from compiler.target.devices import DEFAULT_SHARED_BYTES
 
 POINTER_BYTES = 8
-DEFAULT_SHARED_BYTES = 48 << 10
-"""Dynamic shared memory that every function may use without asking."""
-
 SMEM_CARVEOUT = 75
 """Percent of an SM's L1 that is shared memory where kernels run concurrently.
 

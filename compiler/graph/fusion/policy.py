@@ -28,7 +28,7 @@ def plan_fusion(table: OperatorTable, rules: FusionRules) -> Fusion:
     A kernel has at most one contraction or reduction and is convex. Unless `rules` allow it, no
     merge makes a path longer than the critical path without fusion.
     """
-    dag = table.dag(rules.device)
+    dag = table.dag(rules.roofline)
     growth = Growth(table, rules, dag, FusedSets(dag))
     ranks = dag.upward_ranks()
     limit = max(ranks, default=0)

@@ -18,9 +18,9 @@ from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import stored_tensor
 from compiler.kernels.ops.lowering import Emitter
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.access import BlockFacts, can_fuse, extent_of, facts
 from compiler.kernels.tir.stages import inline_stages
+from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
 """Innermost iterations that one block of a grid should have, about 10 to 100 us."""

@@ -9,18 +9,18 @@ from dataclasses import astuple, dataclass
 from compiler.kernels.gpu.headers import template_hash
 from compiler.kernels.gpu.recorded import Standing, entries, recorded, standing
 from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.attention import template as attention
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse
 from compiler.kernels.gpu.templates.gemm.emit import Stores, contraction_kernel, tiled_problems
 from compiler.kernels.gpu.templates.gemm.estimates import RATES, START_US, estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile, in_order, overlapping, processors
+from compiler.kernels.gpu.templates.gemm.tiles import Tile, in_order, overlapping
 from compiler.kernels.gpu.templates.gemm.tuned import key_of, near_recorded, neighbours, transferred
 from compiler.kernels.gpu.templates.grouped_conv import template as grouped
 from compiler.kernels.gpu.templates.row_norm import template as rows
 from compiler.kernels.gpu.templates.stem_conv import template as stem
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 Values = tuple[int, ...]
 
@@ -56,7 +56,7 @@ class Choices:
         return template_hash(self.template)
 
 
-def choices_of(group: Group, target: CudaTarget, count: int) -> Iterator[Choices]:
+def choices_of(group: Group, target: GpuTarget, count: int) -> Iterator[Choices]:
     """The templates that can take a group, with at most `count` options each.
 
     A convolution of few channels may go to two, and groups to tiles of several merges of them: the
@@ -71,7 +71,7 @@ def choices_of(group: Group, target: CudaTarget, count: int) -> Iterator[Choices
         yield _contraction(group, problem, stores, target, count)
 
 
-def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
+def standing_of(choices: Choices, target: GpuTarget, device: str) -> Standing:
     """Where the choice that is taken without more measurements comes from, on a device."""
     entry = recorded(choices.key, target)
     if entry is not None:
@@ -81,7 +81,7 @@ def standing_of(choices: Choices, target: CudaTarget, device: str) -> Standing:
 
 
 def _contraction(
-    group: Group, problem: Problem, stores: Stores, target: CudaTarget, count: int
+    group: Group, problem: Problem, stores: Stores, target: GpuTarget, count: int
 ) -> Choices:
     fits = set(candidates(problem, target))
     lent = transferred(problem, target, entries(target), fits)
@@ -98,14 +98,13 @@ def _contraction(
     return Choices("contraction", key_of(problem, target), tuple(options), build, variants)
 
 
-def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:
+def _grouped(group: Group, target: GpuTarget, count: int) -> Choices | None:
     found = grouped.grouped_problem(group)
     if found is None:
         return None
     problem = found[1]
-    works = [
-        (grouped.work_us(problem, work), astuple(work)) for work in grouped.candidates(problem)
-    ]
+    able = grouped.candidates(problem)
+    works = [(grouped.work_us(problem, work, target), astuple(work)) for work in able]
 
     def build(values: Values) -> CudaKernel | None:
         return grouped.grouped_kernel(group, target, grouped.Work(*values))
@@ -114,7 +113,7 @@ def _grouped(group: Group, target: CudaTarget, count: int) -> Choices | None:
     return Choices("grouped", grouped.grouped_key(problem), options, build)
 
 
-def _stem(group: Group, target: CudaTarget, count: int) -> Choices | None:
+def _stem(group: Group, target: GpuTarget, count: int) -> Choices | None:
     found = stem.stem_problem(group, target)
     if found is None:
         return None
@@ -128,7 +127,7 @@ def _stem(group: Group, target: CudaTarget, count: int) -> Choices | None:
     return Choices("stem", stem.stem_key(problem), options, build) if options else None
 
 
-def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:
+def _attention(group: Group, target: GpuTarget, count: int) -> Choices | None:
     problem = attention.attention_of(group)
     if problem is None:
         return None
@@ -136,14 +135,14 @@ def _attention(group: Group, target: CudaTarget, count: int) -> Choices | None:
     def build(values: Values) -> CudaKernel | None:
         return attention.attention_kernel(group, target, attention.Block(*values))
 
-    busy = processors(target) * RATES[target.precision]
+    busy = target.device.sms * RATES[target.precision]
     stages = attention.can_stage(group, problem, target)
     blocks = map(astuple, attention.candidates(problem, target, stages))
     options = _alike([*blocks][:count], START_US + problem.multiplications / busy)
     return Choices("attention", attention.attention_key(problem, target), options, build)
 
 
-def _rows(group: Group, target: CudaTarget, count: int) -> Choices | None:
+def _rows(group: Group, target: GpuTarget, count: int) -> Choices | None:
     problem = rows.rows_problem(group)
     if problem is None:
         return None

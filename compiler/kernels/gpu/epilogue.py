@@ -19,13 +19,13 @@ from compiler.ir.layouts import block_steps
 from compiler.kernels.cpu.templates.matmul import Product, read_product
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.elementwise import multiply
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.surroundings import Surroundings
+from compiler.target.target import GpuTarget
 
 _PASSES = [
     s_tir.transform.StmtSimplify(),
@@ -65,7 +65,7 @@ class StoreFunction:
 
 
 def store_function(
-    group: Group, anchor: Operator, target: CudaTarget, block: int = 0, vectors: bool = False
+    group: Group, anchor: Operator, target: GpuTarget, block: int = 0, vectors: bool = False
 ) -> StoreFunction | None:
     """The results that follow from one sum of the anchor; None when they need other elements.
 
@@ -188,7 +188,7 @@ def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
 
 
 def value_function(
-    name: str, around: Surroundings, value: Any, scalars: list[Var], target: CudaTarget
+    name: str, around: Surroundings, value: Any, scalars: list[Var], target: GpuTarget
 ) -> StoreFunction:
     """A float that depends on a group's buffers and some scalars as a device function.
 
@@ -204,7 +204,7 @@ def device_function(
     around: Surroundings,
     statement: Stmt,
     scalars: list[Var],
-    target: CudaTarget,
+    target: GpuTarget,
     results: Sequence[Var] = (),
     parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:

@@ -11,7 +11,6 @@ from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text, cuda_text
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.attention.template import attention_kernel
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import separable_kernel
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
@@ -21,9 +20,10 @@ from compiler.kernels.gpu.templates.row_norm.template import rows_kernel
 from compiler.kernels.gpu.templates.stem_conv.template import stem_kernel
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
+from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
-"""How a kernel says how many threads its blocks have, and how many of these a processor."""
+"""How a kernel says how many threads its blocks have, and how many of these an SM."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ class Compiled:
         return sum(used.stack_bytes for used in self.used.values())
 
 
-def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
+def build_cuda_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
     return compile_kernel(group, generate_entries(group, target), target)
 
 
-def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
+def generate_entries(group: Group, target: GpuTarget) -> CudaKernel:
     """The CUDA text and the launches of a group, with second entry points where they are used."""
     kernel = generate(group, target)
     return with_indirect_entries(kernel) if group.boundary else kernel
 
 
-def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
+def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
     launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
-    programmatic = target.programmatic
+    programmatic = target.has_pdl
     return KernelSpec(
         group.name,
         "cuda",
@@ -69,10 +69,10 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> Kern
     )
 
 
-def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     """Compile complete CUDA text, with registers on the stack only where there is no other way.
 
-    The compiler may keep a few there so that one more block fits a multiprocessor, which shared
+    The compiler may keep a few there so that one more block fits an SM, which shared
     memory often prevents anyhow. Then it is told that one block is enough.
     """
     first = _compile(source, launches, target)
@@ -82,14 +82,14 @@ def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) 
     return min(first, second, key=lambda each: each.stack_bytes)
 
 
-def _compile(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+def _compile(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     check_compiler(target)
     cubin = compile_cubin(source, target)
     return Compiled(source, cubin, check_resources(cubin, launches, target))
 
 
 def with_resources(launch: Launch, used: Resources) -> Launch:
-    """A launch that tells what its code takes of a multiprocessor."""
+    """A launch that tells what its code takes of an SM."""
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
@@ -105,7 +105,7 @@ TEMPLATES = (
 """What may write a group's kernel before the generic schedule does, in order."""
 
 
-def generate(group: Group, target: CudaTarget) -> CudaKernel:
+def generate(group: Group, target: GpuTarget) -> CudaKernel:
     """The CUDA text and the launches of a group.
 
     No template adds in an order that time decides (there are no atomic sums), so that a kernel

@@ -7,7 +7,7 @@ from enum import Enum
 from compiler.kernels import database
 from compiler.kernels.database import Entry
 from compiler.kernels.gpu.headers import current_versions
-from compiler.kernels.gpu.target import CudaTarget
+from compiler.target.target import GpuTarget
 
 
 class Standing(Enum):
@@ -36,12 +36,12 @@ class Contender:
         return self.estimate < other.estimate
 
 
-def entries(target: CudaTarget) -> dict[str, Entry]:
+def entries(target: GpuTarget) -> dict[str, Entry]:
     """The entry that counts for each key of an architecture."""
-    return database.known(target.arch, current_versions())
+    return database.known(target.architecture, current_versions())
 
 
-def recorded(key: str, target: CudaTarget) -> Entry | None:
+def recorded(key: str, target: GpuTarget) -> Entry | None:
     """The entry of a problem, if there is one."""
     return entries(target).get(key)
 

@@ -10,13 +10,12 @@ from xdsl.rewriter import Rewriter
 
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.siblings import Family, find_families, weight_axis
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.graph.weights import concatenated_key
 from compiler.ir.dataflow import GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, insert_before, integers_before, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.passes.base import GraphPass
-from compiler.passes.graph.fuse_attention import TARGETS
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class FuseSiblings(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse the siblings of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_kind(graph) in TARGETS:
+            if target_of(graph).fuses_siblings:
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:

@@ -9,18 +9,18 @@ import pytest
 import tvm_ffi
 
 from compiler.errors import KernelError
-from compiler.kernels import KernelCache, parse_target
+from compiler.kernels import KernelCache
 from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import check_resources, read_resources
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
 from compiler.kernels.gpu.templates.gemm.problem import read_problem
 from compiler.kernels.gpu.templates.gemm.tiles import shared_bytes
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch
+from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.harness import single
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -43,7 +43,7 @@ def test_tvm_compiles_nothing_where_a_device_is_present():
     tvm_ffi.register_global_func(callback, called.append, override=True)
     tvm_ffi.register_global_func(create, create_as_the_runtime_does)
     try:
-        generate(row_softmax(), parse_cuda_target("cuda"))
+        generate(row_softmax(), parse_gpu("cuda"))
         assert called == []
         tvm_ffi.get_global_func(callback)("text")
         assert called == ["text"]
@@ -91,7 +91,7 @@ def test_nvcc_compiles_the_same_text():
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("there is no nvcc")
-    target = parse_cuda_target("cuda")
+    target = parse_gpu("cuda")
     kernel = generate(convolution(), target)
     cubin = compiling.compile_by_nvcc(nvcc, complete_text(kernel.text), target)
     assert set(check_resources(cubin, kernel.launches, target)) == {
@@ -101,26 +101,13 @@ def test_nvcc_compiles_the_same_text():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels_of_newer_architectures_wait_themselves(arch: str):
-    target = parse_cuda_target(f"cuda:{arch}")
+    target = parse_gpu(f"cuda:{arch}")
     for group in (convolution(), row_softmax()):
         spec = build_kernel(group, target)
         assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
         text = complete_text(generate(group, target).text)
         heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
         assert heads == ["begin_launch"] * len(spec.launches)
-
-
-def test_target_text_round_trips():
-    for text in ("cuda:sm_80:fp16", "cuda:sm_100:bf16"):
-        assert str(parse_target(text)) == text
-    assert parse_target("cuda") == CudaTarget("sm_90", "tf32")
-    assert CudaTarget("sm_90").compiler_arch == "sm_90a"
-
-
-@pytest.mark.parametrize("text", ["cuda:sm_70", "cuda:gfx942", "cuda:sm_90:int8", "gpu"])
-def test_bad_targets_are_refused(text: str):
-    with pytest.raises(KernelError, match=r"use|oldest"):
-        parse_target(text)
 
 
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
@@ -137,7 +124,7 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_launches_beyond_the_limits_are_refused():
-    target = parse_cuda_target("cuda")
+    target = parse_gpu("cuda")
     spec = build_kernel(row_softmax(), target)
     launch = spec.launches[0]
     with pytest.raises(KernelError, match="threads"):
@@ -164,7 +151,7 @@ def test_cache_keeps_cubins_by_target(tmp_path):
 
 @pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_86"])
 def test_tiles_fit_the_device(arch: str):
-    target, group = parse_cuda_target(f"cuda:{arch}"), convolution()
+    target, group = parse_gpu(f"cuda:{arch}"), convolution()
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     tiles = list(candidates(problem, target))

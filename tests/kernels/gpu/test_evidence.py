@@ -22,11 +22,11 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
 from compiler.kernels.gpu.templates.gemm.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.gpu.templates.test_grouped import NASNET, convolution
@@ -53,7 +53,7 @@ class Case:
     @property
     def kernel(self) -> CudaKernel:
         """The kernel of the chosen tile, or of the template that takes it."""
-        target = parse_cuda_target(self.target)
+        target = parse_gpu(self.target)
         problems = tiled_problems(self.group, target)
         if not problems:
             return generate(self.group, target)
@@ -246,7 +246,7 @@ def test_any_shape(name: str):
         kernel = found.kernel
         assert called in kernel.text
         results = run_twice(kernel, found.group, found.inputs)
-        bound = BOUNDS[found.target.split(":")[2]]
+        bound = BOUNDS[parse_target(found.target).precision]
         for result, expected in zip(results, found.expected, strict=True):
             error = numpy.linalg.norm(result - expected)
             assert error <= bound * max(float(numpy.linalg.norm(expected)), 1.0)
@@ -285,7 +285,7 @@ LARGE: dict[str, Callable[[], Group]] = {
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", LARGE)
 def test_nothing_spills(name: str, arch: str):
-    target = parse_cuda_target(f"cuda:{arch}:tf32")
+    target = parse_gpu(f"cuda:{arch}:tf32")
     kernel = generate(LARGE[name](), target)
     code = compile_cubin(complete_text(kernel.text), target)
     found = check_resources(code, kernel.launches, target)
@@ -300,7 +300,7 @@ def test_nothing_spills(name: str, arch: str):
 ])  # fmt: skip
 def test_warpgroups_do_not_spill(tile: Tile):
     """Wide tiles, whose instructions the emulator does not know."""
-    target = parse_cuda_target("cuda:sm_90:tf32")
+    target = parse_gpu("cuda:sm_90:tf32")
     kernel = contraction_kernel(LARGE["product"](), target, tile)
     assert kernel is not None
     code = compile_cubin(complete_text(kernel.text), target)

@@ -16,7 +16,6 @@ from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.gpu.choices import choices_of
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
 from compiler.kernels.gpu.templates.gemm.problem import Problem
@@ -28,6 +27,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     grouped_problem,
 )
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.templates.test_grouped import (
     BLOCKS,
@@ -37,7 +37,7 @@ from tests.kernels.gpu.templates.test_grouped import (
     reference,
 )
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 BOUNDS = {"float32": 1e-3, "float16": 1e-3, "bfloat16": 8e-3}
 RESNEXT = Shape(256, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 16, 8, 8)
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
 
 
-def merged(group: Group, target: CudaTarget = TARGET) -> list[Problem]:
+def merged(group: Group, target: GpuTarget = TARGET) -> list[Problem]:
     """What a group can be when some of its convolution's groups are one."""
     return [problem for problem in tiled_problems(group, target) if problem.merged > 1]
 
@@ -112,7 +112,7 @@ def test_how_many_groups_are_merged(dtype: str, members: int, found: list[int]):
     assert [problem.merged for problem in merged(group)] == found
     assert merged(replace(group, weights=(False,) * 4)) == []
     assert merged(convolution(shape, dtype, plain=True)) == []
-    exact = parse_cuda_target("cuda:sm_90:fp32")
+    exact = parse_gpu("cuda:sm_90:fp32")
     assert [p.merged for p in merged(group, exact)] == (found if dtype == "float16" else [])
 
 
@@ -129,7 +129,7 @@ def test_the_fastest_measured_kernel_is_taken(place: int):
     assert found is not None
     grouped, problems = found[1], tiled_problems(group, TARGET)
     assert [problem.merged for problem in problems] == [1, 2, 4]
-    choices = [(grouped_key(grouped), astuple(choose_work(grouped)))]
+    choices = [(grouped_key(grouped), astuple(choose_work(grouped, TARGET)))]
     choices += [(key_of(p, TARGET), astuple(choose_tile(p, TARGET))) for p in problems]
     times = [5e3, 6e3, 7e3, 8e3]
     times[place] = 1e3
@@ -169,7 +169,7 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     for name, dims in (("v", (16, 16, 1, 1)), ("w", (16, 4, 3, 3))):
         weight = random.standard_normal(dims).astype("float32")
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     groups = [group for group, _ in groups_of(model, target)]
     (group,) = (g for g in groups if any(op.attributes.get("group") == 4 for op in g.operators))
     dtype = group.reads[0].dtype
@@ -184,7 +184,7 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     found = grouped_problem(group)
     assert found is not None
     tiles = contraction_kernel(group, target, choose_tile(problem, target), problem=problem)
-    for kernel in (tiles, grouped_kernel(group, target, choose_work(found[1]))):
+    for kernel in (tiles, grouped_kernel(group, target, choose_work(found[1], target))):
         assert kernel is not None
         (result,) = run_twice(kernel, group, inputs)
         error = numpy.linalg.norm(result.astype("float64") - expected)

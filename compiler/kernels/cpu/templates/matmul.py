@@ -23,13 +23,13 @@ from tvm.ir import Var
 from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
+from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.tiling import Tile, ceil_div, product_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.elementwise import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
@@ -41,6 +41,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.surroundings import Surroundings
+from compiler.target.target import CpuTarget
 
 FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""
@@ -103,7 +104,7 @@ def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Schedul
     if not around.elementwise:
         return None
     right = anchor.inputs[1]
-    registers = registers_of(target.vector_bytes)
+    registers = registers_of(vector_bytes(target))
     packed = group.is_packable(right) and product.shared
     while not packed and registers.lanes > product.columns:
         registers = replace(registers, lanes=registers.lanes // 2)

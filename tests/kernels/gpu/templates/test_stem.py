@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.gpu.choices import choices_of
-from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.kernel import compile_text, generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import choose_tile
 from compiler.kernels.gpu.templates.gemm.problem import read_problem
 from compiler.kernels.gpu.templates.gemm.tuned import key_of
@@ -30,6 +28,7 @@ from compiler.kernels.gpu.templates.stem_conv.template import (
     stem_problem,
 )
 from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.templates.test_grouped import (
     Shape,
@@ -42,7 +41,7 @@ from tests.tools import needs_nvrtc
 PRECISIONS = {"tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 TOLERANCES = {"tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 
 STEMS = {
     "ResNet-50": Shape(3, (299, 299), (7, 7), (2, 2), (1, 1), (3, 3, 3, 3), 1, 0, 64),
@@ -86,7 +85,7 @@ def without_sum(group: Group) -> Group:
 def check(shape: Shape, precision: str, group: Group, work: Work) -> None:
     """Run on the emulator and compare."""
     inputs = draw_inputs(group)
-    kernel = stem_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), work)
+    kernel = stem_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), work)
     assert kernel is not None
     assert "convolve_stem" in kernel.text
     (result,) = run_twice(kernel, group, inputs)
@@ -119,7 +118,7 @@ def test_any_convolution_is_right(
     block = 4 if stored == "float32" else 8
     block = block if blocked and shape.filters % block == 0 else 0
     group = convolution(shape, stored, block, stored if narrow else "float32")
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     found = stem_problem(group, target)
     assert found is not None
     works = list(candidates(found[1], target))
@@ -153,7 +152,7 @@ def problem_of(shape: Shape, precision: str = "tf32") -> Stem:
     """The problem of a convolution of a float32 image with a blocked result."""
     stored = PRECISIONS[precision]
     group = convolution(shape, stored, 4 if stored == "float32" else 8)
-    found = stem_problem(group, parse_cuda_target(f"cuda:sm_90:{precision}"))
+    found = stem_problem(group, parse_gpu(f"cuda:sm_90:{precision}"))
     assert found is not None
     return found[1]
 
@@ -174,7 +173,7 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
     group = convolution(shape, PRECISIONS[precision])
     image, *others = draw_inputs(group)
     image[0, 1, 4, 5] = numpy.inf
-    target, work = parse_cuda_target(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
+    target, work = parse_gpu(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
     kernel = stem_kernel(group, target, work)
     assert kernel is not None
     (result,) = run(kernel, group, [image, *others])
@@ -187,8 +186,8 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
 def test_what_it_declines():
     group = convolution(SMALL, "float32", 4)
     assert stem_problem(group, TARGET) is not None
-    assert stem_problem(group, parse_cuda_target("cuda:sm_90:fp32")) is None
-    assert stem_problem(group, parse_hip_target("hip:gfx90a:fp16")) is None
+    assert stem_problem(group, parse_gpu("cuda:sm_90:fp32")) is None
+    assert stem_problem(group, parse_gpu("hip:gfx90a:fp16")) is None
     assert stem_problem(replace(group, weights=(False,) * 4), TARGET) is None
     cast, others = group.operators[0], group.operators[1:]
     computed = (replace(cast, type="Relu"), *others)
@@ -207,7 +206,7 @@ def test_what_it_declines():
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 @pytest.mark.parametrize("name", STEMS)
 def test_stems_keep_everything_in_registers(name: str, precision: str):
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     for batch in (1, 16):
         shape = replace(STEMS[name], batch=batch)
         work = choose_work(problem_of(shape, precision), target)
@@ -216,7 +215,7 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
         assert kernel is not None
         for arch in ("sm_80", "sm_90"):
             built = compile_text(
-                complete_text(kernel.text), kernel.launches, replace(target, arch=arch)
+                complete_text(kernel.text), kernel.launches, replace(target, architectures=(arch,))
             )
             assert built.stack_bytes == 0
 
@@ -281,7 +280,7 @@ def test_works_to_measure_are_of_different_warps():
 
 def test_choices_share_one_packing():
     group = convolution(STEMS["UNet"], "float16", 8)
-    (own, _) = choices_of(group, parse_cuda_target("cuda:sm_90:fp16"), 12)
+    (own, _) = choices_of(group, parse_gpu("cuda:sm_90:fp16"), 12)
     assert own.template == "stem"
     kernels = [own.build(option.values) for option in own.options]
     assert len(kernels) == 12

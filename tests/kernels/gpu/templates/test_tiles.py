@@ -3,11 +3,11 @@
 import numpy
 import pytest
 
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates, choose_tile
 from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import PROCESSORS, ceil_div, shared_bytes
+from compiler.kernels.gpu.templates.gemm.tiles import ceil_div, shared_bytes
 from compiler.kernels.group import TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.harness import single
 
 
@@ -22,7 +22,7 @@ def product(rows: int, columns: int, depth: int) -> Problem:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
 def test_candidates_fit_the_device(arch: str):
-    target, problem = parse_cuda_target(f"cuda:{arch}"), product(128, 768, 3072)
+    target, problem = parse_gpu(f"cuda:{arch}"), product(128, 768, 3072)
     tiles = list(candidates(problem, target))
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert all(STAGES[0] <= tile.stages <= STAGES[1] for tile in tiles)
@@ -32,7 +32,8 @@ def test_candidates_fit_the_device(arch: str):
 
 @pytest.mark.parametrize("shape", [(128, 768, 768), (512, 100, 4608), (256, 361, 2304)])
 def test_long_sums_are_shared_so_that_one_wave_fills_the_device(shape: tuple[int, int, int]):
-    tile = choose_tile(product(*shape), parse_cuda_target("cuda:sm_90"))
+    target = parse_gpu("cuda:sm_90")
+    tile = choose_tile(product(*shape), target)
     tiles = ceil_div(shape[0], tile.rows) * ceil_div(shape[1], tile.columns)
     assert tile.shares > 1
-    assert PROCESSORS[90] / 2 <= tiles * tile.shares <= PROCESSORS[90]
+    assert target.device.sms / 2 <= tiles * tile.shares <= target.device.sms

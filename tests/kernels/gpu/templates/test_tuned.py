@@ -10,7 +10,6 @@ from compiler.kernels.cache import KernelCache, _tuning
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.gpu.headers import current_versions, full_version, template_hash
 from compiler.kernels.gpu.recorded import Standing, first_of, recorded, standing
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
     candidates,
@@ -31,8 +30,9 @@ from compiler.kernels.gpu.templates.gemm.tuned import (
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import KernelSpec
+from compiler.target.target import parse_gpu, parse_target
 
-TARGET = CudaTarget("sm_90", "tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 
 
 def product(m: int, n: int, k: int) -> Problem:
@@ -95,9 +95,9 @@ def test_a_similar_problem_lends_its_shape():
 def test_operands_in_32_bits_take_the_tile_of_tf32_where_they_have_none_of_their_own():
     problem = product(128, 768, 768)
     fields = record(problem, 20)
-    tile = tile_for(problem, CudaTarget("sm_90", "fp16"))
+    tile = tile_for(problem, parse_gpu("cuda:sm_90:fp16"))
     assert (tile.rows, tile.columns, tile.shares) == (fields[0], fields[1], fields[4])
-    assert tile_for(replace(problem, dtype="float16"), CudaTarget("sm_90", "fp16")) != tile
+    assert tile_for(replace(problem, dtype="float16"), parse_gpu("cuda:sm_90:fp16")) != tile
 
 
 def test_entries_of_other_templates_lend_nothing():
@@ -115,7 +115,7 @@ def test_entries_of_other_templates_lend_nothing():
 def test_keys_give_their_problems_back():
     problem = product(128, 768, 768)
     assert key_of(problem_of(key_of(problem, TARGET)), TARGET) == key_of(problem, TARGET)
-    half = key_of(problem, CudaTarget("sm_90", "fp16"))
+    half = key_of(problem, parse_gpu("cuda:sm_90:fp16"))
     record(problem, 0)
     assert neighbours(half, database.known("sm_90")) == []
 
@@ -177,10 +177,10 @@ def test_the_choice_of_a_whole_model_comes_first():
 
 
 def test_a_new_database_gives_new_cache_keys():
-    before = _tuning("cuda:sm_90:tf32")
+    before = _tuning(parse_target("cuda:sm_90:tf32"))
     record(product(128, 768, 768), 0)
-    assert _tuning("cuda:sm_90:tf32") != before
-    assert _tuning("cpu:x86-64-v3") == ""
+    assert _tuning(parse_target("cuda:sm_90:tf32")) != before
+    assert _tuning(parse_target("cpu:x86-64-v3")) == ""
 
 
 def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Path):

@@ -15,17 +15,17 @@ from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.strides import Window
 from compiler.graph.windows import MATRIX, Operand
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.recorded import recorded
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
-from compiler.kernels.gpu.templates.gemm.tiles import REGISTERS, RESERVED, ceil_div, processors
+from compiler.kernels.gpu.templates.gemm.tiles import REGISTERS, RESERVED, ceil_div
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.surroundings import Surroundings
 from compiler.schedule import Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.target import GpuTarget
 
 PIECE = 16
 """Rows, and keys, of the smallest piece that tensor cores multiply."""
@@ -41,9 +41,6 @@ MOST = 16
 
 BANDS = (2, 4, 8)
 """Bands of a block where there are many rows."""
-
-SHARED_BYTES = 48 << 10
-"""Shared memory of a block of bands, so that a processor has several."""
 
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
@@ -105,7 +102,7 @@ class Block:
 
 
 def attention_kernel(
-    group: Group, target: CudaTarget, block: Block | None = None
+    group: Group, target: GpuTarget, block: Block | None = None
 ) -> CudaKernel | None:
     """The kernel of a group that is one attention and nothing else; None for one without any.
 
@@ -141,22 +138,22 @@ def attention_of(group: Group) -> Attention | None:
     return attention
 
 
-def can_stage(group: Group, attention: Attention, target: CudaTarget) -> bool:
+def can_stage(group: Group, attention: Attention, target: GpuTarget) -> bool:
     """Whether blocks copy Q, K and V to shared memory as they lie, 16 bytes at a time."""
     windows = [operand.window for operand in (attention.query, attention.key, attention.value)]
     whole = all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
-    copied = not isinstance(target, HipTarget)
+    copied = target.has_async_copy
     return whole and copied and _in_pairs(group, attention, target)
 
 
-def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
+def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
     """Whether Q, K and V lie in memory as tensor cores read them, two elements a register."""
     multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
     operands = (attention.query, attention.key, attention.value)
     return {group.values[operand.source].dtype for operand in operands} == {multiplied}
 
 
-def choose_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
+def choose_block(attention: Attention, target: GpuTarget, stages: bool = False) -> Block:
     """One tile of rows a block, two where that still gives every processor two blocks.
 
     Where there are many rows, each warp has rows of its own. Warps share keys in shared memory
@@ -165,12 +162,12 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     rows = attention.query.window.shape[-2]
     columns = attention.value.window.shape[-2]
     tiles_of_rows = prod(attention.batch) * ceil_div(rows, PIECE)
-    many = tiles_of_rows > 2 * processors(target)
+    many = tiles_of_rows > 2 * target.device.sms
     staged = _staged(attention, target) if stages else iter(())
-    if tiles_of_rows >= BANDS[-1] * processors(target):
+    if tiles_of_rows >= BANDS[-1] * target.device.sms:
         return next(staged, Block(1, 1, BANDS[-1]))
     enough = STAGED_ROWS if columns <= STAGED_KEYS else 1
-    if tiles_of_rows > enough * processors(target):
+    if tiles_of_rows > enough * target.device.sms:
         staged = (block for block in staged if block.tiles == 1)
         if block := next(staged, None):
             return block
@@ -178,13 +175,13 @@ def choose_block(attention: Attention, target: CudaTarget, stages: bool = False)
     return Block(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
 
-def _fits_two(attention: Attention, target: CudaTarget) -> bool:
+def _fits_two(attention: Attention, target: GpuTarget) -> bool:
     """Whether registers hold two tiles of rows."""
     depth, width = attention.query.window.shape[-1], attention.value.window.shape[-1]
     return target.precision != "fp32" and max(depth, width) <= ROOM
 
 
-def candidates(attention: Attention, target: CudaTarget, stages: bool = False) -> Iterator[Block]:
+def candidates(attention: Attention, target: GpuTarget, stages: bool = False) -> Iterator[Block]:
     """The blocks that fit shared memory, and have no warp without keys; the chosen one first.
 
     With `stages`, which `can_stage` tells, staged ones are among them, in place of those whose
@@ -204,17 +201,18 @@ def candidates(attention: Attention, target: CudaTarget, stages: bool = False) -
     yield from dict.fromkeys([*found, *(x for x in bands if not stages or x.tiles <= x.warps)])
 
 
-def _bands(attention: Attention, target: CudaTarget) -> Iterator[Block]:
+def _bands(attention: Attention, target: GpuTarget) -> Iterator[Block]:
     """The blocks of several bands that have rows for each of them."""
     for tiles, warps, bands in product((1, 2), (1, 2), BANDS):
         block = Block(tiles, warps, bands)
         needed = attention.query.window.shape[-2] > block.rows - PIECE * tiles
-        small = tiles * warps * bands <= MOST and shared_bytes(attention, block) <= SHARED_BYTES
+        shared = shared_bytes(attention, block)
+        small = tiles * warps * bands <= MOST and shared <= DEFAULT_SHARED_BYTES
         if needed and small and (tiles == 1 or _fits_two(attention, target)):
             yield block
 
 
-def _staged(attention: Attention, target: CudaTarget) -> Iterator[Block]:
+def _staged(attention: Attention, target: GpuTarget) -> Iterator[Block]:
     """The staged blocks that fit, whose bands have tiles of rows as even as they can."""
     rows, columns = attention.query.window.shape[-2], attention.value.window.shape[-2]
     for tiles, warps, bands, keys in STAGED:
@@ -227,7 +225,7 @@ def _staged(attention: Attention, target: CudaTarget) -> Iterator[Block]:
             yield block
 
 
-def tuned_block(attention: Attention, target: CudaTarget, stages: bool = False) -> Block:
+def tuned_block(attention: Attention, target: GpuTarget, stages: bool = False) -> Block:
     """The block that was measured to be fastest, or else should be."""
     entry = recorded(attention_key(attention, target), target)
     fits = {*candidates(attention, target, stages)} if entry else set[Block]()
@@ -236,7 +234,7 @@ def tuned_block(attention: Attention, target: CudaTarget, stages: bool = False) 
     return found or choose_block(attention, target, stages)
 
 
-def attention_key(attention: Attention, target: CudaTarget) -> str:
+def attention_key(attention: Attention, target: GpuTarget) -> str:
     """What decides the speed of a problem's blocks; how scores are masked is left out."""
     windows = [x.window for x in (attention.query, attention.key, attention.value)]
     shapes = [(*window.shape[-2:], *map(window.stride, MATRIX)) for window in windows]
@@ -295,7 +293,7 @@ def _registers(attention: Attention, block: Block) -> int:
     return others + block.tiles * (4 * depth + 8 * width + scores)
 
 
-def _together(attention: Attention, block: Block, target: CudaTarget) -> int:
+def _together(attention: Attention, block: Block, target: GpuTarget) -> int:
     """How many staged blocks a processor has registers and shared memory for.
 
     Each of its four parts takes whole warps.
@@ -311,7 +309,7 @@ class _Emitter:
 
     group: Group
     attention: Attention
-    target: CudaTarget
+    target: GpuTarget
     block: Block
 
     def kernel(self) -> CudaKernel:

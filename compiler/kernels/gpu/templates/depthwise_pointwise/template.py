@@ -6,10 +6,8 @@ from math import prod
 
 from compiler.graph.separable import Convolution, are_separable
 from compiler.kernels.gpu.epilogue import c_type
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.operands import find_operand
 from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import candidates as tiles
 from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Source, tiled_kernel
 from compiler.kernels.gpu.templates.gemm.estimates import estimate
@@ -31,6 +29,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     read_grouped,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.target.target import GpuTarget
 
 HEADERS = (*TILE_HEADERS, "grouped", "separable")
 
@@ -65,13 +64,13 @@ class Choice:
 
 
 def separable_kernel(
-    group: Group, target: CudaTarget, choice: Choice | None = None
+    group: Group, target: GpuTarget, choice: Choice | None = None
 ) -> CudaKernel | None:
     """The kernel of such a group; None when another schedule must take it.
 
     Sums are in float32, in an order that depends on the choice only: the same bits every time.
     """
-    found = None if isinstance(target, HipTarget) else read_separable(group)
+    found = read_separable(group) if target.fuses_depthwise_pointwise else None
     if found is None:
         return None
     choice = choice or choose(found, target)
@@ -128,7 +127,7 @@ def _relu(group: Group, depthwise: Operator) -> Operator | None:
     return maker if maker is not None and maker.type == "Relu" and alone else None
 
 
-def candidates(found: Separable, target: CudaTarget) -> Iterator[Choice]:
+def candidates(found: Separable, target: GpuTarget) -> Iterator[Choice]:
     """The tiles of warps and one launch, with the strips that divide rows and fit in registers."""
     columns = found.window.result[-1]
     strips = [p for p in (1, 2, 4)
@@ -141,12 +140,12 @@ def candidates(found: Separable, target: CudaTarget) -> Iterator[Choice]:
             yield from (Choice(tile, pixels) for pixels in strips)
 
 
-def choose(found: Separable, target: CudaTarget) -> Choice:
+def choose(found: Separable, target: GpuTarget) -> Choice:
     """The choice of the least estimated time."""
     return min(candidates(found, target), key=lambda choice: time_us(found, choice, target))
 
 
-def time_us(found: Separable, choice: Choice, target: CudaTarget) -> float:
+def time_us(found: Separable, choice: Choice, target: GpuTarget) -> float:
     """Microseconds that a kernel should take: the product's, and the windows' of all steps."""
     problem, tile, window = found.problem, choice.tile, found.window
     units = ceil_div(problem.step, window.block) * tile.columns // choice.pixels

@@ -6,11 +6,9 @@ from typing import Any
 
 from compiler.kernels.gpu.blocks import block_methods, element_methods, fetched_reads
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.recorded import Contender
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import PRECISIONS, CudaTarget
 from compiler.kernels.gpu.templates.gemm.amd_tiles import WAVE, choose_wave_tile
 from compiler.kernels.gpu.templates.gemm.problem import (
     FEW_ROWS,
@@ -33,6 +31,7 @@ from compiler.kernels.gpu.templates.gemm.tiles import (
 from compiler.kernels.gpu.templates.gemm.tuned import contender, tile_for
 from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
+from compiler.target.target import PRECISIONS, GpuTarget
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -60,7 +59,7 @@ Stores = dict[tuple[int, bool], StoreFunction | None]
 
 def contraction_kernel(
     group: Group,
-    target: CudaTarget,
+    target: GpuTarget,
     tile: Tile | None = None,
     stores: Stores | None = None,
     problem: Problem | None = None,
@@ -83,14 +82,14 @@ def contraction_kernel(
     return tiled_kernel(group, anchor, problem, tile, target, stores=stores)
 
 
-def tiled_problems(group: Group, target: CudaTarget) -> list[Problem]:
+def tiled_problems(group: Group, target: GpuTarget) -> list[Problem]:
     """What a group's contraction can be as tiles, merged groups of channels last."""
     anchor, problems = contraction_problems(group, target)
     few = anchor is not None and any(_few_rows(anchor, problem) for problem in problems)
     return [] if few else problems
 
 
-def fastest(problems: Sequence[Problem], target: CudaTarget) -> Problem:
+def fastest(problems: Sequence[Problem], target: GpuTarget) -> Problem:
     """The problem of a group that should be computed fastest, the first of equals."""
     best, *others = problems
     for other in others:
@@ -99,13 +98,13 @@ def fastest(problems: Sequence[Problem], target: CudaTarget) -> Problem:
     return best
 
 
-def tiles_beat(other: Contender, group: Group, target: CudaTarget) -> bool:
+def tiles_beat(other: Contender, group: Group, target: GpuTarget) -> bool:
     """Whether tiles should take a group's contraction faster than a kernel of another template."""
     problems = tiled_problems(group, target)
     return bool(problems) and contender(fastest(problems, target), target).is_faster(other)
 
 
-def contraction_problems(group: Group, target: CudaTarget) -> tuple[Operator | None, list[Problem]]:
+def contraction_problems(group: Group, target: GpuTarget) -> tuple[Operator | None, list[Problem]]:
     """The only contraction of a group, and the problems that it can be."""
     anchors = [op for op in group.operators if op.type in CONTRACTIONS]
     if len(anchors) != 1:
@@ -117,10 +116,10 @@ def contraction_problems(group: Group, target: CudaTarget) -> tuple[Operator | N
     return anchor, able
 
 
-def _has_tensor_cores(problem: Problem, target: CudaTarget) -> bool:
+def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
     """Whether tensor cores multiply a problem, which zeros then cost little."""
     short = problem.element_bytes == 2 or target.precision != "fp32"
-    return short and not isinstance(target, HipTarget)
+    return short and target.has_mma
 
 
 def _few_rows(anchor: Operator, problem: Problem) -> bool:
@@ -175,7 +174,7 @@ def tiled_kernel(
     anchor: Operator,
     problem: Problem,
     tile: Tile,
-    target: CudaTarget,
+    target: GpuTarget,
     source: Source | None = None,
     stores: Stores | None = None,
 ) -> CudaKernel | None:
@@ -193,14 +192,14 @@ def tiled_kernel(
     return Emitter(group, anchor, problem, store, target).tiles(tile, source)
 
 
-def _choose(problem: Problem, target: CudaTarget) -> Tile:
-    if isinstance(target, HipTarget) and target.matrix_cores:
+def _choose(problem: Problem, target: GpuTarget) -> Tile:
+    if target.has_mfma:
         return choose_wave_tile(problem, target)
     return tile_for(problem, target)
 
 
 def _with_fetches(
-    problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: CudaTarget
+    problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: GpuTarget
 ) -> Problem:
     """The problem with what its store function reads by place and by row or column.
 
@@ -227,7 +226,7 @@ class Emitter:
     anchor: Operator
     problem: Problem
     store: StoreFunction
-    target: CudaTarget
+    target: GpuTarget
 
     def rows(self) -> CudaKernel:
         """A few rows by a matrix."""

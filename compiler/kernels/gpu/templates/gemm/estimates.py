@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.gpu.templates.gemm.tiles import (
     Tile,
@@ -10,9 +9,9 @@ from compiler.kernels.gpu.templates.gemm.tiles import (
     ceil_div,
     multiplied_in,
     patch_pixels,
-    processors,
     resident_blocks,
 )
+from compiler.target.target import GpuTarget
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ SCATTERED_CHUNKS = 1.8e3
 """Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
 
 CACHE_BYTES, REUSE = 4.2e6, 0.76
-"""Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
+"""Bytes a microsecond that all SMs copy from the L2 cache, and how much of a window's image
 they do, since taps overlap in the first level."""
 
 RESULT_BYTES = 12.3e3
@@ -74,12 +73,12 @@ SHARES_BYTES = 5.7e6
 """Bytes a microsecond that shares of a second launch take."""
 
 
-def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds that a kernel should take."""
     if tile.wide:
         return _wide_us(problem, tile, target)
     resident = resident_blocks(problem, tile, target)
-    waves = ceil_div(block_count(problem, tile), processors(target) * resident)
+    waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
     parts, added = 1, 0.0
     if tile.in_cluster(target):
         parts, added = tile.shares, CLUSTER_US + MEMBER_US * tile.shares
@@ -90,7 +89,7 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
 
 
-def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of one processor for one step: tensor cores, loads or copies, the slowest."""
     products = tile.rows * tile.columns * problem.step / RATES[multiplied_in(problem, target)]
     loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
@@ -103,14 +102,14 @@ def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     return max(products, loaded)
 
 
-def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
     blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
     work = work_us(problem, tile, target)
     step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
-    waves = ceil_div(blocks, processors(target) * resident)
+    waves = ceil_div(blocks, target.device.sms * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
 
 
@@ -122,10 +121,10 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
     return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
 
 
-def _wide_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def _wide_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
-    together = processors(target) // tile.shares * tile.shares
+    together = target.device.sms // tile.shares * tile.shares
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
     waves = ceil_div(blocks, together)
     copied = STEP_BYTES * (tile.rows + tile.columns)

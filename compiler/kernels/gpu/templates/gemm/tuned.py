@@ -9,7 +9,6 @@ from typing import Any
 
 from compiler.kernels.database import Entry
 from compiler.kernels.gpu.recorded import Contender, entries, recorded
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import (
     candidates,
     choose_tile,
@@ -19,6 +18,7 @@ from compiler.kernels.gpu.templates.gemm.candidates import (
 from compiler.kernels.gpu.templates.gemm.estimates import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.gpu.templates.gemm.tiles import Tile, fits_order, in_order
+from compiler.target.target import GpuTarget
 
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
@@ -30,7 +30,7 @@ OTHERS = ("attention", "grouped", "rows", "stem")
 """How keys of other templates begin."""
 
 
-def tile_for(problem: Problem, target: CudaTarget) -> Tile:
+def tile_for(problem: Problem, target: GpuTarget) -> Tile:
     """The tile to build: measured, transferred from similar problems, or of the least estimate."""
     known = entries(target)
     entry = known.get(key_of(problem, target)) or known.get(_wide_key(problem, target))
@@ -42,7 +42,7 @@ def tile_for(problem: Problem, target: CudaTarget) -> Tile:
     return transferred(problem, target, known, fits) or choose_tile(problem, target)
 
 
-def near_recorded(problem: Problem, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+def near_recorded(problem: Problem, target: GpuTarget, fits: Collection[Tile]) -> list[Tile]:
     """The best that were measured, then tiles that differ from them in one thing.
 
     Those copy a tile's part of an image once for all taps, or have half or twice the shares.
@@ -60,13 +60,13 @@ def near_recorded(problem: Problem, target: CudaTarget, fits: Collection[Tile]) 
     return list(dict.fromkeys(near))
 
 
-def contender(problem: Problem, target: CudaTarget) -> Contender:
+def contender(problem: Problem, target: GpuTarget) -> Contender:
     """How fast a problem's best tile is, to be compared with other kernels of its group."""
     time = estimate(problem, choose_tile(problem, target), target)
     return Contender(recorded(key_of(problem, target), target), time)
 
 
-def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> bool:
+def _fits(problem: Problem, tile: Tile, target: GpuTarget, fits: Collection[Tile]) -> bool:
     """Whether a tile is one of those that fit, but for how it overlaps with its neighbours.
 
     A wide tile may have any number of stages that there is room for.
@@ -75,7 +75,7 @@ def _fits(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Til
     return (wide or in_order(tile) in fits) and fits_order(problem, tile, target)
 
 
-def key_of(problem: Problem, target: CudaTarget) -> str:
+def key_of(problem: Problem, target: GpuTarget) -> str:
     """What decides the speed of a problem's tiles; what follows the sums is left out."""
     packed = [number for number, _ in problem.packings]
     fields = (
@@ -88,16 +88,17 @@ def key_of(problem: Problem, target: CudaTarget) -> str:
     return json.dumps(fields, separators=(",", ":"))
 
 
-def _wide_key(problem: Problem, target: CudaTarget) -> str:
+def _wide_key(problem: Problem, target: GpuTarget) -> str:
     """The key of the same problem in tf32, whose operands in 32 bits are copied alike.
 
     Of 23 problems on an H200, those in fp16 took 0.97 of that time in the median, 0.78 to 1.26.
     """
-    wide = problem.element_bytes == 4 and target.precision in ("fp16", "bf16")
+    short = target.has_tf32 and target.precision in ("fp16", "bf16")
+    wide = problem.element_bytes == 4 and short
     return key_of(problem, replace(target, precision="tf32")) if wide else ""
 
 
-def _precision(problem: Problem, target: CudaTarget) -> str:
+def _precision(problem: Problem, target: GpuTarget) -> str:
     return target.precision if problem.element_bytes == 4 else problem.dtype
 
 
@@ -112,7 +113,7 @@ def problem_of(key: str) -> Problem:
 
 def transferred(
     problem: Problem,
-    target: CudaTarget,
+    target: GpuTarget,
     known: Mapping[str, Entry],
     fits: Collection[Tile],
 ) -> Tile | None:
@@ -137,7 +138,7 @@ def transferred(
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
 
-def _alike(problem: Problem, tile: Tile, target: CudaTarget, fits: Collection[Tile]) -> list[Tile]:
+def _alike(problem: Problem, tile: Tile, target: GpuTarget, fits: Collection[Tile]) -> list[Tile]:
     """The tiles that fit of the same shape, with as many shares or with half or twice as many.
 
     They overlap with their neighbours as the given one does.

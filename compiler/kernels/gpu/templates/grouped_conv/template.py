@@ -12,30 +12,25 @@ from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.recorded import Contender, first_of, recorded
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.emit import tiles_beat
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.pooling import Window, window_of
 from compiler.schedule import Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.target import GpuTarget
 
 KEPT = 80
 """Most numbers of a row of the image that a thread keeps in registers."""
 
-SHARED_BYTES = 48 << 10
-"""Shared memory of a block without asking for more."""
-
 MOST_THREADS = 512
 """Most threads of a block, so that each has the registers it needs."""
-
-PROCESSORS = 132
-"""Streaming multiprocessors of the H200, where the constants below were fitted."""
 
 START_US, ROW_US, SHARE_US = 1.38, 0.43, 0.04
 """Launching and ending, the latency of a row of the window, and of adding each share."""
 
 PRODUCTS, LOADS = 6.7e4, 5.2e4
-"""Multiply-adds, and loads of 16 bytes, a microsecond of one processor."""
+"""Multiply-adds, and loads of 16 bytes, a microsecond of one SM (fitted on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +110,12 @@ def candidates(problem: Grouped) -> Iterator[Work]:
             for shares in (1, 2, 3, 4, 5, 6, 7, 8, 12):
                 work = Work(pixels, places, shares)
                 kept = 4 * pixels * problem.block * work.threads if shares > 1 else 0
-                fits = work.threads <= MOST_THREADS and kept <= SHARED_BYTES
+                fits = work.threads <= MOST_THREADS and kept <= DEFAULT_SHARED_BYTES
                 if fits and problem.items % shares == 0:
                     yield work
 
 
-def grouped_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> CudaKernel | None:
+def grouped_kernel(group: Group, target: GpuTarget, work: Work | None = None) -> CudaKernel | None:
     """The kernel of a group with such a convolution; None when another schedule must take it.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
@@ -193,30 +188,30 @@ def _block(image: Operand, channels: int, rows: int) -> int:
     return next((block for block in able if fits(block)), 0)
 
 
-def choose_work(problem: Grouped) -> Work:
+def choose_work(problem: Grouped, target: GpuTarget) -> Work:
     """The work with the least estimated time; the fewest threads of equals."""
-    return min(candidates(problem), key=lambda work: (work_us(problem, work), work.threads))
+    return min(candidates(problem), key=lambda work: (work_us(problem, work, target), work.threads))
 
 
-def work_us(problem: Grouped, work: Work) -> float:
-    """Microseconds that a kernel should take on such a device."""
+def work_us(problem: Grouped, work: Work, target: GpuTarget) -> float:
+    """Microseconds that a kernel should take on a device of the target."""
     rows = problem.items // work.shares
     taps = problem.window.kernel[-1]
     products = rows * taps * problem.width * problem.block * work.pixels
     loads = rows * (problem.kept(work.pixels) / problem.block + taps * problem.width)
     blocks = -(-problem.places(work.pixels) // work.places)
-    threads = max(work.threads, work.threads * blocks / PROCESSORS)
+    threads = max(work.threads, work.threads * blocks / target.device.sms)
     busy = threads * (products / PRODUCTS + loads / LOADS)
     added = SHARE_US * work.shares if work.shares > 1 else 0.0
     return START_US + rows * ROW_US + busy + added
 
 
-def tuned_work(problem: Grouped, target: CudaTarget) -> Work:
+def tuned_work(problem: Grouped, target: GpuTarget) -> Work:
     """The work that was measured to be fastest, or else should be."""
     entry = recorded(grouped_key(problem), target)
     fits = {astuple(work) for work in candidates(problem)} if entry else set[tuple[int, ...]]()
     found = first_of(entry, fits)
-    return Work(*found) if found else choose_work(problem)
+    return Work(*found) if found else choose_work(problem, target)
 
 
 def grouped_key(problem: Grouped) -> str:
@@ -228,9 +223,9 @@ def grouped_key(problem: Grouped) -> str:
     return json.dumps(("grouped", *types, *sizes, *axes), separators=(",", ":"))
 
 
-def _is_faster(group: Group, target: CudaTarget, grouped: Grouped, work: Work) -> bool:
+def _is_faster(group: Group, target: GpuTarget, grouped: Grouped, work: Work) -> bool:
     """Whether tiles on tensor cores would take longer, or cannot be used."""
-    own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work))
+    own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work, target))
     return not tiles_beat(own, group, target)
 
 

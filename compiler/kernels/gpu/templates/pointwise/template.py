@@ -10,13 +10,13 @@ from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import ELEMENT_THREADS
 from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.tiles import ceil_div
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.surroundings import Surroundings
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
 
 MANY = 32
 """From here on even operators with one result are better not put into one expression."""
@@ -24,7 +24,7 @@ MANY = 32
 HALVES = ("float16", "bfloat16")
 
 
-def pointwise_kernel(group: Group, target: CudaTarget) -> CudaKernel | None:
+def pointwise_kernel(group: Group, target: GpuTarget) -> CudaKernel | None:
     """The kernel of elementwise operators whose results have one shape; None for others.
 
     One result of few operators is left to the generic schedule.

@@ -18,13 +18,13 @@ from compiler.kernels.gpu.epilogue import (
 from compiler.kernels.gpu.recorded import first_of, recorded
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.tiles import ceil_div
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.surroundings import Surroundings
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 
@@ -65,7 +65,7 @@ class Work:
     rows: int = 1
 
 
-def rows_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> CudaKernel | None:
+def rows_kernel(group: Group, target: GpuTarget, work: Work | None = None) -> CudaKernel | None:
     """The kernel of a group around one float32 normalisation; None for any other group.
 
     A block adds up a row in an order that depends on its length only: the same bits every time.
@@ -130,7 +130,7 @@ def _together(problem: Rows) -> Iterator[Work]:
             yield Work(32, together)
 
 
-def tuned_work(problem: Rows, target: CudaTarget) -> Work:
+def tuned_work(problem: Rows, target: GpuTarget) -> Work:
     """The work that was measured to be fastest, or else should be."""
     entry = recorded(rows_key(problem), target)
     found = first_of(entry, {astuple(work) for work in candidates(problem)})

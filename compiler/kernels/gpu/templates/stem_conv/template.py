@@ -9,12 +9,10 @@ from math import prod
 
 from compiler.kernels.gpu.blocks import block_store, image_kernel
 from compiler.kernels.gpu.epilogue import store_function
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.recorded import Contender, first_of, recorded
 from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import PRECISIONS, CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.gemm.emit import tiles_beat
 from compiler.kernels.gpu.templates.gemm.estimates import CACHE_BYTES
@@ -23,12 +21,12 @@ from compiler.kernels.gpu.templates.gemm.tiles import (
     RESERVED,
     WARPS,
     ceil_div,
-    processors,
 )
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.pooling import Window, window_of
 from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.target.target import PRECISIONS, GpuTarget
 
 CHANNELS = 4
 """Most channels of an image that is read so."""
@@ -252,9 +250,9 @@ def pitch(problem: Stem, rows: int, columns: int) -> tuple[int, int]:
     return _spread(lanes, window.strides[1], window.dilations, rows, columns)
 
 
-def candidates(problem: Stem, target: CudaTarget) -> Iterator[Work]:
+def candidates(problem: Stem, target: GpuTarget) -> Iterator[Work]:
     """The works that fit a block's registers and shared memory, and waste no turns."""
-    count, room = processors(target), target.shared_bytes - RESERVED
+    count, room = target.device.sms, target.shared_bytes - RESERVED
     for rows, columns, pixels, width in product(ROWS, COLUMNS, PIXELS, WIDTHS):
         work = Work(rows, columns, pixels, width, 1)
         if not _divides(problem, work) or problem.shared_bytes(work) > room:
@@ -277,7 +275,7 @@ def _divides(problem: Stem, work: Work) -> bool:
     return within and (wide or work.rows == 1) and work.pixels * work.width <= 32 * MOST_SUMS
 
 
-def stem_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> CudaKernel | None:
+def stem_kernel(group: Group, target: GpuTarget, work: Work | None = None) -> CudaKernel | None:
     """The kernel of a group with such a convolution; None when another schedule must take it.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
@@ -310,16 +308,16 @@ def stem_kernel(group: Group, target: CudaTarget, work: Work | None = None) -> C
     return CudaKernel(text, (launch,), (), tuple(packings), flops)
 
 
-def stem_problem(group: Group, target: CudaTarget) -> tuple[Operator, Stem] | None:
+def stem_problem(group: Group, target: GpuTarget) -> tuple[Operator, Stem] | None:
     """The only convolution of a group, if it is one of an image of few channels in planes."""
     anchors = [op for op in group.operators if op.type == "Conv"]
-    if len(anchors) != 1 or isinstance(target, HipTarget):
+    if len(anchors) != 1 or not target.has_mma:
         return None
     problem = read_stem(group, anchors[0], target)
     return None if problem is None else (anchors[0], problem)
 
 
-def read_stem(group: Group, anchor: Operator, target: CudaTarget) -> Stem | None:
+def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Stem | None:
     """The problem of a convolution, if tensor cores multiply it and its weights are constant."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]]
@@ -343,13 +341,13 @@ def read_stem(group: Group, anchor: Operator, target: CudaTarget) -> Stem | None
     return problem if problem.steps <= MOST_STEPS else None
 
 
-def choose_work(problem: Stem, target: CudaTarget) -> Work | None:
+def choose_work(problem: Stem, target: GpuTarget) -> Work | None:
     """The work with the least estimated time; None where none fits."""
     works = candidates(problem, target)
     return min(works, key=lambda work: work_us(problem, work, target), default=None)
 
 
-def diverse(problem: Stem, target: CudaTarget, count: int) -> list[tuple[float, Work]]:
+def diverse(problem: Stem, target: GpuTarget, count: int) -> list[tuple[float, Work]]:
     """At most `count` works to measure with their estimates, the one that should be fastest first.
 
     Shapes of warps take turns; each block's shape comes once, with the turns of the least estimate.
@@ -367,11 +365,11 @@ def diverse(problem: Stem, target: CudaTarget, count: int) -> list[tuple[float, 
     return [found for each in rounds for found in each if found is not None][:count]
 
 
-def work_us(problem: Stem, work: Work, target: CudaTarget) -> float:
+def work_us(problem: Stem, work: Work, target: GpuTarget) -> float:
     """Microseconds that a kernel should take: the longest of what processors do, what blocks wait
     for, copying weights and patches, and storing the results.
     """
-    count, warps = processors(target), problem.threads(work) // 32
+    count, warps = target.device.sms, problem.threads(work) // 32
     slices, tile = problem.channels // problem.slice(work), _tile_cycles(problem, work)
     blocks = ceil_div(problem.blocks(work) * slices, count)
     busy = blocks * work.turns * tile / CLOCK
@@ -404,7 +402,7 @@ def _tile_cycles(problem: Stem, work: Work) -> float:
     return problem.threads(work) // 32 * (max(products, loads + stores) + WARP_CYCLES) + copies
 
 
-def _resident(problem: Stem, work: Work, target: CudaTarget) -> int:
+def _resident(problem: Stem, work: Work, target: GpuTarget) -> int:
     """Blocks that a processor should have room for; each of its quarters has as many warps."""
     sums, threads = work.pixels * work.width // 32, problem.threads(work)
     registers = max(LEAST_REGISTERS, sums + sums // 4 + work.pixels // 4 + 40)
@@ -413,7 +411,7 @@ def _resident(problem: Stem, work: Work, target: CudaTarget) -> int:
     return max(1, min(shared, 32 * warps // threads, RESIDENT))
 
 
-def tuned_work(problem: Stem, target: CudaTarget) -> Work | None:
+def tuned_work(problem: Stem, target: GpuTarget) -> Work | None:
     """The work that was measured to be fastest, or else should be."""
     entry = recorded(stem_key(problem), target)
     fits = {astuple(w) for w in candidates(problem, target)} if entry else set[tuple[int, ...]]()
@@ -431,7 +429,7 @@ def stem_key(problem: Stem) -> str:
     return json.dumps(fields, separators=(",", ":"))
 
 
-def _is_faster(group: Group, problem: Stem, work: Work, target: CudaTarget) -> bool:
+def _is_faster(group: Group, problem: Stem, work: Work, target: GpuTarget) -> bool:
     """Whether tiles of a product would take longer, or cannot be used."""
     own = Contender(recorded(stem_key(problem), target), work_us(problem, work, target))
     return not tiles_beat(own, group, target)
