@@ -16,7 +16,6 @@ from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
 from compiler.ir.layouts import block_steps
-from compiler.kernels.cpu.templates.matmul import Product, read_product
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.gpu.target import CudaTarget
@@ -24,6 +23,7 @@ from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
+from compiler.kernels.tir.matmul import Matmul, read_matmul
 from compiler.kernels.tir.surroundings import Surroundings
 
 _PASSES = [
@@ -76,7 +76,7 @@ def store_function(
         return None
     place = [variable(name) for name in ("outer", "row", "column")]
     value = Var("value", PrimType("float32"))
-    product = read_product(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
+    product = read_matmul(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
     if product is not None:
         extents = prod(product.batch), product.rows, product.columns
         statement = _store_product(around, product, place, value)
@@ -99,7 +99,7 @@ def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
     return around.store(total, [outer, channel, *unflatten_index(pixel, around.shape[2:])])
 
 
-def _store_product(around: Surroundings, product: Product, place: list[Var], value: Any) -> Stmt:
+def _store_product(around: Surroundings, product: Matmul, place: list[Var], value: Any) -> Stmt:
     z, row, column = place
     columns = 1 if len(product.right) > 1 else 0
     lead = around.shape[: len(around.shape) - columns]

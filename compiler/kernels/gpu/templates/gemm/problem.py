@@ -9,12 +9,11 @@ import numpy
 
 from compiler.graph.channel_groups import filling_merges
 from compiler.ir.layouts import block_steps
-from compiler.kernels.cpu.templates.matmul import Product, read_product
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand, find_operand, reshaped
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.contraction import transposed_pads
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.pooling import window_of
+from compiler.kernels.ops.windows import transposed_pads, window_of
+from compiler.kernels.tir.matmul import Matmul, read_matmul
 
 Triple = tuple[int, int, int]
 
@@ -193,7 +192,7 @@ def product_problem(
     group: Group, anchor: Operator, left: Operand, right: Operand
 ) -> Problem | None:
     """The problem of a matrix product; None when A is not contiguous in k."""
-    product = read_product(group, anchor)
+    product = read_matmul(group, anchor)
     if product is None or left.block or right.block:
         return None
     a, b = _matrices(product, left.view, right.view)
@@ -224,7 +223,7 @@ def product_problem(
 
 
 def _matrices(
-    product: Product, left: numpy.ndarray, right: numpy.ndarray
+    product: Matmul, left: numpy.ndarray, right: numpy.ndarray
 ) -> tuple[numpy.ndarray | None, numpy.ndarray]:
     """Both operands as [..., M, K] and [..., K, N]; the left is None where no strides give it."""
     a = left.reshape(1, -1) if left.ndim == 1 else left

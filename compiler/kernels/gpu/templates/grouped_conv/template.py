@@ -16,7 +16,7 @@ from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.emit import tiles_beat
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.pooling import Window, window_of
+from compiler.kernels.ops.windows import Window, window_of
 from compiler.schedule import Launch
 
 KEPT = 80

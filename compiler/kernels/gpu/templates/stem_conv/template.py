@@ -27,7 +27,7 @@ from compiler.kernels.gpu.templates.gemm.tiles import (
 )
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.pooling import Window, window_of
+from compiler.kernels.ops.windows import Window, window_of
 from compiler.schedule import ELEMENT_BYTES, Launch
 
 CHANNELS = 4
