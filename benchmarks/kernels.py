@@ -90,8 +90,8 @@ def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> 
 def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     """The chosen kernel of a contraction and the others wanted; none for any other group."""
     from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-    from compiler.kernels.gpu.templates.gemm.problem import read_problem
-    from compiler.kernels.gpu.templates.gemm.tuned import tile_for
+    from compiler.kernels.gpu.templates.gemm.neighbours import tile_for
+    from compiler.kernels.gpu.templates.gemm.read import read_problem
 
     anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None
@@ -115,10 +115,11 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
 def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     """The most promising tiles, of each kind where kinds are wanted, and recorded ones."""
     from compiler.kernels.gpu.recorded import recorded
+
     from compiler.kernels.gpu.templates.gemm.candidates import candidates
-    from compiler.kernels.gpu.templates.gemm.estimates import estimate
-    from compiler.kernels.gpu.templates.gemm.tiles import Tile, overlapping
-    from compiler.kernels.gpu.templates.gemm.tuned import key_of
+    from compiler.kernels.gpu.templates.gemm.config import Tile, overlapping
+    from compiler.kernels.gpu.templates.gemm.estimate import estimate
+    from compiler.kernels.gpu.templates.gemm.neighbours import key_of
 
     if wanted.recorded:
         entry = recorded(key_of(problem, target), target)

@@ -71,10 +71,10 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.gpu.headers import full_version, template_hash
     from compiler.kernels.gpu.target import CudaTarget
+    from compiler.kernels.gpu.templates.gemm.config import Tile, fits_order
     from compiler.kernels.gpu.templates.gemm.emit import fastest, tiled_problems
-    from compiler.kernels.gpu.templates.gemm.estimates import estimate
-    from compiler.kernels.gpu.templates.gemm.tiles import Tile, fits_order
-    from compiler.kernels.gpu.templates.gemm.tuned import key_of, tile_for
+    from compiler.kernels.gpu.templates.gemm.estimate import estimate
+    from compiler.kernels.gpu.templates.gemm.neighbours import key_of, tile_for
     from compiler.nvrtc import nvrtc_version
 
     target, found = CudaTarget("sm_90", precision), dict[str, Entry]()

@@ -21,9 +21,9 @@ from compiler.autotune.kernels.results import Result, load
 from compiler.kernels.database import Entry, device_of
 from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.gemm.tuned import is_contraction, problem_of, transferred
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.neighbours import is_contraction, problem_of, transferred
 from compiler.tools.tuning import write_bundle
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"

@@ -92,7 +92,7 @@ def device_of(architecture: str) -> Device:
     return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), H200)
 
 
-SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wide.cuh": "sm_90a"}
+SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}
 """Headers of kernels whose instructions one architecture alone has."""
 
 

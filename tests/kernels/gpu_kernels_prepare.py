@@ -24,9 +24,9 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.emit import CONTRACTIONS, contraction_kernel
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
+from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
 from compiler.kernels.target import parse_target

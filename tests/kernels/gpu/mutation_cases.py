@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy
 
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.attention.template import Block, attention_kernel
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
 from compiler.kernels.gpu.templates.grouped_conv.template import Work, grouped_kernel
 from compiler.kernels.gpu.templates.row_norm.template import rows_kernel
 from compiler.kernels.gpu.templates.stem_conv.template import Work as Turns

@@ -16,8 +16,8 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import shared_bytes
+from compiler.kernels.gpu.templates.gemm.config import shared_bytes
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch

@@ -19,13 +19,13 @@ from onnx.reference import ReferenceEvaluator
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.templates.test_contraction import draw

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from compiler.kernels.gpu.choices import choices_of
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper, parser
@@ -14,13 +15,12 @@ from onnx import numpy_helper, parser
 from compiler.autotune.kernels.prepare import groups_of
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
+from compiler.kernels.gpu.templates.gemm.neighbours import key_of
 from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.gpu.templates.gemm.tuned import key_of
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     choose_work,
     grouped_kernel,

@@ -4,16 +4,16 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
+from compiler.kernels.gpu.choices import choices_of
 
 from compiler.autotune.kernels import in_context
 from compiler.autotune.kernels.context import Descent, Step
 from compiler.autotune.timing import Timing
 from compiler.kernels import database
 from compiler.kernels.database import Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.gemm.tuned import key_of, tile_for
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.neighbours import key_of, tile_for
 from compiler.kernels.group import TensorInfo
 from tests.kernels.gpu.templates.test_tuned import TARGET, product, save
 from tests.kernels.gpu.test_build import zeros

@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy
 import pytest
 
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.templates.test_blocked_contraction import Builder, group_of

@@ -23,8 +23,8 @@ from compiler.kernels.cpu.templates.nests import ImageLanes, Taps
 from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
-from compiler.kernels.tir.surroundings import Surroundings
 
 MOST_PHASES = 16
 """Most output phases, each of which is code of its own."""
@@ -36,7 +36,7 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     transposed = read_transposed(group, anchor)
     if transposed is None or len(transposed.phases) > MOST_PHASES:
         return None
-    around = Surroundings(group, anchor)
+    around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
     registers = registers_of(target.vector_bytes)
@@ -147,7 +147,7 @@ def pads_before(
 
 
 def phase_nests(
-    transposed: Transposed, around: Surroundings, registers: Registers
+    transposed: Transposed, around: FusionContext, registers: Registers
 ) -> list[ImageLanes]:
     """One nest for each output phase, all of one tile, as they share the packed weights."""
     frame, lowest = transposed.frame, transposed.lowest

@@ -23,12 +23,14 @@ from tvm.ir import Var
 from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.tiling import Tile, ceil_div, product_tile, registers_of, split_blocks
+from compiler.kernels.cpu.tiling import Tile, product_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
 from compiler.kernels.target import CpuTarget
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
@@ -40,7 +42,6 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.matmul import Matmul, read_matmul
-from compiler.kernels.tir.surroundings import Surroundings
 
 FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""
@@ -52,7 +53,7 @@ def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Schedul
     product = read_matmul(group, anchor)
     if product is None:
         return None
-    around = Surroundings(group, anchor)
+    around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
     right = anchor.inputs[1]
@@ -76,7 +77,7 @@ class ProductNest:
     """A matrix product with its tile; `packed` when B is laid out in panels beforehand."""
 
     product: Matmul
-    around: Surroundings
+    around: FusionContext
     tile: Tile
     lanes: int
     packed: bool

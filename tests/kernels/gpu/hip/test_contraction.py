@@ -11,14 +11,14 @@ import pytest
 
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels.gpu.compilers.hipcc import compile_object
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.hip_target import HipTarget, parse_hip_target
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.gemm.amd_tiles import STAGES, WAVE, choose_wave_tile, wave_tiles
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE, choose_wave_tile, wave_tiles
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.target import parse_target
 from tests.export.code_objects import code_objects

@@ -9,9 +9,10 @@ import pytest
 
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Form, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.problem import Form
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.templates.test_contraction import draw, exact

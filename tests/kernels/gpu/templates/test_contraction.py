@@ -10,8 +10,9 @@ from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
-from compiler.kernels.gpu.templates.gemm.emit import CONTRACTIONS, contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
+from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
 from tests.kernels.harness import single

@@ -8,11 +8,11 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
 from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import Launch
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program

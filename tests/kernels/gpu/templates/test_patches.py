@@ -10,8 +10,8 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
+from compiler.kernels.gpu.templates.gemm.config import Tile, shared_bytes
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
-from compiler.kernels.gpu.templates.gemm.tiles import Tile, shared_bytes
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
 from tests.tools import needs_nvrtc

@@ -13,8 +13,8 @@ from compiler.errors import DeviceError
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.hip_target import parse_hip_target
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
@@ -25,7 +25,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     read_separable,
     separable_kernel,
 )
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined

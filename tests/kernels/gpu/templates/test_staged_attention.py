@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import numpy
 import pytest
+from compiler.kernels.gpu.choices import choices_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,11 +16,10 @@ from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels.database import Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.hip_target import parse_hip_target
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.attention import template as template

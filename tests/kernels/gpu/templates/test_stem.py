@@ -5,19 +5,19 @@ from pathlib import Path
 
 import numpy
 import pytest
+from compiler.kernels.gpu.choices import choices_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
 from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.kernel import compile_text, generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tuned import key_of
+from compiler.kernels.gpu.templates.gemm.neighbours import key_of
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.gpu.templates.stem_conv.template import (
     Stem,
     Work,

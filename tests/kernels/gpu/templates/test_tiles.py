@@ -3,10 +3,12 @@
 import numpy
 import pytest
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import PROCESSORS, ceil_div, shared_bytes
+from compiler.kernels.gpu.templates.gemm.config import PROCESSORS, shared_bytes
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import TensorInfo
 from tests.kernels.harness import single
 

@@ -4,12 +4,12 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
+from compiler.kernels.gpu.recorded import Standing, first_of, recorded, standing
 
 from compiler.kernels import database
 from compiler.kernels.cache import KernelCache, _tuning
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.gpu.headers import current_versions, full_version, template_hash
-from compiler.kernels.gpu.recorded import Standing, first_of, recorded, standing
 from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
@@ -18,16 +18,16 @@ from compiler.kernels.gpu.templates.gemm.candidates import (
     diverse,
     is_measured,
 )
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.gemm.tuned import (
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.neighbours import (
     key_of,
     near_recorded,
     neighbours,
     problem_of,
     tile_for,
 )
+from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import KernelSpec

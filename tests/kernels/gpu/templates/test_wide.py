@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.config import SIDE_BY_SIDE, WIDE_SHAPES, Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import SIDE_BY_SIDE, WIDE_SHAPES, Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, Order, run
 from tests.kernels.gpu.templates.test_contraction import BOUNDS, draw

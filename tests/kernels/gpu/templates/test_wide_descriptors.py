@@ -16,12 +16,13 @@ import numpy
 import pytest
 
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
 from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.schedule import Launch
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.gpu.templates.test_contraction import draw

@@ -14,9 +14,10 @@ from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import choose_tile, diverse
+from compiler.kernels.gpu.templates.gemm.config import WIDE_SHAPES, Tile
 from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import WIDE_SHAPES, Tile
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of

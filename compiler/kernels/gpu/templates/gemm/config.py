@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from compiler.errors import KernelError
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 
@@ -16,15 +17,15 @@ STAGES = (3, 6)
 CLUSTER, CLUSTER_CAPABILITY = 8, 90
 """Most blocks of a portable cluster, and the first compute capability that has them."""
 
-WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
+WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 """Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
 
 LARGE_SHAPES = ((128, 160), (128, 192), (128, 224), (128, 256), (256, 64), (256, 128))
 
-WIDE_SHAPES = (*product(WIDE_ROWS, WIDE_COLUMNS), *LARGE_SHAPES)
+WGMMA_SHAPES = (*product(WGMMA_ROWS, WGMMA_COLUMNS), *LARGE_SHAPES)
 """Rows and columns of wide tiles; large ones need fewer bytes of the L2 cache for a product."""
 
-WIDE_STAGES, SIDE_BY_SIDE = (4, 8), 3
+WGMMA_STAGES, SIDE_BY_SIDE = (4, 8), 3
 """Fewest and most stages of wide tiles, and stages of those of which a processor has several: while
 one stores its results, others multiply."""
 
@@ -53,37 +54,37 @@ class Tile:
     columns: int
     warp_rows: int
     warp_columns: int
-    shares: int
+    split_k: int
     stages: int = STAGES[0]
     lanes: int = 32
-    wide: bool = False
-    early: bool = False
+    wgmma: bool = False
+    prefetch: bool = False
     release: bool = False
-    patch: bool = False
+    halo: bool = False
 
     def in_cluster(self, target: CudaTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
-        return 1 < self.shares <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
+        return 1 < self.split_k <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
 
     def launches(self, target: CudaTarget) -> int:
         """One, and one more where shares are added by a launch of their own."""
-        return 1 if self.shares == 1 or self.in_cluster(target) else 2
+        return 1 if self.split_k == 1 or self.in_cluster(target) else 2
 
     @property
     def shape(self) -> tuple[int, ...]:
         """What tiles have in common that differ by their shares, stages and neighbours only."""
-        kind = (int(self.patch), int(self.side_by_side))
+        kind = (int(self.halo), int(self.side_by_side))
         return self.rows, self.columns, self.warp_rows, self.warp_columns, *kind
 
     @property
     def side_by_side(self) -> bool:
         """Whether a wide tile has so few stages that a processor has several."""
-        return self.wide and self.stages == SIDE_BY_SIDE
+        return self.wgmma and self.stages == SIDE_BY_SIDE
 
     @property
     def overlaps(self) -> bool:
         """Whether the kernel overlaps with those before or behind it more than others do."""
-        return self.early or self.release
+        return self.prefetch or self.release
 
     @property
     def threads(self) -> int:
@@ -94,9 +95,9 @@ class Tile:
 def stage_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of one stage, padded as in operands.cuh; of wide tiles as in wide.cuh."""
     row, column = STEP_BYTES + 16, STEP_BYTES
-    if tile.wide:
+    if tile.wgmma:
         return STEP_BYTES * (tile.rows + tile.columns)
-    if tile.patch:
+    if tile.halo:
         right = 0
     elif problem.form is Form.LINES:
         right = problem.step * (tile.columns + 8) * problem.element_bytes
@@ -105,7 +106,7 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
     return tile.rows * row + right
 
 
-def patch_pixels(problem: Problem, tile: Tile) -> int:
+def halo_pixels(problem: Problem, tile: Tile) -> int:
     """The pixels that the taps of a tile's columns read, on one line through the image."""
     gather, reach = problem.gather, 0
     for source, window, dilation in zip(
@@ -115,14 +116,14 @@ def patch_pixels(problem: Problem, tile: Tile) -> int:
     return tile.columns + reach
 
 
-def patch_bytes(problem: Problem, tile: Tile) -> int:
+def halo_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of two patches and of a row of zeros; 0 without patches."""
-    return 2 * patch_pixels(problem, tile) * STEP_BYTES + 16 if tile.patch else 0
+    return 2 * halo_pixels(problem, tile) * STEP_BYTES + 16 if tile.halo else 0
 
 
 def staged_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of all that is in flight."""
-    return tile.stages * stage_bytes(problem, tile) + patch_bytes(problem, tile)
+    return tile.stages * stage_bytes(problem, tile) + halo_bytes(problem, tile)
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
@@ -134,8 +135,8 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    aligned = WIDE_ALIGNMENT if tile.wide else 0
-    stages, fetches = staged_bytes(problem, tile), fetch_bytes(problem, tile, target)
+    aligned = WGMMA_ALIGNMENT if tile.wgmma else 0
+    stages, fetches = staged_bytes(problem, tile), prefetch_bytes(problem, tile, target)
     if problem.late:
         return max(stages, result + fetches) + aligned
     return max(stages, result) + fetches + aligned
@@ -147,31 +148,31 @@ def shared_room(problem: Problem, target: CudaTarget) -> int:
     return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
 
 
-def fetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+def prefetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     """Shared memory of what the results depend on."""
-    places, edges = problem.fetches
-    if not problem.together:
+    places, edges = problem.prefetched
+    if not problem.width:
         return 0
-    parts = tile.shares if tile.in_cluster(target) else 1
-    turns = ceil_div(tile.rows * tile.columns // problem.together, tile.threads * parts)
+    parts = tile.split_k if tile.in_cluster(target) else 1
+    turns = ceil_div(tile.rows * tile.columns // problem.width, tile.threads * parts)
     edge = tile.rows if problem.block else tile.columns
     return places * turns * tile.threads * 16 + edges * edge * 4
 
 
-def can_be_wide(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def can_use_wgmma(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     shape = (tile.rows, tile.columns)
-    whole = shape in WIDE_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
+    whole = shape in WGMMA_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
     plain = problem.form is Form.ROWS and not problem.block
-    image = problem.form is Form.BLOCKS and problem.count == 1 and shares_work(problem, tile)
+    image = problem.form is Form.BLOCKS and problem.count == 1 and fills_splits(problem, tile)
     plain |= image and tile.threads % tile.columns == 0
     ours = multiplied or problem.element_bytes == 2
     fits = target.has_warpgroups and ours and whole
     return fits and plain and tile.launches(target) == 1
 
 
-def can_patch(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def can_use_halo(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether a tile's part of the image is a line of pixels: results lie as their images do.
 
     Images of one pixel lie otherwise: each has its blocks of channels together.
@@ -181,16 +182,16 @@ def can_patch(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     alike = gather.source == gather.result != (1, 1, 1) and tile.stages - 1 <= gather.taps > 1
     whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
     exact = multiplied_in(problem, target) == "fp32"
-    return plain and alike and whole and not (exact or tile.wide or tile.early)
+    return plain and alike and whole and not (exact or tile.wgmma or tile.prefetch)
 
 
-def shares_work(problem: Problem, tile: Tile) -> bool:
+def fills_splits(problem: Problem, tile: Tile) -> bool:
     """Whether every share of k has a step."""
     steps = ceil_div(problem.k, problem.step)
-    return ceil_div(steps, tile.shares) * (tile.shares - 1) < steps
+    return ceil_div(steps, tile.split_k) * (tile.split_k - 1) < steps
 
 
-def early_operand(problem: Problem) -> int:
+def prefetched_operand(problem: Problem) -> int:
     """Which operand is copied early: 1 for A, 2 for B, 0 for none.
 
     It is packed: a weight, which no launch writes.
@@ -202,19 +203,19 @@ def early_operand(problem: Problem) -> int:
 def can_overlap(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
     waits = target.programmatic and tile.launches(target) == 1
-    copies = early_operand(problem) > 0 and not tile.patch
-    return waits and (copies or not tile.early)
+    copies = prefetched_operand(problem) > 0 and not tile.halo
+    return waits and (copies or not tile.prefetch)
 
 
 def in_order(tile: Tile) -> Tile:
     """A tile that is neither early nor releases what follows."""
-    return replace(tile, early=False, release=False)
+    return replace(tile, prefetch=False, release=False)
 
 
 def overlapping(problem: Problem, tile: Tile, target: CudaTarget) -> list[Tile]:
     """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
     pairs = product((False, True), repeat=2)
-    found = [replace(tile, early=early, release=release) for early, release in pairs]
+    found = [replace(tile, prefetch=early, release=release) for early, release in pairs]
     return [t for t in found if t != tile and fits_order(problem, t, target)]
 
 
@@ -225,12 +226,12 @@ def fits_order(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
 
 def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
     """Raise KernelError for a tile that the problem or the target cannot have."""
-    if tile.wide and not can_be_wide(problem, tile, target):
+    if tile.wgmma and not can_use_wgmma(problem, tile, target):
         raise KernelError(
             f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
             f" {tile}: choose a tile that is not wide"
         )
-    if tile.patch and not can_patch(problem, tile, target):
+    if tile.halo and not can_use_halo(problem, tile, target):
         raise KernelError(
             f"{target} cannot copy {tile} of this image once for all taps: that needs channel"
             " blocks, stride 1, as many results as pixels, tensor cores, no more stages than taps"
@@ -243,15 +244,10 @@ def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
         )
 
 
-def ceil_div(a: int, b: int) -> int:
-    """The quotient, rounded up."""
-    return -(-a // b)
-
-
 def block_count(problem: Problem, tile: Tile) -> int:
     """The blocks of a kernel."""
     tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
-    return tiles * problem.count * tile.shares
+    return tiles * problem.count * tile.split_k
 
 
 def resident_blocks(problem: Problem, tile: Tile, target: CudaTarget) -> int:
