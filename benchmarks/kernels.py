@@ -104,7 +104,7 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
         kernel = contraction_kernel(group, target, tile, problem=problem)
         if kernel is not None:
             key = f"{library} {tile if tile != chosen else 'chosen'}"
-            kinds = ((tile.release, "release"), (tile.early, "early"), (tile.wide, "wide"))
+            kinds = ((tile.release, "release"), (tile.prefetch, "early"), (tile.wgmma, "wide"))
             kind = next((name for is_kind, name in kinds if is_kind), "mma")
             found.append(kernel_case(group, kernel, target) | {"key": key, "tile": repr(tile),
                          "chosen": tile == chosen, "library": library, "kind": kind,
@@ -130,10 +130,10 @@ def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
     if not wanted.kinds:
         return ranked[: wanted.count]
     found = [t for wide in (False, True) if KINDS[wide] in wanted.kinds
-             for t in [t for t in ranked if t.wide == wide][: wanted.count]]  # fmt: skip
+             for t in [t for t in ranked if t.wgmma == wide][: wanted.count]]  # fmt: skip
     overlaps = [(True, name == "release") for name in KINDS[2:] if name in wanted.kinds]
     further = [t for tile in found for t in overlapping(problem, tile, target)]
-    return found + [t for t in further if (t.early, t.release) in overlaps]
+    return found + [t for t in further if (t.prefetch, t.release) in overlaps]
 
 
 def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:

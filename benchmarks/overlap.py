@@ -85,7 +85,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
             continue
         problem = fastest(problems, target)
         tile = tile_for(problem, target)
-        wanted = [replace(tile, early=early, release=release), replace(tile, release=release)]
+        wanted = [replace(tile, prefetch=early, release=release), replace(tile, release=release)]
         chosen = next((each for each in wanted if fits_order(problem, each, target)), tile)
         measured = (Measured(astuple(chosen), 1e3 * estimate(problem, chosen, target)),)
         entry = Entry(key_of(problem, target), "", version, measured)

@@ -24,7 +24,6 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
 from compiler.kernels.group import Group
@@ -33,6 +32,7 @@ from compiler.kernels.target import parse_target
 from compiler.passes import PASSES
 from compiler.schedule import KernelSpec
 from examples import zoo
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu_kernels_check import random_read
 from tests.kernels.harness import laid_out, logical, run_kernel
 from tests.kernels.node_cases import node_case, usable_names
@@ -181,8 +181,8 @@ def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[st
         cost = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
         built = []
         for tile in sorted(cost, key=lambda t: cost[t])[:count]:
-            kernel = contraction_kernel(group, target, tile, problem=problem)
-            label = f"{tile.rows}x{tile.columns}/{tile.shares} estimate {cost[tile]:.1f}"
+            kernel = gemm_kernel(group, target, tile, problem=problem)
+            label = f"{tile.rows}x{tile.columns}/{tile.split_k} estimate {cost[tile]:.1f}"
             built.append(("tf32", label, compile_kernel(group, kernel, target)))
         cases += group_cases(store, model, group, built)
     return cases

@@ -17,18 +17,22 @@ from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
-from compiler.kernels.gpu.templates.gemm.neighbours import key_of
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     choose_work,
-    grouped_kernel,
     grouped_key,
     grouped_problem,
 )
 from compiler.kernels.group import Group
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import (
+    estimated_tile,
+    gemm_kernel,
+    gemm_problems,
+    kernel_in,
+    key_text,
+)
 from tests.kernels.gpu.templates.test_grouped import (
     BLOCKS,
     Shape,
@@ -50,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def merged(group: Group, target: CudaTarget = TARGET) -> list[Problem]:
     """What a group can be when some of its convolution's groups are one."""
-    return [problem for problem in tiled_problems(group, target) if problem.merged > 1]
+    return [problem for problem in gemm_problems(group, target) if problem.merged > 1]
 
 
 @st.composite
@@ -79,9 +83,9 @@ def test_any_merged_groups_are_right(case: tuple[Shape, str], blocked: bool, cho
     problems = merged(group)
     assume(problems)
     problem = problems[choice % len(problems)]
-    tiles = [t for t in candidates(problem, TARGET) if t.threads <= 128 and not t.wide]
+    tiles = [t for t in candidates(problem, TARGET) if t.threads <= 128 and not t.wgmma]
     tile, inputs = tiles[choice % len(tiles)], draw_inputs(group)
-    kernel = contraction_kernel(group, TARGET, tile, problem=problem)
+    kernel = gemm_kernel(group, TARGET, tile, problem=problem)
     assert kernel is not None
     assert kernel.flops == 2 * shape.members * prod(shape.kernel) * group.writes[0].elements
     (result,) = run_twice(kernel, group, inputs)
@@ -127,10 +131,10 @@ def test_the_fastest_measured_kernel_is_taken(place: int):
     group = convolution(RESNEXT)
     found = grouped_problem(group)
     assert found is not None
-    grouped, problems = found[1], tiled_problems(group, TARGET)
+    grouped, problems = found[1], gemm_problems(group, TARGET)
     assert [problem.merged for problem in problems] == [1, 2, 4]
     choices = [(grouped_key(grouped), astuple(choose_work(grouped)))]
-    choices += [(key_of(p, TARGET), astuple(choose_tile(p, TARGET))) for p in problems]
+    choices += [(key_text("gemm", p, TARGET), astuple(estimated_tile(p, TARGET))) for p in problems]
     times = [5e3, 6e3, 7e3, 8e3]
     times[place] = 1e3
     measured = [record(*choice, time) for choice, time in zip(choices, times, strict=True)]
@@ -145,8 +149,8 @@ def test_every_kernel_is_offered_to_be_measured():
     group = convolution(RESNEXT)
     found = {each.key: each for each in choices_of(group, TARGET, 3)}
     assert [each.template for each in found.values()] == ["grouped", *["contraction"] * 3]
-    for problem in tiled_problems(group, TARGET):
-        choices = found[key_of(problem, TARGET)]
+    for problem in gemm_problems(group, TARGET):
+        choices = found[key_text("gemm", problem, TARGET)]
         for option in choices.options:
             kernel = choices.build(option.values)
             assert kernel is not None
@@ -175,7 +179,7 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     dtype = group.reads[0].dtype
     assert dtype in ("float16", "bfloat16")
     assert [info.block for info in (group.reads[0], group.writes[0])] == [8, 8]
-    (problem,) = tiled_problems(group, target)
+    (problem,) = gemm_problems(group, target)
     assert (problem.merged, problem.dtype) == (4, dtype)
     shape = Shape(16, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 2, 4, 4)
     inputs = draw_inputs(group)
@@ -183,8 +187,8 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     expected = reference(shape, [*inputs, *nothing])
     found = grouped_problem(group)
     assert found is not None
-    tiles = contraction_kernel(group, target, choose_tile(problem, target), problem=problem)
-    for kernel in (tiles, grouped_kernel(group, target, choose_work(found[1]))):
+    tiles = gemm_kernel(group, target, estimated_tile(problem, target), problem=problem)
+    for kernel in (tiles, kernel_in("grouped_conv", group, target, choose_work(found[1]))):
         assert kernel is not None
         (result,) = run_twice(kernel, group, inputs)
         error = numpy.linalg.norm(result.astype("float64") - expected)

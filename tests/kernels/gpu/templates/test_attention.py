@@ -19,7 +19,6 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.attention.template import (
     Block,
-    attention_kernel,
     attention_of,
     choose_block,
 )
@@ -27,6 +26,7 @@ from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import kernel_in
 from tests.tools import needs_nvrtc
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
@@ -51,7 +51,7 @@ def result(case: Attention, inputs: dict[str, numpy.ndarray], precision: str = "
            block: Block | None = None, offset: int = 0) -> numpy.ndarray:  # fmt: skip
     """What the emulated kernel gives."""
     group, names = attention_group(case)
-    kernel = attention_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
+    kernel = kernel_in("attention", group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     (found,) = run_twice(kernel, group, [inputs[name] for name in names], offset)
     return found.reshape(case.expected(inputs).shape)
@@ -127,7 +127,7 @@ def test_nothing_spills(depth: int, precision: str):
     for rows in (197, 1000):
         group, _ = attention_group(Attention("heads", "added", 1, 12, rows, 197, depth, depth))
         target = parse_cuda_target(f"cuda:sm_90:{precision}")
-        kernel = attention_kernel(group, target)
+        kernel = kernel_in("attention", group, target)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()

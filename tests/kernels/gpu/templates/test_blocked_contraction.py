@@ -10,11 +10,11 @@ import pytest
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
 from compiler.kernels.gpu.templates.gemm.problem import Form
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, run
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -64,7 +64,7 @@ def group_of(
     build = Builder(dtype)
     reads = [build.read(image, blocks[0]), build.read(weight)]
     reads += [build.read(result[1:2], dtype="float32"), build.read(result, blocks[1])]
-    x, w, residual = build.wide(0), build.wide(1), build.wide(3)
+    x, w, residual = build.wgmma(0), build.wgmma(1), build.wgmma(3)
     info = TensorInfo("float32", tuple(result))
     total = build.add(type, [x, w, 2], info, **attributes)
     last = build.add("Relu", [build.add("Add", [total, residual], info)], info)
@@ -81,7 +81,7 @@ def error_of(group: Group, target: str = "cuda", tile: Tile | None = SMALL) -> f
     kinds = [ml_dtypes.bfloat16 if v.dtype == "bfloat16" else v.dtype for v in group.reads]
     pairs = enumerate(zip(group.reads, kinds, strict=True))
     inputs = [draw(*v.shape, seed=i).astype(kind) for i, (v, kind) in pairs]
-    kernel = contraction_kernel(group, parse_cuda_target(target), tile)
+    kernel = gemm_kernel(group, parse_cuda_target(target), tile)
     assert kernel is not None
     (result,) = run(kernel, group, inputs)
     anchor = next(op for op in group.operators if op.type in ("Conv", "ConvTranspose"))
@@ -147,9 +147,7 @@ def test_transposed(attributes: dict[str, object], blocks: tuple[int, int]):
 def test_shares_of_a_second_launch_store_single_elements():
     case = ((1, 64, 5, 5), (16, 64, 3, 3), (1, 16, 5, 5), {"pads": [1] * 4})
     group = group_of("Conv", *case, (4, 4))
-    kernel = contraction_kernel(
-        group, parse_cuda_target("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4)
-    )
+    kernel = gemm_kernel(group, parse_cuda_target("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4))
     assert kernel is not None
     assert len(kernel.launches) == 2
     assert error_of(group, "cuda:sm_80:fp32", Tile(16, 64, 16, 16, 4)) < BOUNDS["fp32"]

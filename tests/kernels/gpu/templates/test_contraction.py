@@ -11,10 +11,10 @@ from onnx.reference import ReferenceEvaluator
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
 from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.harness import single
 from tests.kernels.template_cases import AXES, with_other_axes
 
@@ -134,7 +134,7 @@ def test_a_cluster_adds_shares_of_k(shares: int):
     operators = (Operator("MatMul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,)))
     group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
     target = parse_cuda_target("cuda:sm_90:fp32")
-    kernel = contraction_kernel(group, target, Tile(64, 32, 32, 16, shares))
+    kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, shares))
     assert len(kernel.launches) == 1
     assert not kernel.scratch
     (result,) = run(kernel, group, [left, right, last])

@@ -23,11 +23,11 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     candidates,
     choose,
     read_separable,
-    separable_kernel,
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
+from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
@@ -133,7 +133,7 @@ def reference(shape: Shape, inputs: Sequence[numpy.ndarray], relu: bool = True) 
 
 def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKernel:
     """The kernel of the template."""
-    kernel = separable_kernel(group, parse_cuda_target(target), choice)
+    kernel = kernel_in("depthwise_pointwise", group, parse_cuda_target(target), choice)
     assert kernel is not None
     assert "contract_separable" in kernel.text
     return kernel
@@ -283,8 +283,8 @@ def test_what_it_declines():
     grouped = with_first(attributes={**convolutions[0].attributes, "group": 22})
     for other in (biased, grouped, changed(weights=(False,) * 5),
                   changed(outputs=(*group.outputs, *convolutions[0].outputs))):  # fmt: skip
-        assert separable_kernel(other, target) is None
-    assert separable_kernel(group, parse_hip_target("hip:gfx90a:fp32")) is None
+        assert kernel_in("depthwise_pointwise", other, target) is None
+    assert kernel_in("depthwise_pointwise", group, parse_hip_target("hip:gfx90a:fp32")) is None
 
 
 def test_choices_keep_rows_whole_and_few_numbers():

@@ -25,7 +25,6 @@ from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.attention import template as template
 from compiler.kernels.gpu.templates.attention.template import (
     Block,
-    attention_kernel,
     attention_of,
     can_stage,
     candidates,
@@ -36,6 +35,7 @@ from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.templates.test_attention import BOUNDS, attention_group, behind_kernels
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
@@ -80,7 +80,7 @@ def staged_kernel(
 ) -> CudaKernel:
     """The kernel of a block; without room for all keys unless `ahead` is 0."""
     with patch.object(template, "STAGED_BYTES", 0 if ahead else 1 << 20):
-        kernel = attention_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
+        kernel = kernel_in("attention", group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     return kernel
 
@@ -201,7 +201,7 @@ def test_others_keep_their_kernel(case, target):
     attention = attention_of(group := short_group(case))
     assert attention is not None
     assert not can_stage(group, attention, target)
-    kernel = attention_kernel(group, target)
+    kernel = kernel_in("attention", group, target)
     assert kernel is not None
     assert "staged" not in kernel.text
     assert all(not block.staged for block in candidates(attention, target))
@@ -210,7 +210,7 @@ def test_others_keep_their_kernel(case, target):
 def test_wide_operands_are_refused():
     group, _ = attention_group(SMALL)
     with pytest.raises(KernelError, match="cannot keep in pieces"):
-        attention_kernel(group, parse_cuda_target("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
+        kernel_in("attention", group, parse_cuda_target("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 
 @pytest.mark.parametrize("tile", [(2, 2, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
@@ -242,7 +242,7 @@ def test_nothing_spills(case: Attention, precision: str):
     assert attention is not None
     whole = case.form == "packed"
     for block in [x for x in candidates(attention, target, stages=True) if whole or x.staged]:
-        kernel = attention_kernel(group, target, block)
+        kernel = kernel_in("attention", group, target, block)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()

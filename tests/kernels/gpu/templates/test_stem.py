@@ -15,8 +15,6 @@ from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.kernel import compile_text, generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.target import parse_cuda_target
-from compiler.kernels.gpu.templates.gemm.candidates import choose_tile
-from compiler.kernels.gpu.templates.gemm.neighbours import key_of
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.gpu.templates.stem_conv.template import (
     Stem,
@@ -25,12 +23,11 @@ from compiler.kernels.gpu.templates.stem_conv.template import (
     choose_work,
     diverse,
     pitch,
-    stem_kernel,
     stem_key,
-    stem_problem,
 )
 from compiler.kernels.group import Group, TensorInfo
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
+from tests.kernels.gpu.of_template import estimated_tile, kernel_in, key_text, problem_in
 from tests.kernels.gpu.templates.test_grouped import (
     Shape,
     draw_inputs,
@@ -86,7 +83,7 @@ def without_sum(group: Group) -> Group:
 def check(shape: Shape, precision: str, group: Group, work: Work) -> None:
     """Run on the emulator and compare."""
     inputs = draw_inputs(group)
-    kernel = stem_kernel(group, parse_cuda_target(f"cuda:sm_90:{precision}"), work)
+    kernel = kernel_in("stem_conv", group, parse_cuda_target(f"cuda:sm_90:{precision}"), work)
     assert kernel is not None
     assert "convolve_stem" in kernel.text
     (result,) = run_twice(kernel, group, inputs)
@@ -120,7 +117,7 @@ def test_any_convolution_is_right(
     block = block if blocked and shape.filters % block == 0 else 0
     group = convolution(shape, stored, block, stored if narrow else "float32")
     target = parse_cuda_target(f"cuda:sm_90:{precision}")
-    found = stem_problem(group, target)
+    found = problem_in("stem_conv", group, target)
     assert found is not None
     works = list(candidates(found[1], target))
     check(shape, precision, group, data.draw(st.sampled_from(works)))
@@ -153,7 +150,7 @@ def problem_of(shape: Shape, precision: str = "tf32") -> Stem:
     """The problem of a convolution of a float32 image with a blocked result."""
     stored = PRECISIONS[precision]
     group = convolution(shape, stored, 4 if stored == "float32" else 8)
-    found = stem_problem(group, parse_cuda_target(f"cuda:sm_90:{precision}"))
+    found = problem_in("stem_conv", group, parse_cuda_target(f"cuda:sm_90:{precision}"))
     assert found is not None
     return found[1]
 
@@ -175,7 +172,7 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
     image, *others = draw_inputs(group)
     image[0, 1, 4, 5] = numpy.inf
     target, work = parse_cuda_target(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
-    kernel = stem_kernel(group, target, work)
+    kernel = kernel_in("stem_conv", group, target, work)
     assert kernel is not None
     (result,) = run(kernel, group, [image, *others])
     rows, columns = numpy.nonzero(~numpy.isfinite(result.astype("float64"))[0].all(0))
@@ -186,21 +183,21 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
 
 def test_what_it_declines():
     group = convolution(SMALL, "float32", 4)
-    assert stem_problem(group, TARGET) is not None
-    assert stem_problem(group, parse_cuda_target("cuda:sm_90:fp32")) is None
-    assert stem_problem(group, parse_hip_target("hip:gfx90a:fp16")) is None
-    assert stem_problem(replace(group, weights=(False,) * 4), TARGET) is None
+    assert problem_in("stem_conv", group, TARGET) is not None
+    assert problem_in("stem_conv", group, parse_cuda_target("cuda:sm_90:fp32")) is None
+    assert problem_in("stem_conv", group, parse_hip_target("hip:gfx90a:fp16")) is None
+    assert problem_in("stem_conv", replace(group, weights=(False,) * 4), TARGET) is None
     cast, others = group.operators[0], group.operators[1:]
     computed = (replace(cast, type="Relu"), *others)
-    assert stem_problem(replace(group, operators=computed), TARGET) is None
+    assert problem_in("stem_conv", replace(group, operators=computed), TARGET) is None
     blocked = (replace(group.values[0], block=4), *group.values[1:])
-    assert stem_problem(replace(group, values=blocked), TARGET) is None
+    assert problem_in("stem_conv", replace(group, values=blocked), TARGET) is None
     for other in (
         replace(SMALL, channels=5),
         replace(SMALL, image=(9,), kernel=(3,), strides=(1,), dilations=(1,), pads=(1, 1)),
         replace(SMALL, image=(40, 40), kernel=(40, 40)),
     ):
-        assert stem_problem(convolution(other, "float32"), TARGET) is None
+        assert problem_in("stem_conv", convolution(other, "float32"), TARGET) is None
 
 
 @needs_nvrtc
@@ -212,7 +209,7 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
         shape = replace(STEMS[name], batch=batch)
         work = choose_work(problem_of(shape, precision), target)
         group = convolution(shape, PRECISIONS[precision], 4 if precision == "tf32" else 8)
-        kernel = stem_kernel(without_sum(group), target, work)
+        kernel = kernel_in("stem_conv", without_sum(group), target, work)
         assert kernel is not None
         for arch in ("sm_80", "sm_90"):
             built = compile_text(
@@ -244,15 +241,17 @@ def test_measured_times_decide_between_patches_and_tiles(
 ):
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     group = convolution(STEMS["ResNet-50"], "float32", 4)
-    found, tiled = stem_problem(group, TARGET), read_problem(group, group.operators[2])
+    found, tiled = problem_in("stem_conv", group, TARGET), read_problem(group, group.operators[2])
     assert found is not None
     assert tiled is not None
-    work, tile = choose_work(found[1], TARGET), choose_tile(tiled, TARGET)
+    work, tile = choose_work(found[1], TARGET), estimated_tile(tiled, TARGET)
     assert work is not None
 
     def record(time: float, device: str = "sm_90/132") -> None:
         own = Entry(stem_key(found[1]), device, "v", (Measured(astuple(work), time, time),))
-        other = Entry(key_of(tiled, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 2.0, 2.0),))
+        other = Entry(
+            key_text("gemm", tiled, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 2.0, 2.0),)
+        )
         database.save(database.user_file("sm_90"), Database([own, other], "sm_90/132"))
 
     record(1.0)
@@ -268,8 +267,12 @@ def test_the_measured_work_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     *_, (_, work) = diverse(problem, TARGET, 20)
     entry = Entry(stem_key(problem), "sm_90/132", "v", (Measured(astuple(work), 1.0, 1.0),))
     database.save(database.user_file("sm_90"), Database([entry], "sm_90/132"))
-    taken, chosen = stem_kernel(group, TARGET), choose_work(problem, TARGET)
-    assert taken == stem_kernel(group, TARGET, work) != stem_kernel(group, TARGET, chosen)
+    taken, chosen = kernel_in("stem_conv", group, TARGET), choose_work(problem, TARGET)
+    assert (
+        taken
+        == kernel_in("stem_conv", group, TARGET, work)
+        != kernel_in("stem_conv", group, TARGET, chosen)
+    )
 
 
 def test_works_to_measure_are_of_different_warps():

@@ -14,23 +14,21 @@ from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
     candidates,
-    choose_tile,
     diverse,
     is_measured,
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.neighbours import (
-    key_of,
     near_recorded,
     neighbours,
     problem_of,
-    tile_for,
 )
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import KernelSpec
+from tests.kernels.gpu.of_template import chosen, estimated_tile, key_text
 
 TARGET = CudaTarget("sm_90", "tf32")
 
@@ -57,47 +55,49 @@ def save(*entries: Entry, device: str = "sm_90/132") -> None:
 def record(problem: Problem, place: int) -> tuple[int, ...]:
     """Save an entry in which the tile at a place of the candidates is fastest."""
     tile = list(candidates(problem, TARGET))[place]
-    fields = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns, tile.shares, tile.stages)
-    entry = Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),))
+    fields = (tile.rows, tile.columns, tile.warp_rows, tile.warp_columns, tile.split_k, tile.stages)
+    entry = Entry(
+        key_text("gemm", problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),)
+    )
     save(entry)
     return fields
 
 
 def test_without_a_database_the_estimate_decides():
     problem = product(128, 768, 768)
-    assert tile_for(problem, TARGET) == choose_tile(problem, TARGET)
+    assert chosen("gemm", problem, TARGET) == estimated_tile(problem, TARGET)
 
 
 @pytest.mark.parametrize("place", [0, 7, 20])
 def test_the_measured_tile_is_taken(place: int):
     problem = product(128, 768, 768)
     fields = record(problem, place)
-    tile = tile_for(problem, TARGET)
-    assert (tile.rows, tile.columns, tile.shares) == (fields[0], fields[1], fields[4])
+    tile = chosen("gemm", problem, TARGET)
+    assert (tile.rows, tile.columns, tile.split_k) == (fields[0], fields[1], fields[4])
 
 
 def test_wide_tiles_are_taken_with_as_many_stages_as_they_can_have():
     problem = product(128, 768, 768)
-    wide = [Tile(64, 64, 16, 64, 1, stages, wide=True) for stages in (2, 9, 5)]
+    wide = [Tile(64, 64, 16, 64, 1, stages, wgmma=True) for stages in (2, 9, 5)]
     times = tuple(Measured(astuple(tile), 1e3 + i) for i, tile in enumerate(wide))
-    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", times))
-    assert tile_for(problem, TARGET) == wide[2]
+    save(Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", times))
+    assert chosen("gemm", problem, TARGET) == wide[2]
 
 
 def test_a_similar_problem_lends_its_shape():
     fields = record(product(128, 768, 768), 0)
-    tile = tile_for(product(128, 1024, 768), TARGET)
+    tile = chosen("gemm", product(128, 1024, 768), TARGET)
     assert (tile.rows, tile.columns) == fields[:2]
     far = product(4096, 8192, 768)
-    assert tile_for(far, TARGET) == choose_tile(far, TARGET)
+    assert chosen("gemm", far, TARGET) == estimated_tile(far, TARGET)
 
 
 def test_operands_in_32_bits_take_the_tile_of_tf32_where_they_have_none_of_their_own():
     problem = product(128, 768, 768)
     fields = record(problem, 20)
-    tile = tile_for(problem, CudaTarget("sm_90", "fp16"))
-    assert (tile.rows, tile.columns, tile.shares) == (fields[0], fields[1], fields[4])
-    assert tile_for(replace(problem, dtype="float16"), CudaTarget("sm_90", "fp16")) != tile
+    tile = chosen("gemm", problem, CudaTarget("sm_90", "fp16"))
+    assert (tile.rows, tile.columns, tile.split_k) == (fields[0], fields[1], fields[4])
+    assert chosen("gemm", replace(problem, dtype="float16"), CudaTarget("sm_90", "fp16")) != tile
 
 
 def test_entries_of_other_templates_lend_nothing():
@@ -108,14 +108,16 @@ def test_entries_of_other_templates_lend_nothing():
     save(*(Entry(key, "sm_90/132", "v", (Measured((1, 32, 3), 1.0, 1.0),))
            for key in (grouped, attention)))  # fmt: skip
     problem = product(128, 768, 768)
-    assert neighbours(key_of(problem, TARGET), database.known("sm_90")) == []
-    assert tile_for(problem, TARGET) == choose_tile(problem, TARGET)
+    assert neighbours(key_text("gemm", problem, TARGET), database.known("sm_90")) == []
+    assert chosen("gemm", problem, TARGET) == estimated_tile(problem, TARGET)
 
 
 def test_keys_give_their_problems_back():
     problem = product(128, 768, 768)
-    assert key_of(problem_of(key_of(problem, TARGET)), TARGET) == key_of(problem, TARGET)
-    half = key_of(problem, CudaTarget("sm_90", "fp16"))
+    assert key_text("gemm", problem_of(key_text("gemm", problem, TARGET)), TARGET) == key_text(
+        "gemm", problem, TARGET
+    )
+    half = key_text("gemm", problem, CudaTarget("sm_90", "fp16"))
     record(problem, 0)
     assert neighbours(half, database.known("sm_90")) == []
 
@@ -123,29 +125,31 @@ def test_keys_give_their_problems_back():
 def test_candidates_are_diverse():
     problem = product(128, 768, 768)
     found = diverse(problem, TARGET, 24)
-    assert found[0] == choose_tile(problem, TARGET)
+    assert found[0] == estimated_tile(problem, TARGET)
     assert len(set(found)) == len(found) > 16
     times = {tile: estimate(problem, tile, TARGET) for tile in candidates(problem, TARGET)}
     near = [t for t in times if times[t] <= SLOWEST * min(times.values())]
     assert set(found) <= set(near)
     assert {t.shape for t in found} >= {t.shape for t in near if is_measured(t)}
     assert {t.shape for t in diverse(problem, TARGET, len(times))} == {t.shape for t in near}
-    assert any(tile.wide for tile in found)
+    assert any(tile.wgmma for tile in found)
 
 
 def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
     """A similar problem's fast tile is not passed over for any wide tile that fits."""
     similar, wanted = product(64, 512, 512), product(64, 640, 512)
     best = min(
-        (t for t in candidates(similar, TARGET) if not t.wide),
+        (t for t in candidates(similar, TARGET) if not t.wgmma),
         key=lambda tile: estimate(similar, tile, TARGET),
     )
-    entry = Entry(key_of(similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 1.5e3),))
+    entry = Entry(
+        key_text("gemm", similar, TARGET), "sm_90/132", "v", (Measured(astuple(best), 1.5e3),)
+    )
     save(entry)
-    assert any(tile.wide for tile in candidates(wanted, TARGET))
-    assert not tile_for(wanted, TARGET).wide
+    assert any(tile.wgmma for tile in candidates(wanted, TARGET))
+    assert not chosen("gemm", wanted, TARGET).wide
     save(replace(entry, tiles=(Measured(astuple(best), 1e6),)))
-    assert tile_for(wanted, TARGET).wide
+    assert chosen("gemm", wanted, TARGET).wide
 
 
 def test_current_templates_then_the_device_then_the_user_decide(folder: Path):
@@ -200,11 +204,11 @@ def test_what_was_measured_best_is_measured_again_with_what_is_near():
     problem = Problem(*sizes, "0", "0", ("0", "m", "n"), ((0, ""),), 4)
     fits = set(candidates(problem, TARGET))
     assert near_recorded(problem, TARGET, fits) == []
-    best = next(t for t in candidates(problem, TARGET) if t.shares == 4 and not t.patch)
+    best = next(t for t in candidates(problem, TARGET) if t.split_k == 4 and not t.halo)
     fields = (*astuple(best)[:10],)
-    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),)))
+    save(Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", (Measured(fields, 1.0, 1.0),)))
     first, patch, *others = near_recorded(problem, TARGET, fits)
     assert first == best
-    assert replace(patch, patch=False, stages=best.stages) == best
-    assert {tile.shares for tile in others} == {2, 3, 6}
+    assert replace(patch, halo=False, stages=best.stages) == best
+    assert {tile.split_k for tile in others} == {2, 3, 6}
     assert all(tile.shape == best.shape for tile in others)
