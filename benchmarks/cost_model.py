@@ -28,12 +28,12 @@ from compiler.scheduling.kernel_time import (
     rates_of,
     waves_time,
 )
-from compiler.target.devices import Device, device_of
+from compiler.target.devices import DeviceModel, device_of
 
 Sample = tuple[KernelSpec, float]
 
 
-def samples(data: Path) -> tuple[str, Device, list[Sample]]:
+def samples(data: Path) -> tuple[str, DeviceModel, list[Sample]]:
     """The device, and every distinct kernel that does something with its time, by name."""
     head, models = read(data)
     found = {
@@ -52,7 +52,7 @@ def ranks(values: Sequence[float]) -> list[int]:
     return [place for _, place in sorted((i, place) for place, i in enumerate(order))]
 
 
-def describe(label: str, found: Sequence[Sample], device: Device) -> str:
+def describe(label: str, found: Sequence[Sample], device: DeviceModel) -> str:
     """One line about some kernels."""
     guesses = [estimated_time(kernel, device) for kernel, _ in found]
     times = [time for _, time in found]
@@ -64,7 +64,7 @@ def describe(label: str, found: Sequence[Sample], device: Device) -> str:
     )
 
 
-def report(found: Sequence[Sample], device: Device) -> Iterator[str]:
+def report(found: Sequence[Sample], device: DeviceModel) -> Iterator[str]:
     """A line a kind of kernel, one for all, and the worst."""
     for label, kind in (("contractions", CONTRACTIONS), ("others", OTHERS)):
         yield describe(label, [each for each in found if rates_of(each[0]) is kind], device)
@@ -78,7 +78,7 @@ def report(found: Sequence[Sample], device: Device) -> Iterator[str]:
         yield f"    {guess:7.1f} us for {time / 1e3:7.1f} us: {kernel.name}"
 
 
-def fitted(found: Sequence[Sample], start: Rates, device: Device, steps: int = 4000) -> Rates:
+def fitted(found: Sequence[Sample], start: Rates, device: DeviceModel, steps: int = 4000) -> Rates:
     """Rates of the least mean |log(estimate / measured)|, by a random descent (seeded)."""
     chance = random.Random(0)
 

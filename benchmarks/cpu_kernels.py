@@ -36,8 +36,8 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.kernels.target import parse_target
 from compiler.schedule import KernelSpec
+from compiler.target.target import parse_target
 from examples import zoo
 
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")

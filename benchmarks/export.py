@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from compiler.autotune.bindings import timed_run
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
@@ -49,6 +49,7 @@ from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project, kernel_headers
 from compiler.schedule import KernelSpec
 from compiler.target.devices import compiled_for
+from compiler.target.target import parse_target
 from compiler.tools.tolerance import TOLERANCES
 
 ROUNDS = 3
@@ -163,15 +164,15 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One row: sizes, and on a device times in each mode."""
     found = artifact.load(path, lambda target, requirements: None)
     row: dict[str, Any] = {"model": found.schedule.name, "target": found.target}
-    if found.target.startswith("cpu"):
+    if not parse_target(found.target).is_gpu:
         row["start_s"] = start_time(sys.executable, "-c", PYTHON, path)
         return row
-    architecture = present() if found.target.startswith("cuda") else None
+    architecture = present() if parse_target(found.target).backend == "cuda" else None
     module = compiler.load(path) if architecture else None
     inputs = random_inputs(found)
     check = None
     if module:
-        tolerance = TOLERANCES[found.target.split(":")[-1]]
+        tolerance = TOLERANCES[parse_target(found.target).precision]
         check = Check(inputs, module.run(inputs), tolerance)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"

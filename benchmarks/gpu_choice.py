@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from compiler.autotune.bindings import timed_run
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.pipeline import default_pipeline
 from compiler.tools.inspection import open_module
 from compiler.tools.report import report

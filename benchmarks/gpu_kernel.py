@@ -32,7 +32,7 @@ def carried(
 
     return {
         "text": complete_text(kernel.text),
-        "arch": target.compiler_arch,
+        "arch": target.compiler_architecture,
         "launches": [[x.symbol, x.args, x.grid, x.block, x.shared_bytes] for x in kernel.launches],
         "reads": described(reads, group.reads),
         "writes": described(writes, group.writes),

@@ -105,7 +105,7 @@ def machine() -> dict[str, Any]:
     """The GPU, the driver and the versions of what was compared."""
     import torch
 
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     found: dict[str, Any] = {"python": platform.python_version(), "cuda": torch.version.cuda}
     for package in PACKAGES:
@@ -169,7 +169,7 @@ def longest(rows: int, options: argparse.Namespace) -> float:
 
 def check_machine() -> None:
     """Exit with what lacks, so that no row is given up for it."""
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     missing = [name for name in PACKAGES if find_spec(name) is None and name != "triton"]
     if missing:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import compiler
 from compiler.autotune.bindings import timed_run
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 

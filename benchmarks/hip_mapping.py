@@ -33,7 +33,8 @@ from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project
 from compiler.frontend.load import read_model
 from compiler.scheduling.kernel_time import estimated_time
-from compiler.target.devices import compiled_for, device_of
+from compiler.target.devices import compiled_for
+from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.tolerance import TOLERANCES
 from examples import zoo
@@ -58,7 +59,7 @@ def runnable(found: Artifact, architecture: str | None) -> compiler.Module:
     if architecture is None:
         return compiler.Module(found.target, found.schedule, found.kernels, found.weights)
     target, kernels = f"cuda:{architecture}:fp32", compiled_by_nvcc(found.kernels, architecture)
-    amd = device_of(found.target.split(":")[1])
+    amd = parse_target(found.target).device
     costs = {name: estimated_time(kernel, amd) for name, kernel in found.kernels.items()}
     return compiler.Module(target, found.schedule, kernels, found.weights, costs=costs)
 

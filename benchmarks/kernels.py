@@ -72,10 +72,10 @@ def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> 
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
     from compiler.kernels.gpu.source import headers
-    from compiler.kernels.gpu.target import parse_cuda_target
+    from compiler.target.target import parse_gpu
     from examples import zoo
 
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     folder.mkdir(parents=True, exist_ok=True)
     cases: dict[str, dict[str, Any]] = {}
     for model in models:
@@ -143,7 +143,7 @@ def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
     reads = [{"dtype": t.dtype, "shape": t.shape, "block": t.block} for t in group.reads]
     return {
         "text": complete_text(kernel.text),
-        "arch": target.compiler_arch,
+        "arch": target.compiler_architecture,
         "launches": [[x.symbol, x.args, x.grid, x.block, x.shared_bytes] for x in kernel.launches],
         "reads": reads,
         "packings": kernel.packings,

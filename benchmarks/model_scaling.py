@@ -26,6 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 from compiler.backends.base import backend
 from compiler.backends.memory import place_weights
 from compiler.build import Build, Settings, build, full_target
+from compiler.target.target import parse_target
 
 SHAPE = (32, 32)
 BRANCHES = 64
@@ -161,7 +162,7 @@ def measure(model: str, size: int, target: str) -> dict[str, Any]:
 
 def _load(built: Build) -> None:
     """Load a module for a CPU; other devices need not be there."""
-    if built.target.startswith("cpu"):
+    if not parse_target(built.target).is_gpu:
         weights = place_weights(built.schedule, built.weights)
         backend(built.target).load(built.schedule, built.kernels, weights)
 

@@ -70,14 +70,14 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.frontend import import_model
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
     from compiler.kernels.gpu.headers import full_version, template_hash
-    from compiler.kernels.gpu.target import CudaTarget
     from compiler.kernels.gpu.templates.gemm.config import Tile, fits_order
     from compiler.kernels.gpu.templates.gemm.emit import fastest, tiled_problems
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.neighbours import key_of, tile_for
     from compiler.nvrtc import nvrtc_version
+    from compiler.target.target import parse_gpu
 
-    target, found = CudaTarget("sm_90", precision), dict[str, Entry]()
+    target, found = parse_gpu(f"cuda:sm_90:{precision}"), dict[str, Entry]()
     version = full_version(template_hash("contraction"), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
         problems = tiled_problems(group, target)

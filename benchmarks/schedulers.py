@@ -42,6 +42,7 @@ from benchmarks.scheduling.policies import POLICIES, policies
 from benchmarks.scheduling.record import record
 from benchmarks.scheduling.tables import markdown, picture
 from compiler.scheduling.simulator import Mode
+from compiler.target.target import parse_target
 from examples import zoo
 
 BRANCHED = ["googlenet", "inception_v3", "nasnetmobile", "hrnet_w18", "pnasnet5large", "rnntc_sru"]
@@ -83,7 +84,7 @@ def costs_of(case: Case, options: argparse.Namespace) -> dict[str, float]:
         if missing := case.kernels.keys() - known.keys():
             sys.exit(f"{options.costs} has no time of {case.model}'s kernel {min(missing)}")
         return known
-    if options.simulate or case.target.startswith("cpu"):
+    if options.simulate or not parse_target(case.target).is_gpu:
         return estimated_costs(case)
     first = plan(case, estimated_costs(case), {"": POLICIES["sequential"]})[""]
     assert isinstance(first, Planned), first
@@ -97,7 +98,8 @@ def row_of(
     found = {name: each for name, each in planned.items() if isinstance(each, Planned)}
     row: dict[str, Any] = {"model": case.model, "target": case.target, "costs": costs}
     row["refused"] = {name: each for name, each in planned.items() if isinstance(each, str)}
-    modes: list[Mode] = ["streams"] if case.target.startswith("cpu") else ["graph", "subgraphs"]
+    gpu = parse_target(case.target).is_gpu
+    modes: list[Mode] = ["graph", "subgraphs"] if gpu else ["streams"]
     row["policies"] = {
         name: {
             **each.figures,
@@ -116,7 +118,7 @@ def row_of(
 
 def head() -> dict[str, Any]:
     """The device of this process and the date."""
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     return {"device": asdict(device().device), "date": date.today().isoformat()}
 

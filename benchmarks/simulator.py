@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
 from compiler.scheduling.kernel_time import work_of
 from compiler.scheduling.simulator import Mode, predict
-from compiler.target.devices import Device, device_of
+from compiler.target.devices import DeviceModel, device_of
 
 NEAR, SPREAD = 0.02, 0.06
 """Times that differ by less than the first share a rank; a model needs the second to have ranks."""
@@ -38,7 +38,7 @@ HOST = 5_500.0
 
 
 def predicted(
-    model: Measured, run: Replayed, mode: Mode, device: Device, *, warm: bool = False
+    model: Measured, run: Replayed, mode: Mode, device: DeviceModel, *, warm: bool = False
 ) -> float:
     """Simulated nanoseconds of a schedule; with `warm`, of kernels that run again and again."""
     works = {
@@ -55,7 +55,7 @@ def measured(run: Replayed, mode: Mode) -> float:
     return times["device"] if "device" in times else times["wall"] - HOST
 
 
-def errors(model: Measured, mode: Mode, device: Device) -> dict[str, float]:
+def errors(model: Measured, mode: Mode, device: DeviceModel) -> dict[str, float]:
     """The relative error of each schedule that was run in a mode."""
     return {
         name: predicted(model, run, mode, device) / measured(run, mode) - 1
@@ -64,7 +64,7 @@ def errors(model: Measured, mode: Mode, device: Device) -> dict[str, float]:
     }
 
 
-def side_by_side(model: Measured, device: Device) -> list[float]:
+def side_by_side(model: Measured, device: DeviceModel) -> list[float]:
     """The relative error of each set of kernels that ran at once."""
     return [
         predicted(model, run, "graph", device, warm=True) / measured(run, "graph") - 1
@@ -86,7 +86,7 @@ class Order:
     loss: float
 
 
-def order(model: Measured, device: Device) -> Order | None:
+def order(model: Measured, device: DeviceModel) -> Order | None:
     """How a model's schedules are ordered; None where all are nearly as fast."""
     times = [measured(run, "graph") for run in model.replays.values()]
     if max(times) < (1 + SPREAD) * min(times):
@@ -142,7 +142,7 @@ def summary(found: Sequence[float]) -> str:
     return f"median {median(sizes):.1%}, worst {max(sizes):.1%} of {len(sizes)}"
 
 
-def report(models: Sequence[Measured], device: Device) -> Iterator[str]:
+def report(models: Sequence[Measured], device: DeviceModel) -> Iterator[str]:
     """The table: a line a model, then what all of them come to."""
     zoo = [model for model in models if model.name != "synthetic"]
     ordered = {model.name: order(model, device) for model in zoo}
@@ -166,7 +166,7 @@ def report(models: Sequence[Measured], device: Device) -> Iterator[str]:
     yield f"{'loss':10} median {median(losses):.1%}, worst {max(losses):.1%}"
 
 
-def changed(device: Device, settings: Sequence[str]) -> Device:
+def changed(device: DeviceModel, settings: Sequence[str]) -> DeviceModel:
     """The device with other constants, its own or its latencies', given as NAME=VALUE."""
     for setting in settings:
         name, _, value = setting.partition("=")

@@ -178,17 +178,17 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
     """A module's kernels in order: reads are named after inputs, weights' keys or other results."""
     from xdsl.ir import BlockArgument
 
-    from compiler.build import set_target
+    from compiler.graph.targets import set_target
     from compiler.ir.dataflow import GraphOp, WeightOp
     from compiler.kernels import kernel as _lowerings
     from compiler.kernels.gpu.kernel import generate
-    from compiler.kernels.gpu.target import parse_cuda_target
     from compiler.kernels.group import extract_group
     from compiler.pipeline import Runner, parse
+    from compiler.target.target import parse_gpu
     from tests.kernels.gpu_kernels_prepare import in_blocks
 
     assert _lowerings
-    target = parse_cuda_target("cuda:sm_90:tf32")
+    target = parse_gpu("cuda:sm_90:tf32")
     set_target(module, str(target))
     Runner().run(module, parse(passes))
     (graph,) = [op for op in module.ops if isinstance(op, GraphOp)]

@@ -19,11 +19,11 @@ from compiler.autotune.kernels.merge import entries_of, in_a_run
 from compiler.autotune.kernels.prepare import CANDIDATES, prepare
 from compiler.autotune.kernels.results import Result, load
 from compiler.kernels.database import Entry, device_of
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.neighbours import is_contraction, problem_of, transferred
+from compiler.target.target import parse_gpu
 from compiler.tools.tuning import write_bundle
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
@@ -67,7 +67,7 @@ def quality(results: list[Result], entries: dict[str, Entry], arch: str) -> dict
     for key, measured in times_of(results, entries).items():
         if len(measured) < FEW:
             continue
-        problem, target = problem_of(key), CudaTarget(arch, precision_of(key))
+        problem, target = problem_of(key), parse_gpu(f"cuda:{arch}:{precision_of(key)}")
         others = {k: entry for k, entry in entries.items() if k != key}
         best = min(measured.values())
         for fits, among in ((list(measured), True), (list(candidates(problem, target)), False)):

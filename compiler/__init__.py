@@ -102,10 +102,11 @@ def compile(
     from compiler.build import Settings, build, full_target
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
+    from compiler.target.target import parse_target
     from compiler.user_passes import using
 
     chosen = full_target(target, arch, precision)
-    name = chosen.partition(":")[0]
+    name = parse_target(chosen).backend
     if name in ("cpu", "hip") and (budget or profile is not None):
         raise DeviceError(
             f"for the target {name} nothing is measured: leave out budget and profile"

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,18 +15,17 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 
 from compiler.autotune.schedule import Decision, Recipe, Request, Searching, decide, scheduled
 from compiler.backends.base import Executable, chosen_options
-from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
-from compiler.backends.gpu.target import main_architecture
+from compiler.backends.cuda import device as cuda
+from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
-from compiler.backends.hip.target import present_architecture
-from compiler.errors import DeviceError, PipelineError
+from compiler.errors import PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import import_model
 from compiler.graph.packing import apply_packing
+from compiler.graph.targets import set_target
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
-from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
@@ -35,7 +34,6 @@ from compiler.kernels.gpu.compilers.hip_toolchain import (
     hip_version,
     run_hip_compiler,
 )
-from compiler.kernels.gpu.hip_target import MATRIX_CORES, parse_hip_target
 from compiler.kernels.texts import kernel_texts
 from compiler.pipeline import (
     DEFAULT_PIPELINE,
@@ -48,7 +46,8 @@ from compiler.pipeline import (
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.kernel_time import work_of
 from compiler.scheduling.simulator import demand
-from compiler.target.devices import Device, device_of
+from compiler.target.devices import DEFAULT_ARCHITECTURES, DeviceModel
+from compiler.target.target import complete, parse_gpu, parse_target
 from compiler.verify.kernel_operands import check_operands
 
 if TYPE_CHECKING:
@@ -56,16 +55,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-PRECISIONS = {
-    "cpu": ("fp32",),
-    "cuda": ("tf32", "fp32", "fp16", "bf16"),
-    "hip": ("fp32", "fp16", "bf16"),
-    "emu": ("tf32", "fp32", "fp16", "bf16"),
+PRESENT: Mapping[str, Callable[[], str]] = {
+    "cuda": cuda.present_architecture,
+    "hip": hip.present_architecture,
+    "emu": lambda: DEFAULT_ARCHITECTURES["cuda"],
 }
-"""The precisions of each target that kernels can be built for, its default first.
-
-On AMD's architectures, those of emu are hip's.
-"""
+"""The architecture that a backend's target means where it names none."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +138,7 @@ def build(
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
     """Compile a module with one `dataflow.graph`, which becomes a `taskflow.graph` in place."""
+    target = parse_target(settings.target)
     graph_passes, _ = split(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
     set_target(module, settings.target)
@@ -152,7 +148,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     name_kernels(module, graph_passes)
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
-    annotate(module, kernels, target_device(settings.target))
+    annotate(module, kernels, target.device if target.is_gpu else None)
     if settings.dump_ir is not None:
         dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
     clock.lap("kernels")
@@ -176,7 +172,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
     )
-    if not settings.target.startswith("hip:"):
+    if target.backend != "hip":
         return built
     linked = _with_library(built, settings.cache)
     clock.lap("library")
@@ -186,7 +182,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 def _with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library that its backend runs."""
     saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
-    offload = [f"--offload-arch={each}" for each in parse_hip_target(built.target).architectures]
+    offload = [f"--offload-arch={each}" for each in parse_gpu(built.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
     folder = None if cache is None or cache.directory is None else cache.directory / "hip"
     library = build_library(saved, compiler, hip_generator(), folder)
@@ -201,9 +197,9 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    name = settings.target.partition(":")[0]
-    if name != "cuda":
-        return Decision(Recipe(settings.passes), "streams" if name == "cpu" else "graph", {})
+    target = parse_target(settings.target)
+    if not target.searches_schedules:
+        return Decision(Recipe(settings.passes), "graph" if target.is_gpu else "streams", {})
     request = Request(
         module,
         kernels,
@@ -221,48 +217,16 @@ def full_target(target: str, arch: str | None = None, precision: str | None = No
     """A target with everything that decides its kernels, such as `cuda:sm_90:tf32`.
 
     An architecture is the device's where none is given, or sm_90 or gfx90a without a device. Raises
-    DeviceError for an unknown target or precision, or an architecture where there is none.
+    DeviceError for an unknown target or precision, KernelError for an unknown architecture.
     """
-    name, _, rest = target.partition(":")
-    if name not in PRECISIONS:
-        raise DeviceError(f"unknown target {target!r}; the targets are {', '.join(PRECISIONS)}")
-    if name == "cpu":
-        _check_precision(name, name, precision or PRECISIONS[name][0])
-        return ":".join(part for part in (name, arch or rest) if part)
-    named, _, exact = rest.partition(":")
-    chosen = arch or named or _default_architecture(name)
-    kind = "hip" if name == "emu" and chosen.startswith("gfx") else name
-    wanted = precision or exact or PRECISIONS[kind][0]
-    _check_precision(f"{name}:{chosen}", kind, wanted)
-    full = f"{name}:{chosen}:{wanted}"
-    if name == "hip":
-        _check_hip(full)
-    return full
-
-
-def _check_precision(target: str, kind: str, precision: str) -> None:
-    if precision not in PRECISIONS[kind]:
-        known = ", ".join(PRECISIONS[kind])
-        raise DeviceError(f"target {target!r} has no precision {precision!r}; it has {known}")
-
-
-def _default_architecture(name: str) -> str:
-    """The device's, or one without a device; the emulator's is always the same."""
-    if name == "hip":
-        return present_architecture()
-    return DEFAULT_ARCHITECTURE if name == "emu" else architecture(name)
-
-
-def _check_hip(target: str) -> None:
-    """Raise KernelError for what is no HIP target; warn of one that leaves matrix cores idle."""
-    machine = parse_hip_target(target)
-    idle = [each for each in machine.architectures if each in MATRIX_CORES]
-    if idle and not machine.matrix_cores:
+    found = complete(target, arch, precision, lambda backend: PRESENT[backend]())
+    if found.idle_matrix_cores:
         warnings.warn(
-            f"one text is compiled for {machine.arch}, so it does not use the matrix cores of"
-            f" {', '.join(idle)}: compile for those apart",
-            stacklevel=3,
+            f"one text is compiled for {found}, so it does not use the matrix cores of"
+            f" {', '.join(found.idle_matrix_cores)}: compile for those apart",
+            stacklevel=2,
         )
+    return str(found)
 
 
 def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
@@ -275,14 +239,8 @@ def dump_kernels(module: ModuleOp, target: str, directory: Path) -> None:
         raise PipelineError(f"cannot dump kernels to {directory}: {error.strerror}") from error
 
 
-def set_target(module: ModuleOp, target: str) -> None:
-    """Record on each graph what it is compiled for: one pipeline's passes act by it."""
-    for graph in graphs_of(module):
-        graph.target = StringAttr(target)
-
-
 def annotate(
-    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: Device | None = None
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], device: DeviceModel | None = None
 ) -> None:
     """Put what the schedule passes need to know of each kernel on the groups that launch it.
 
@@ -296,11 +254,6 @@ def annotate(
             if device is not None:
                 slots = demand(work_of(kernel, 1.0, device), device)[0]
                 op.share = IntegerAttr(round(1000 * slots), i64)
-
-
-def target_device(target: str) -> Device | None:
-    """A typical device of a target; None for a CPU, whose cores all work on every kernel."""
-    return None if target.partition(":")[0] == "cpu" else device_of(main_architecture(target))
 
 
 def packed_weights(graph: taskflow.GraphOp, weights: Mapping[str, Array]) -> dict[str, Array]:

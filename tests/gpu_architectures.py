@@ -21,16 +21,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.build import set_target
 from compiler.errors import FlowloomError
 from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import database_hash
 from compiler.kernels.gpu.cubin import Resources, check_resources
-from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.schedule import KernelSpec
+from compiler.target.target import PRECISIONS, parse_gpu
 from examples import zoo
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -52,7 +52,7 @@ def measure(module: Any, target: str, jobs: int = 0) -> Row:
         "registers": max(used.registers for _, used, _, _ in needs),
         "registers_a_block": max(used.registers * threads for _, used, threads, _ in needs),
         "shared_bytes": max(used.shared_bytes + dynamic for _, used, _, dynamic in needs),
-        "shared_limit": parse_cuda_target(target).shared_bytes,
+        "shared_limit": parse_gpu(target).shared_bytes,
         "code_bytes": sum(len(kernel.code) for kernel in kernels.values()),
         "stack": [symbol for symbol, used, _, _ in needs if used.stack_bytes],
     }
@@ -60,7 +60,7 @@ def measure(module: Any, target: str, jobs: int = 0) -> Row:
 
 def needs_of(kernel: KernelSpec, target: str) -> Iterator[tuple[str, Resources, int, int]]:
     """Each entry with its resources, the threads of its blocks and their dynamic shared memory."""
-    found = check_resources(kernel.code, kernel.launches, parse_cuda_target(target))
+    found = check_resources(kernel.code, kernel.launches, parse_gpu(target))
     for launch in kernel.launches:
         for symbol in launch.symbols:
             yield symbol, found[symbol], prod(launch.block), launch.shared_bytes
@@ -68,7 +68,7 @@ def needs_of(kernel: KernelSpec, target: str) -> Iterator[tuple[str, Resources, 
 
 def version(target: str) -> str:
     """What decides the kernels of a model for a target."""
-    return f"{generator_version()[:16]} {database_hash(parse_cuda_target(target).arch)}".strip()
+    return f"{generator_version()[:16]} {database_hash(parse_gpu(target).architecture)}".strip()
 
 
 def rows(options: argparse.Namespace, known: list[Row]) -> Iterator[tuple[Row, bool]]:

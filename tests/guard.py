@@ -35,6 +35,7 @@ from compiler.backends.memory import ALIGNMENT, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.module import Module
 from compiler.schedule import ELEMENT_BYTES, KernelSpec, Schedule, Task, View
+from compiler.target.target import parse_target
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -66,7 +67,7 @@ def run_guarded(
     module: Module, inputs: Mapping[str, Array], side: Side = "after"
 ) -> dict[str, Array]:
     """The outputs of a run; raises GuardError when a kernel leaves its operands."""
-    if module.target.split(":")[0] == "emu":
+    if parse_target(module.target).backend == "emu":
         return _emulated(module, inputs)
     schedule = module.schedule
     program = Program(module.kernels.values())  # its code lives as long as it does

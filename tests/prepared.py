@@ -14,13 +14,15 @@ import onnx
 from numpy.typing import NDArray
 
 from compiler.autotune.schedule.candidates import Recipe, scheduled
-from compiler.build import annotate, packed_weights, set_target
+from compiler.build import annotate, packed_weights
 from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import source_version
 from compiler.pipeline import Runner, default_pipeline, parse, split
 from compiler.schedule import KernelSpec, Schedule
+from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 
@@ -95,7 +97,7 @@ def prepare(model: onnx.ModelProto, target: str, kernels: KernelCache, jobs: int
     built = build(model, target, kernels, jobs)
     inputs = [zoo.random_inputs(model, seed) for seed in range(SEEDS)]
     expected = run_onnxruntime(model, inputs[0])
-    precision, seconds = target.split(":")[-1], round(perf_counter() - start, 1)
+    precision, seconds = parse_target(target).precision, round(perf_counter() - start, 1)
     return Prepared(model.graph.name, precision, *built, inputs, expected, seconds)
 
 
@@ -119,7 +121,7 @@ def prepare_all(
             while left and len(running) <= jobs:
                 name, target = left.popleft()
                 future = pool.submit(prepare_named, name, target, directory, threads)
-                running.append((name, target.split(":")[-1], future))
+                running.append((name, parse_target(target).precision, future))
             yield result_of(*running.popleft())
     finally:
         pool.shutdown(cancel_futures=True)

@@ -11,24 +11,13 @@ from onnx import parser
 from compiler.tools.cli import main
 from compiler.tools.comparison import check, compare
 from compiler.tools.reference import Refusal, run_onnxruntime
-from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
+from compiler.tools.tolerance import LARGEST, TOLERANCES
 
 Array = np.ndarray[Any, Any]
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def test_a_target_names_its_precision():
-    for target, precision in [
-        ("cpu", "fp32"),
-        ("cpu:x86-64-v3", "fp32"),
-        ("cuda:sm_90:tf32", "tf32"),
-        ("emu:sm_80:bf16", "bf16"),
-        ("hip:gfx90a,gfx942:fp16", "fp16"),
-    ]:
-        assert precision_of(target) == precision
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.errors import DeviceError
 from compiler.kernels import KernelCache
 from tests import gpu_check, gpu_models, prepared

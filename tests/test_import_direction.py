@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels/database": set(),
     "kernels/ops": {"kernels", "ir"},
     "kernels/tir": {"kernels", "kernels/ops", "ir", "graph"},
-    "kernels/cpu": {"kernels", "kernels/ops", "kernels/tir", "ir", "graph"},
+    "kernels/cpu": {"kernels", "kernels/ops", "kernels/tir", "ir", "graph", "target"},
     "kernels/gpu": {
         *("ir", "graph", "target", "emulator"),
         *("kernels", "kernels/ops", "kernels/tir", "kernels/database"),
@@ -33,15 +33,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "target", "emulator", "kernels/database"),
         *("kernels/ops", "kernels/tir", "kernels/cpu", "kernels/gpu"),
     },
-    "backends": set(),
-    "backends/cpu": {"backends", "verify"},
+    "backends": {"target"},
+    "backends/cpu": {"backends", "target", "verify"},
     "backends/gpu": {
-        *("backends", "backends/cpu", "backends/cuda", "backends/hip"),
-        *("scheduling", "target", "verify"),
+        *("backends", "backends/cpu", "scheduling", "target", "verify"),
     },
     "backends/cuda": {"backends", "backends/gpu", "target"},
-    "backends/hip": {"backends", "backends/cpu", "backends/gpu", "verify"},
-    "backends/emu": {"backends", "backends/gpu", "emulator"},
+    "backends/hip": {"backends", "backends/cpu", "backends/gpu", "target", "verify"},
+    "backends/emu": {"backends", "backends/gpu", "emulator", "target"},
     "export": {"backends", "backends/gpu", "scheduling", "target", "verify"},
     "module": {"backends", "export"},
     "user_passes": {"passes"},
@@ -58,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "autotune/kernels": {
         *("autotune", "autotune/schedule", "backends", "backends/gpu", "build", "frontend"),
-        *("ir", "graph", "kernels", "kernels/database", "kernels/gpu", "pipeline"),
+        *("ir", "graph", "target", "kernels", "kernels/database", "kernels/gpu", "pipeline"),
     },
 }
 """What each room, or sub-room, may import besides itself and the leaves."""

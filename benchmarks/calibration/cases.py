@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
+from compiler.target.target import parse_target
 
 STREAMS = "assign-streams{policy=opara streams=4}"
 POLICIES = {
@@ -36,8 +37,9 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
     from compiler.autotune.schedule.candidates import Recipe, plans, put_costs
     from compiler.autotune.schedule.costs import Costs
-    from compiler.build import annotate, set_target
+    from compiler.build import annotate
     from compiler.frontend import import_model
+    from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
     from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split
     from examples import zoo
@@ -51,7 +53,7 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
         name: Recipe(default_pipeline(partition).replace(STREAMS, streams))
         for name, (partition, streams) in POLICIES.items()
     }
-    put_costs(module, Costs.make(kernels, {}, target.split(":")[1]).of)
+    put_costs(module, Costs.make(kernels, {}, parse_target(target).architecture).of)
     found = {plan.name: _bare(plan.schedule) for plan in plans(module, competing)}
     return Case(model, kernels, found)
 
@@ -84,9 +86,9 @@ SPINS = {
 def synthetic(target: str) -> Case:
     """Kernels of known work in schedules of known shape, which show the device's latencies."""
     from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
-    from compiler.kernels.gpu.target import parse_cuda_target
+    from compiler.target.target import parse_gpu
 
-    cubin = compile_cubin(SPIN, parse_cuda_target(target))
+    cubin = compile_cubin(SPIN, parse_gpu(target))
     kernels = {"empty": KernelSpec("empty", "cuda", cubin, (Launch("empty", ()),), ())}
     for name, (blocks, threads) in SPINS.items():
         launch = Launch("spin", (), (blocks, 1, 1), (threads, 1, 1))

@@ -20,7 +20,7 @@ from benchmarks.calibration.cases import Case, load
 from benchmarks.calibration.data import compact, write
 from compiler.autotune.kernel_times import key_of
 from compiler.autotune.profile import measure_kernels
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import Runner

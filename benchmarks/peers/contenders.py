@@ -14,7 +14,7 @@ import torch._dynamo.config
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.peers.opara import allocate_streams, crossings
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 
 Tensors = tuple[torch.Tensor, ...]
 

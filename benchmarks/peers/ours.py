@@ -10,7 +10,7 @@ import torch
 
 import compiler
 from benchmarks.peers.contenders import Contender
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import as_bytes, upload

@@ -17,6 +17,7 @@ from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, parse, taskflow_graph
 from compiler.schedule import KernelSpec, Schedule
+from compiler.target.target import parse_target
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Planned:
 
 def prepare(model: str, target: str, jobs: int = 2) -> Case:
     """Import, fuse and build a zoo model."""
-    from compiler.build import annotate, set_target, target_device
+    from compiler.build import annotate
     from compiler.frontend import import_model
+    from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
     from compiler.pipeline import DEFAULT_PIPELINE, split
     from examples import zoo
@@ -49,7 +51,8 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
     set_target(module, target)
     Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
-    annotate(module, kernels, target_device(target))
+    parsed = parse_target(target)
+    annotate(module, kernels, parsed.device if parsed.is_gpu else None)
     return Case(model, target, str(module), kernels)
 
 
@@ -79,7 +82,7 @@ def plan(
             found[name] = _plan(module, policy)
         except FlowloomError as error:
             found[name] = str(error)
-    if case.target.startswith("cuda"):
+    if parse_target(case.target).backend == "cuda":
         found[AUTO] = _search(case, module, costs)
     return found
 
@@ -95,7 +98,7 @@ def _plan(module: Any, policy: Policy) -> Planned:
 
 def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
     """What `auto` finds, in its default number of steps; numba is warm beforehand."""
-    known = Costs.make(case.kernels, costs, case.target.split(":")[1])
+    known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
 
     def search(how: Searching) -> tuple[Found, float]:
         start = process_time()

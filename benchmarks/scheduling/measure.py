@@ -15,6 +15,7 @@ from compiler.graph import cost
 from compiler.schedule import Allocation, Schedule
 from compiler.scheduling.simulator import Mode, Work, predict
 from compiler.target.devices import CORES
+from compiler.target.target import parse_target
 
 ROUNDS = 25
 """Runs of each schedule that are timed; schedules take turns."""
@@ -25,25 +26,25 @@ Run = Callable[[], float]
 def simulated(planned: Planned, case: Case, costs: Mapping[str, float], mode: Mode) -> float:
     """Microseconds that the model of the device predicts."""
     schedule = planned.schedule
-    if case.target.startswith("cpu"):
+    if not parse_target(case.target).is_gpu:
         works = [Work(costs[task.kernel]) for task in schedule.tasks]
         return predict(schedule, works, "graph", CORES).makespan / 1e3
-    known = Costs.make(case.kernels, costs, case.target.split(":")[1])
+    known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
     works = known.works(schedule, case.kernels)
     return predict(schedule, works, mode, known.device, early=True).makespan / 1e3
 
 
 def estimated_costs(case: Case) -> dict[str, float]:
     """Nanoseconds of each kernel from its work."""
-    if case.target.startswith("cpu"):
+    if not parse_target(case.target).is_gpu:
         works = {name: cost.Work(k.flops, k.traffic_bytes) for name, k in case.kernels.items()}
         return {name: float(cost.estimate(work)) for name, work in works.items()}
-    return dict(Costs.make(case.kernels, {}, case.target.split(":")[1]).of)
+    return dict(Costs.make(case.kernels, {}, parse_target(case.target).architecture).of)
 
 
 def measured_costs(case: Case, schedule: Schedule) -> dict[str, float]:
     """Nanoseconds of each kernel on the GPU that is present."""
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     database = Database()
     measure_missing(device(), schedule, case.kernels, database, lambda: False)
@@ -70,8 +71,8 @@ class Bench:
         self.inputs = {a.name: random_array(chance, a) for a in first.of_kind("input")}
         self.case, self.schedules = case, schedules
         self.base: Any = None
-        if case.target.startswith("cuda"):
-            from compiler.backends.cuda.target import device
+        if parse_target(case.target).backend == "cuda":
+            from compiler.backends.cuda.device import device
             from compiler.backends.gpu.executable import GpuExecutable
 
             self.base = GpuExecutable.load(device(), first, case.kernels, self.weights, costs=costs)

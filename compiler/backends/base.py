@@ -12,8 +12,9 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Schedule
+from compiler.target.target import parse_target
 
 Array = NDArray[Any]
 
@@ -138,10 +139,10 @@ def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def backend(target: str) -> Backend:
     """The backend of a target; DeviceError if it is unknown or its libraries are missing."""
-    name = target.partition(":")[0]
-    if name not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS))
-        raise DeviceError(f"no backend for the target '{target}': the targets are {known}")
+    try:
+        name = parse_target(target).backend
+    except KernelError as error:
+        raise DeviceError(f"no backend for the target '{target}': {error}") from error
     try:
         return cast(Backend, import_module(BACKENDS[name]).BACKEND)
     except ImportError as error:

@@ -26,7 +26,11 @@ from compiler.export.plan_text import URGENCY, plan_text
 from compiler.export.replacing import contents, replacing
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.graph_plan import Plan, plan
-from compiler.target.devices import device_of, only_architecture
+from compiler.target.devices import only_architecture
+from compiler.target.target import parse_gpu
+
+OTHER_ARCHITECTURES = "gfx90a;gfx1030"
+"""AMD's architectures that a project of a CUDA module is built for by default."""
 
 MARK = "model.cmake"
 """The file by which a directory is known to be an exported project."""
@@ -115,7 +119,7 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
 def planned_for(artifact: Artifact) -> Plan:
     """The edges, order and priorities of an artifact's graphs."""
     costs: Mapping[str, float] = (artifact.choice or {"costs": {}})["costs"]
-    device = device_of(artifact.target.split(":")[1].partition(",")[0])
+    device = parse_gpu(artifact.target).device
     return plan(artifact.schedule, artifact.kernels, costs, device, URGENCY)
 
 
@@ -219,9 +223,9 @@ def _model_cmake(artifact: Artifact) -> str:
 
 def _architectures(artifact: Artifact) -> dict[str, str]:
     """Which architectures the kernels are built for by default, and which they can run on."""
-    named = artifact.target.split(":")[1]
-    amd = named.startswith("gfx")
-    oldest = "80" if amd else named.removeprefix("sm_").rstrip("af")
+    target = parse_gpu(artifact.target)
+    oldest = str(target.capability)
+    named = ";".join(target.architectures)
     only = {name: only_architecture(k.source) for name, k in artifact.kernels.items()}
     kernel = next((name for name, architecture in only.items() if architecture), "")
     alone = (only.get(kernel) or "").removeprefix("sm_")
@@ -230,7 +234,7 @@ def _architectures(artifact: Artifact) -> dict[str, str]:
         "CUDA_OLDEST": oldest,
         "CUDA_ONLY": alone,
         "CUDA_ONLY_KERNEL": kernel,
-        "HIP_ARCHITECTURES": named.replace(",", ";") if amd else "gfx90a;gfx1030",
+        "HIP_ARCHITECTURES": named if target.kind == "hip" else OTHER_ARCHITECTURES,
         "EMU_ARCHITECTURES": "",
     }
 

@@ -11,10 +11,11 @@ from compiler.graph.attributes import constant, integer, integers
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
+from compiler.target.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class Roofline:
     """What bounds a kernel: FLOPs and bytes in a ns, and the ns to launch it.
 
     `operators` is how many a kernel of cheap ones may have before it is too large.
@@ -27,11 +28,11 @@ class Device:
     operators: int = 32
 
 
-CPU = Device(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
+CPU = Roofline(flops_per_ns=40.0, bytes_per_ns=10.0, launch_ns=2_000, cache_bytes=32 << 20)
 """One core of a current server CPU with 256-bit vectors, and its share of the last-level cache."""
 
 
-GPU = Device(
+GPU = Roofline(
     flops_per_ns=60_000.0,
     bytes_per_ns=4_000.0,
     launch_ns=2_000,
@@ -40,8 +41,10 @@ GPU = Device(
 )
 """A data centre's GPU: arithmetic outside tensor cores, memory, the shortest kernel of a graph."""
 
-DEVICES = {"cuda": GPU, "hip": GPU}
-"""The device of each kind of target whose costs are not the CPU's."""
+
+def roofline_of(target: Target) -> Roofline:
+    """What bounds a kernel of a target."""
+    return GPU if target.is_gpu else CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +181,24 @@ def works_of(groups: Sequence[GroupOp]) -> list[Work]:
     return found
 
 
-def estimate(work: Work, device: Device = CPU) -> int:
+def estimate(work: Work, roofline: Roofline = CPU) -> int:
     """The time of a kernel in ns by the roofline model, its launch included."""
-    compute, memory = work.flops / device.flops_per_ns, work.nbytes / device.bytes_per_ns
-    return device.launch_ns + ceil(max(compute, memory))
+    compute, memory = work.flops / roofline.flops_per_ns, work.nbytes / roofline.bytes_per_ns
+    return roofline.launch_ns + ceil(max(compute, memory))
 
 
-def is_memory_bound(work: Work, device: Device = CPU) -> bool:
+def is_memory_bound(work: Work, roofline: Roofline = CPU) -> bool:
     """Whether moving the bytes takes longer than the arithmetic."""
-    return work.flops * device.bytes_per_ns < work.nbytes * device.flops_per_ns
+    return work.flops * roofline.bytes_per_ns < work.nbytes * roofline.flops_per_ns
 
 
-def cost_of(group: GroupOp, device: Device = CPU) -> int:
+def cost_of(group: GroupOp, roofline: Roofline = CPU) -> int:
     """The time of a group in ns: its `cost` where it was measured, else the estimate."""
-    return costs_of([group], device)[0]
+    return costs_of([group], roofline)[0]
 
 
-def costs_of(groups: Sequence[GroupOp], device: Device = CPU) -> list[int]:
+def costs_of(groups: Sequence[GroupOp], roofline: Roofline = CPU) -> list[int]:
     """`cost_of` of each group, estimated once for those that share a kernel."""
     missing = [group for group in groups if group.cost is None]
-    estimates = iter([estimate(work, device) for work in works_of(missing)])
+    estimates = iter([estimate(work, roofline) for work in works_of(missing)])
     return [next(estimates) if g.cost is None else g.cost.value.data for g in groups]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from compiler.graph.cost import Device, nbytes
+from compiler.graph.cost import Roofline, nbytes
 from compiler.graph.operator_table import is_absorbable
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
@@ -24,15 +24,15 @@ def shared_indices(graph: GraphOp) -> list[OperatorOp]:
     return [op for op in _operators(graph) if _takes(op) and _is_index_of_several(op)]
 
 
-def joined_gathers(graph: GraphOp, device: Device) -> list[list[OperatorOp]]:
+def joined_gathers(graph: GraphOp, roofline: Roofline) -> list[list[OperatorOp]]:
     """Each Concat of gathers with these and the indices that only they use, which come first.
 
     All else that it joins must be there before. Such a Concat could be a view into which each
     gather writes, but a launch takes longer than all these bytes.
     """
-    most = device.launch_ns * device.bytes_per_ns
+    most = roofline.launch_ns * roofline.bytes_per_ns
     found = (_members(op) for op in _operators(graph) if nbytes(op.outputs[0]) <= most)
-    return [members for members in found if 3 <= len(members) <= device.operators]
+    return [members for members in found if 3 <= len(members) <= roofline.operators]
 
 
 def _operators(graph: GraphOp) -> Iterator[OperatorOp]:

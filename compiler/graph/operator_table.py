@@ -63,12 +63,12 @@ class OperatorTable:
     users: list[list[int]] = field(default_factory=list[list[int]])
     outputs: set[int] = field(default_factory=set[int])
 
-    def dag(self, device: cost.Device) -> DAG:
+    def dag(self, roofline: cost.Roofline) -> DAG:
         """The nodes' dependencies, with the estimated cost of each as a kernel of its own."""
         costs = [
-            cost.cost_of(op, device)
+            cost.cost_of(op, roofline)
             if isinstance(op, GroupOp)
-            else cost.estimate(self.work([v]), device)
+            else cost.estimate(self.work([v]), roofline)
             for v, op in enumerate(self.operations)
         ]
         return DAG.from_edges(costs, ((u, v) for u, us in enumerate(self.users) for v in us))

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from compiler.graph.alias_classes import Sharing, moved_from, shared_values
 from compiler.graph.attributes import integer
 from compiler.graph.channel_groups import merges_in_blocks
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, WeightOp
 from compiler.ir.layouts import BLOCK_BYTES
 from compiler.ir.operators import KINDS, Kind
@@ -92,7 +92,7 @@ class _Reader:
     merging: bool = False
 
     def __post_init__(self) -> None:
-        self.merging = target_kind(self.graph) == "cuda"
+        self.merging = target_of(self.graph).fuses_siblings
         self.kept += [*self.graph.body.block.args, *self.graph.results_yielded]
 
     def visit(self, op: Operation) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
-from compiler.graph.cost import GPU, Device
+from compiler.graph.cost import GPU, Roofline
 
 TILE_ROWS = 128
 """Output channels of the largest tile; the tiles of other channels compute the window again."""
@@ -53,7 +53,7 @@ def are_separable(depthwise: Convolution, pointwise: Convolution) -> bool:
 
 
 def pays(
-    depthwise: Convolution, pointwise: Convolution, element_bytes: int, device: Device = GPU
+    depthwise: Convolution, pointwise: Convolution, element_bytes: int, roofline: Roofline = GPU
 ) -> bool:
     """Whether one kernel saves more than it computes and reads again, by bytes and FLOPs.
 
@@ -62,5 +62,5 @@ def pays(
     """
     again = ceil(pointwise.weight[0] / TILE_ROWS) - 1
     between, image = (prod(s) * element_bytes for s in (depthwise.result, depthwise.image))
-    saved = device.launch_ns + 2 * between / device.bytes_per_ns
+    saved = roofline.launch_ns + 2 * between / roofline.bytes_per_ns
     return again * (depthwise.flops / WINDOW_FLOPS + image / CACHE_BYTES) < saved

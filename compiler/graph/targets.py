@@ -1,20 +1,18 @@
-"""What a graph is compiled for, as its passes need to know it."""
+"""What a graph is compiled for: recorded as text on the graph, asked as a Target."""
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from compiler.ir.dataflow import GraphOp
+from compiler.ir.edit import graphs_of
+from compiler.target.target import CpuTarget, Target, parse_target
 
 
-def target_kind(graph: GraphOp) -> str:
-    """The kind of the graph's target, such as `cpu` or `cuda`; empty where none is recorded.
-
-    The emulator's is that of the GPU which it stands for.
-    """
-    kind, _, rest = graph.target.data.partition(":") if graph.target is not None else ("", "", "")
-    if kind != "emu":
-        return kind
-    return "hip" if rest.startswith("gfx") else "cuda"
+def target_of(graph: GraphOp) -> Target:
+    """The target of a graph, a CPU where none is recorded; raises KernelError for a bad text."""
+    return CpuTarget() if graph.target is None else parse_target(graph.target.data)
 
 
-def target_precision(graph: GraphOp) -> str:
-    """The precision of the graph's target, such as `tf32`; `fp32` where it names none."""
-    kind, *rest = graph.target.data.split(":") if graph.target is not None else [""]
-    return rest[1] if kind not in ("", "cpu") and len(rest) > 1 else "fp32"
+def set_target(module: ModuleOp, target: str) -> None:
+    """Record on each graph what it is compiled for: one pipeline's passes act by it."""
+    for graph in graphs_of(module):
+        graph.target = StringAttr(target)

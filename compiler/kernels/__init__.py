@@ -5,13 +5,9 @@ Importing this package does not import TVM: a model whose kernels are all cached
 
 from compiler.kernels.build import build_kernels
 from compiler.kernels.cache import CacheStatus, KernelCache
-from compiler.kernels.target import CpuTarget, host_target, parse_target
 
 __all__ = [
     "CacheStatus",
-    "CpuTarget",
     "KernelCache",
     "build_kernels",
-    "host_target",
-    "parse_target",
 ]

@@ -1,8 +1,9 @@
 """Building a module's distinct kernels: from the cache, in threads, or in worker processes."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -11,17 +12,18 @@ from compiler.graph.cost import Work, work_of
 from compiler.graph.packing import packed_shape
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
-from compiler.kernels.gpu.compilers.emulated import EmulatedTarget
+from compiler.kernels.cpu.machine import named_target
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
-from compiler.kernels.gpu.hip_target import HipTarget
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group, extract_group
-from compiler.kernels.target import Target, parse_target
 from compiler.kernels.workers import build_in_workers
 from compiler.schedule import KernelSpec, Operand
+from compiler.target.target import Target, parse_gpu, parse_target
 
 WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
+
+NAMED: Mapping[str, Callable[[Any], Target]] = {"cpu": named_target}
+"""What names this machine in a backend's target that leaves it open."""
 
 
 def build_kernels(
@@ -32,20 +34,20 @@ def build_kernels(
     `target` is what `parse_target` reads; `jobs` is the number of processes, or of threads for
     CUDA (0 for one a core). Raises KernelError, which names the kernel, its operators and nodes.
     """
-    machine = parse_target(target)
+    exact = exact_target(target)
     groups = distinct_groups(module)
-    if isinstance(machine, CudaTarget | EmulatedTarget):
+    if exact.is_gpu:
         groups = at_boundary(module, groups)
     specs: dict[str, KernelSpec] = {}
-    key = f"{machine} {hip_generator()}" if isinstance(machine, HipTarget) else str(machine)
+    name, compiler = str(exact), hip_generator() if exact.backend == "hip" else ""
     if cache is not None:
-        found = {name: cache.load(group, key) for name, group in groups.items()}
+        found = {g.name: cache.load(g, name, compiler) for g in groups.values()}
         specs = {name: spec for name, spec in found.items() if spec is not None}
     missing = [group for name, group in groups.items() if name not in specs]
-    for group, spec in build_groups(missing, machine, jobs or os.cpu_count() or 1):
+    for group, spec in build_groups(missing, exact, jobs or os.cpu_count() or 1):
         specs[group.name] = spec
         if cache is not None:
-            cache.store(group, key, spec)
+            cache.store(group, name, spec, compiler)
     if cache is not None and missing:
         cache.trim()
     work = counted_work(module)
@@ -57,6 +59,12 @@ def build_kernels(
         )
         for name, group in groups.items()
     }
+
+
+def exact_target(text: str) -> Target:
+    """The target of a text, with all that decides its kernels: `cpu` by its processor's name."""
+    target = parse_target(text)
+    return NAMED[target.backend](target) if target.backend in NAMED else target
 
 
 def with_operands(spec: KernelSpec, group: Group) -> KernelSpec:
@@ -95,10 +103,10 @@ def build_groups(
     groups: Sequence[Group], target: Target, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, yielding each kernel as it is ready."""
-    if groups and jobs > 1 and type(target) is CudaTarget:
+    if groups and jobs > 1 and target.backend == "cuda":
         from compiler.kernels.gpu.parallel import build_in_threads
 
-        yield from build_in_threads(groups, target, jobs)
+        yield from build_in_threads(groups, parse_gpu(str(target)), jobs)
     elif jobs > 1 and len(groups) >= WORKERS_PAY:
         yield from build_in_workers(groups, target, jobs)
     elif groups:

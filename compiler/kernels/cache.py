@@ -17,6 +17,7 @@ from compiler.emulator.compile import version as emulator_version
 from compiler.kernels.database import database_hash
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch, Operand
+from compiler.target.target import Target, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
@@ -80,11 +81,14 @@ class KernelCache:
         if self._failed:
             warn_without_cache("there is no home directory")
 
-    def load(self, group: Group, target: str) -> KernelSpec | None:
-        """The kernel of a group, or None; a damaged entry is warned of and counts as absent."""
+    def load(self, group: Group, target: str, compiler: str = "") -> KernelSpec | None:
+        """The kernel of a group by target and compiler, or None.
+
+        A damaged entry is warned of and counts as absent.
+        """
         if self._failed:
             return None
-        path = self._path(group, target)
+        path = self._path(group, target, compiler)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -103,11 +107,11 @@ class KernelCache:
             pass
         return spec
 
-    def store(self, group: Group, target: str, spec: KernelSpec) -> None:
+    def store(self, group: Group, target: str, spec: KernelSpec, compiler: str = "") -> None:
         """Keep a kernel: written beside its place, then moved there in one step."""
         if self._failed:
             return
-        path = self._path(group, target)
+        path = self._path(group, target, compiler)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, encode_entry(spec))
@@ -155,11 +159,12 @@ class KernelCache:
     def _files(self, suffix: str) -> Iterator[Path]:
         return self.directory.glob(f"*/*{suffix}") if self.directory is not None else iter(())
 
-    def _path(self, group: Group, target: str) -> Path:
-        mark = hashlib.sha256(target.encode()).hexdigest()[:8]
-        folder = "-".join(target.split(":")[:2]) + "-" + mark
-        version = self._version or f"{generator_version()} {_tuning(target)}"
-        content = f"{group.content_hash()} {target} {version}"
+    def _path(self, group: Group, target: str, compiler: str) -> Path:
+        parsed, built = parse_target(target), f"{target} {compiler}".rstrip()
+        mark = hashlib.sha256(built.encode()).hexdigest()[:8]
+        folder = f"{parsed.backend}-{parsed.architecture}-{mark}"
+        version = self._version or f"{generator_version()} {_tuning(parsed)}"
+        content = f"{group.content_hash()} {built} {version}"
         assert self.directory is not None
         return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
 
@@ -182,10 +187,9 @@ def _write(path: Path, content: bytes) -> None:
             raise
 
 
-def _tuning(target: str) -> str:
-    """The hash of the tiles known for a GPU's architecture; kernels of a CPU have none."""
-    kind, _, rest = target.partition(":")
-    return "" if kind == "cpu" else database_hash(rest.partition(":")[0])
+def _tuning(target: Target) -> str:
+    """The hash of the configs known for a GPU's architecture; kernels of a CPU have none."""
+    return database_hash(target.architecture) if target.is_gpu else ""
 
 
 def encode_entry(spec: KernelSpec) -> bytes:

@@ -1,18 +1,17 @@
 """Building one kernel, from group to KernelSpec, in the process at hand."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
 from compiler.kernels.cpu.codegen import compile_object, optimise
 from compiler.kernels.cpu.generic import schedule_generic
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template
-from compiler.kernels.gpu.compilers.emulated import EmulatedTarget, build_emulated_kernel
+from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.kernel import build_cuda_kernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.kernels.ops import (
     activation,
@@ -26,9 +25,9 @@ from compiler.kernels.ops import (
     resize,
     shapes,
 )
-from compiler.kernels.target import CpuTarget, Target
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
+from compiler.target.target import CpuTarget, Target
 
 LOWERING_MODULES = (
     activation,
@@ -48,18 +47,7 @@ LOWERING_MODULES = (
 def build_kernel(group: Group, target: Target) -> KernelSpec:
     """Schedule and compile one group; raises KernelError that names it, its operators and nodes."""
     with naming(group):
-        if isinstance(target, HipTarget):
-            return build_hip_kernel(group, target)
-        if isinstance(target, CudaTarget):
-            return build_cuda_kernel(group, target)
-        if isinstance(target, EmulatedTarget):
-            return build_emulated_kernel(group, target)
-        if all(info.elements == 0 for info in group.writes):
-            return empty_kernel(group, target)
-        scheduled = apply_template(group, target)
-        if scheduled is not None:
-            return compile_scheduled(group, scheduled, target)
-        return build_generic(group, target)
+        return BUILDERS[target.backend](group, target)
 
 
 @contextmanager
@@ -71,6 +59,25 @@ def naming(group: Group) -> Iterator[None]:
         raise KernelError(f"{group.describe()}: {error}") from error
     except Exception as error:
         raise KernelError(f"{group.describe()}: {type(error).__name__}: {error}") from error
+
+
+def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
+    """Schedule a group by a template or the generic schedule, and compile it."""
+    if all(info.elements == 0 for info in group.writes):
+        return empty_kernel(group, target)
+    scheduled = apply_template(group, target)
+    if scheduled is not None:
+        return compile_scheduled(group, scheduled, target)
+    return build_generic(group, target)
+
+
+BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
+    "cpu": build_cpu_kernel,
+    "cuda": build_cuda_kernel,
+    "hip": build_hip_kernel,
+    "emu": build_emulated_kernel,
+}
+"""What builds a kernel, by the target's backend."""
 
 
 def build_generic(group: Group, target: CpuTarget) -> KernelSpec:

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.kernels.build import at_boundary, distinct_groups
-from compiler.kernels.gpu.hip_target import HipTarget
-from compiler.kernels.gpu.target import CudaTarget
-from compiler.kernels.target import parse_target
+from compiler.target.target import parse_gpu, parse_target
 
 
 def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
@@ -15,13 +13,13 @@ def kernel_texts(module: ModuleOp, target: str) -> Iterator[tuple[str, str]]:
 
     There is none for targets of other kinds. Raises KernelError.
     """
-    machine = parse_target(target)
-    if not isinstance(machine, CudaTarget):
+    parsed = parse_target(target)
+    if parsed.backend not in ("cuda", "hip"):
         return
     import compiler.kernels.kernel  # noqa: F401  registers the operators' lowerings
     from compiler.kernels.gpu.kernel import generate, generate_entries
     from compiler.kernels.gpu.source import complete_text
 
-    write = generate if isinstance(machine, HipTarget) else generate_entries
+    write = {"cuda": generate_entries, "hip": generate}[parsed.backend]
     for name, group in at_boundary(module, distinct_groups(module)).items():
-        yield name, complete_text(write(group, machine).text)
+        yield name, complete_text(write(group, parse_gpu(target)).text)

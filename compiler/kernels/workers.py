@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
-from compiler.kernels.target import Target
 from compiler.schedule import KernelSpec
+from compiler.target.target import Target
 
 PROGRAM = """
 import signal

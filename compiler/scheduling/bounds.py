@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.schedule import Schedule
 from compiler.scheduling.simulator import Work, demand, execution, launch_delay
-from compiler.target.devices import Device
+from compiler.target.devices import DeviceModel
 from compiler.verify.conflicts import UNWRITTEN, conflicts
 
 
@@ -29,7 +29,7 @@ class Bound:
 def lower_bound(
     works: Sequence[Work],
     edges: Iterable[tuple[int, int]],
-    device: Device,
+    device: DeviceModel,
     *,
     early: bool = False,
 ) -> Bound:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compiler.schedule import KernelSpec
 from compiler.scheduling.kernel_time import CONTRACTIONS, rates_of
-from compiler.target.devices import Device
+from compiler.target.devices import DeviceModel
 
 TENSOR_FACTOR = 6.0
 """How much faster a GPU multiplies matrices than it computes otherwise: on an H200 400 TFLOP/s,
@@ -42,7 +42,7 @@ def longest_path(times: Sequence[float], edges: Iterable[tuple[int, int]]) -> li
     return path[::-1]
 
 
-def floor_time(kernel: KernelSpec, device: Device) -> float:
+def floor_time(kernel: KernelSpec, device: DeviceModel) -> float:
     """Nanoseconds to start a kernel, and to compute or to move each byte once, the slower.
 
     Bytes come from memory: a kernel that finds them in the cache may be faster.
@@ -62,7 +62,7 @@ def path_steps(
     times: Sequence[float],
     edges: Iterable[tuple[int, int]],
     kernels: Mapping[str, KernelSpec],
-    device: Device,
+    device: DeviceModel,
 ) -> list[Step]:
     """The kernels on the longest path of tasks, of which the names and times are given.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.kernel_time import estimated_time
-from compiler.target.devices import Device
+from compiler.target.devices import DeviceModel
 
 CROWDED = 1.7
 """How often all tasks take as long as the longest path where many of them are beside each other."""
@@ -48,7 +48,7 @@ def durations(
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
     measured: Mapping[str, float],
-    device: Device,
+    device: DeviceModel,
 ) -> list[float]:
     """Nanoseconds of each task: measured by kernel name, else from its work."""
 

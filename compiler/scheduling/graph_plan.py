@@ -12,7 +12,7 @@ from compiler.scheduling.dependencies import (
     priorities,
     upward_ranks,
 )
-from compiler.target.devices import Device
+from compiler.target.devices import DeviceModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def plan(
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
     measured: Mapping[str, float],
-    device: Device,
+    device: DeviceModel,
     limits: tuple[int, int],
 ) -> Plan:
     """Plan a schedule; `device` is for kernels not measured, `limits` are its priorities."""

@@ -5,7 +5,7 @@ from math import ceil, prod
 
 from compiler.schedule import KernelSpec, Launch
 from compiler.scheduling.simulator import Work
-from compiler.target.devices import H200, Device
+from compiler.target.devices import H200, DeviceModel
 
 STAGED_BYTES = 16 << 10
 """Kernels with at least so much shared memory a block are taken for contractions."""
@@ -28,10 +28,10 @@ OTHERS = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
 """Fitted to an H200 (driver API 13.0, 2026-11-21) with tf32 by `benchmarks/cost_model.py --fit`."""
 
 
-def estimated_time(kernel: KernelSpec, device: Device) -> float:
+def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
     """Nanoseconds of a kernel alone, its launches included: its blocks run in waves.
 
-    Another device's multiprocessors are taken to be as much faster as its peaks say.
+    Another device's sms are taken to be as much faster as its peaks say.
     """
     launching = len(kernel.launches) * device.latencies.dependency
     if not kernel.launches:
@@ -47,12 +47,12 @@ def rates_of(kernel: KernelSpec) -> Rates:
     return CONTRACTIONS if staged >= STAGED_BYTES else OTHERS
 
 
-def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: Device) -> float:
+def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceModel) -> float:
     """Nanoseconds of a kernel whose work is divided among the blocks of one launch."""
     blocks, fit = prod(launch.grid), fitting(launch, device)
-    resident = min(fit, ceil(blocks / device.multiprocessors))
-    waves = ceil(blocks / (fit * device.multiprocessors))
-    scale = H200.multiprocessors / device.multiprocessors
+    resident = min(fit, ceil(blocks / device.sms))
+    waves = ceil(blocks / (fit * device.sms))
+    scale = H200.sms / device.sms
     flops = min(rates.block_flops, rates.flops / resident) * scale * device.flops / H200.flops
     nbytes = min(rates.block_bytes, rates.bytes / resident)
     nbytes *= scale * device.bandwidth / H200.bandwidth
@@ -60,7 +60,7 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: Device)
     return waves * (rates.wave + work)
 
 
-def work_of(kernel: KernelSpec, time: float, device: Device) -> Work:
+def work_of(kernel: KernelSpec, time: float, device: DeviceModel) -> Work:
     """What a kernel that takes `time` ns alone asks of a device: of its largest launch."""
     if not kernel.launches:
         return Work(time, 0, launches=0)
@@ -77,7 +77,7 @@ def work_of(kernel: KernelSpec, time: float, device: Device) -> Work:
     )
 
 
-def fitting(launch: Launch, device: Device) -> int:
+def fitting(launch: Launch, device: DeviceModel) -> int:
     """The blocks of a launch that one multiprocessor holds."""
     shared = launch.shared_bytes + launch.static_shared_bytes
     return device.resident_blocks(prod(launch.block), launch.registers, shared)

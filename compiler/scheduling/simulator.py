@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.schedule import Schedule
-from compiler.target.devices import H200, Device, Latencies
+from compiler.target.devices import H200, DeviceModel, Latencies
 
 Mode = Literal["graph", "subgraphs", "streams"]
 Numbers = Sequence[int] | NDArray[Any]
@@ -70,7 +70,7 @@ class Simulator:
     (Graham, 1969); otherwise it cannot.
     """
 
-    def __init__(self, works: Sequence[Work], device: Device = H200, *, early: bool = False):
+    def __init__(self, works: Sequence[Work], device: DeviceModel = H200, *, early: bool = False):
         self.device = device
         self._costs = np.array([execution(work, device) for work in works], np.float64)
         self._demands = np.array([demand(w, device) for w in works]).reshape(-1, 3).T.copy()
@@ -118,23 +118,23 @@ class Simulator:
         return start, end
 
 
-def execution(work: Work, device: Device) -> float:
+def execution(work: Work, device: DeviceModel) -> float:
     """Nanoseconds alone during which a task's blocks run: its time without the launches' part."""
     return max(0.0, work.time - work.launches * device.latencies.dependency)
 
 
-def launch_delay(work: Work, device: Device, *, early: bool) -> float:
+def launch_delay(work: Work, device: DeviceModel, *, early: bool) -> float:
     """Nanoseconds from the end of what a task waits for to its blocks, for all its launches."""
     known = device.latencies
     return work.launches * known.dependency + early * work.early * known.programmatic
 
 
-def demand(work: Work, device: Device) -> tuple[float, float, float]:
+def demand(work: Work, device: DeviceModel) -> tuple[float, float, float]:
     """The shares of the device that a task takes alone: block slots, interference, bandwidth."""
     fit = device.resident_blocks(work.threads, work.registers, work.shared_bytes)
     blocks = max(1, work.blocks)
-    slots = min(1.0, blocks / (fit * device.multiprocessors))
-    busy = min(1.0, blocks / device.multiprocessors)
+    slots = min(1.0, blocks / (fit * device.sms))
+    busy = min(1.0, blocks / device.sms)
     traffic = work.nbytes / (device.bandwidth * max(1.0, execution(work, device)))
     return slots, device.interference * busy, min(1.0, traffic)
 
@@ -143,7 +143,7 @@ def predict(
     schedule: Schedule,
     works: Sequence[Work],
     mode: Mode,
-    device: Device = H200,
+    device: DeviceModel = H200,
     *,
     early: bool = False,
 ) -> Timeline:

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dag import DAG, Quotient, quotient
 from compiler.errors import PipelineError
-from compiler.graph.cost import CPU, Device, Work, costs_of, is_memory_bound
+from compiler.graph.cost import CPU, Roofline, Work, costs_of, is_memory_bound
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.scheduling.policies.ordering import Demand
@@ -23,7 +23,7 @@ class GroupGraph:
     dag: DAG
 
 
-def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
+def group_graph(graph: GraphOp, roofline: Roofline = CPU) -> GroupGraph:
     """The groups of a graph with their costs; dependencies go through the views between them.
 
     Raises PipelineError for an operator outside groups that cannot be a view.
@@ -41,7 +41,7 @@ def group_graph(graph: GraphOp, device: Device = CPU) -> GroupGraph:
             _check_view(op)
         if before:
             producers.update(dict.fromkeys(op.results, tuple(before)))
-    dag = DAG.from_edges(costs_of(groups, device), edges, _shares(groups))
+    dag = DAG.from_edges(costs_of(groups, roofline), edges, _shares(groups))
     return GroupGraph(groups, dag)
 
 
@@ -77,8 +77,8 @@ def units(groups: GroupGraph) -> Quotient:
         raise PipelineError(f"{error}: run partition again") from error
 
 
-def demand_of(works: Sequence[Work], device: Device = CPU) -> Demand:
+def demand_of(works: Sequence[Work], roofline: Roofline = CPU) -> Demand:
     """What groups of such work that run one after another ask of the device."""
     total = sum(works[1:], works[0])
     largest = max(work.nbytes for work in works)
-    return Demand(is_memory_bound(total, device), largest / device.cache_bytes)
+    return Demand(is_memory_bound(total, roofline), largest / roofline.cache_bytes)

@@ -1,6 +1,6 @@
 """What GPUs of each architecture can do and hold, and what launches cost there."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +32,34 @@ NONE = Latencies(*[0.0] * len(Latencies.__dataclass_fields__))
 """Nothing but the kernels takes time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A GPU: FLOPs and bytes of memory traffic in a ns, and the limits of one multiprocessor.
+DEFAULT_SHARED_BYTES = 48 << 10
+"""Most bytes of shared memory of a block whose kernel did not ask for more."""
 
-    Every block takes `reserved_bytes` of shared memory besides its own. A kernel with a block on
-    every multiprocessor lengthens what runs beside it by the part `interference`.
+
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """A GPU: its SMs, FLOPs and bytes of memory traffic in a ns, and the limits of one SM.
+
+    An AMD compute unit counts as an SM. `shared_bytes` is the shared memory of an SM,
+    `block_shared_bytes` the most that one block can have; every block takes `reserved_bytes` more
+    than it asks for. A kernel with a block on every SM slows concurrent kernels by the part
+    `interference`.
     """
 
-    multiprocessors: int
+    sms: int
     flops: float
     bandwidth: float
     threads: int = 2048
     blocks: int = 32
     registers: int = 65536
     shared_bytes: int = 228 << 10
+    block_shared_bytes: int = 227 << 10
     reserved_bytes: int = 1 << 10
     interference: float = 0.55
     latencies: Latencies = field(default_factory=Latencies)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Blocks of one kernel that one multiprocessor holds at a time; at least 1.
+        """Blocks of one kernel that one SM holds at a time; at least 1.
 
         `threads` and `shared_bytes` are a block's, `registers` a thread's. Warps get registers in
         pieces of 256, four warps at a time; blocks get shared memory in pieces of 128 bytes (as in
@@ -66,30 +73,63 @@ class Device:
         return max(1, min(self.blocks, by_threads, by_registers, self.shared_bytes // shared))
 
 
-H200 = Device(132, 66_900.0, 4_300.0)
+def _nvidia(
+    sms: int, flops: float, bandwidth: float, *, threads: int = 2048, blocks: int = 32, kib: int
+) -> DeviceModel:
+    """A GPU whose SMs have so many KiB of shared memory; the largest block has all but one."""
+    shared, largest = kib << 10, (kib - 1) << 10
+    return DeviceModel(
+        sms,
+        flops,
+        bandwidth,
+        threads=threads,
+        blocks=blocks,
+        shared_bytes=shared,
+        block_shared_bytes=largest,
+    )
 
-CORES = Device(1 << 20, 40.0, 10.0, interference=0.0, latencies=NONE)
+
+def _amd(sms: int, flops: float, bandwidth: float, **limits: int) -> DeviceModel:
+    """A GPU with 64 KiB of shared memory in a compute unit, which one block can have."""
+    shared = 64 << 10
+    model = DeviceModel(sms, flops, bandwidth, shared_bytes=shared, block_shared_bytes=shared)
+    return replace(model, **limits)
+
+
+H200 = _nvidia(132, 66_900.0, 4_300.0, kib=228)
+MI210 = _amd(104, 22_600.0, 1_638.0, registers=131072)
+
+CORES = DeviceModel(1 << 20, 40.0, 10.0, interference=0.0, latencies=NONE)
 """A CPU whose streams have a core each: tasks start at no cost and do not slow each other."""
 
 DEVICES = {
-    "sm_80": Device(108, 19_500.0, 2_000.0, shared_bytes=164 << 10),
-    "sm_86": Device(84, 35_600.0, 936.0, 1536, 16, shared_bytes=100 << 10),
-    "sm_89": Device(128, 82_600.0, 1_008.0, 1536, 24, shared_bytes=100 << 10),
+    "sm_80": _nvidia(108, 19_500.0, 2_000.0, kib=164),
+    "sm_86": _nvidia(84, 35_600.0, 936.0, threads=1536, blocks=16, kib=100),
+    "sm_87": _nvidia(16, 5_300.0, 204.0, threads=1536, blocks=16, kib=164),
+    "sm_89": _nvidia(128, 82_600.0, 1_008.0, threads=1536, blocks=24, kib=100),
     "sm_90": H200,
-    "sm_100": Device(148, 74_400.0, 8_000.0),
-    "sm_120": Device(170, 104_800.0, 1_792.0, 1536, 24, shared_bytes=100 << 10),
-    "gfx90a": Device(104, 22_600.0, 1_638.0, registers=131072, shared_bytes=64 << 10),
-    "gfx942": Device(304, 81_700.0, 5_300.0, registers=131072, shared_bytes=64 << 10),
-    "gfx1030": Device(80, 23_000.0, 512.0, 1024, shared_bytes=64 << 10),
-    "gfx1100": Device(96, 61_400.0, 960.0, 1024, shared_bytes=64 << 10),
+    "sm_100": _nvidia(148, 74_400.0, 8_000.0, kib=228),
+    "sm_103": _nvidia(148, 74_400.0, 8_000.0, kib=228),
+    "sm_120": _nvidia(170, 104_800.0, 1_792.0, threads=1536, blocks=24, kib=100),
+    "gfx90a": MI210,
+    "gfx942": _amd(304, 81_700.0, 5_300.0, registers=131072),
+    "gfx1030": _amd(80, 23_000.0, 512.0, threads=1024),
+    "gfx1100": _amd(96, 61_400.0, 960.0, threads=1024),
 }
-"""A typical device of each architecture: AMD's (MI210, MI300X, RX 6900 XT, RX 7900 XTX) by their
-data sheets, with the latencies of an H200."""
+"""A typical device of each architecture: AMD's (MI210, MI300X, RX 6900 XT, RX 7900 XTX) and the
+Jetson AGX Orin (sm_87) by their data sheets, with the latencies of an H200."""
+
+DEFAULT_ARCHITECTURES = {"cuda": "sm_90", "hip": "gfx90a"}
+"""What is compiled for when no device is present and none is named."""
 
 
-def device_of(architecture: str) -> Device:
-    """The typical device of an architecture (`sm_90a` too); one not listed is taken for an H200."""
-    return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), H200)
+def device_of(architecture: str) -> DeviceModel:
+    """The typical device of an architecture (`sm_90a` too).
+
+    One that is not listed is taken for an H200, or an MI210 where it is AMD's.
+    """
+    unlisted = MI210 if architecture.startswith("gfx") else H200
+    return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), unlisted)
 
 
 SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}

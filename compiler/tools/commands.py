@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import compiler
 from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
+from compiler.target.target import parse_target
 
 Array = NDArray[Any]
 
@@ -51,7 +52,7 @@ def _gap(module: compiler.Module) -> str:
     """A GPU's run against the bound; nothing is predicted for a CPU's."""
     from compiler.tools.inspection import gap, prediction
 
-    gpu = module.target.partition(":")[0] != "cpu"
+    gpu = parse_target(module.target).is_gpu
     return f"; {gap(module, prediction(module))}" if gpu else ""
 
 

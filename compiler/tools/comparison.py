@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.rounding import rounded_inputs, rounded_weights
-from compiler.tools.tolerance import LARGEST, TOLERANCES, precision_of
+from compiler.tools.tolerance import LARGEST, TOLERANCES
 
 Array = NDArray[Any]
 
@@ -118,7 +119,7 @@ def check(
 
     Raises Refusal if onnxruntime takes no part.
     """
-    precision = precision_of(target)
+    precision = parse_target(target).precision
     expected = run_onnxruntime(model, inputs)
     found = compare(outputs, expected, precision)
     if found.passed:

@@ -6,10 +6,11 @@ from pathlib import Path
 import compiler
 from compiler.export import artifact
 from compiler.export.generate import Check, export_project
+from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.commands import random_inputs
 from compiler.tools.inspection import open_module
-from compiler.tools.tolerance import TOLERANCES, precision_of
+from compiler.tools.tolerance import TOLERANCES
 
 
 def export(options: Namespace) -> str:
@@ -27,4 +28,4 @@ def stored_check(module: compiler.Module, model: Path, seed: int) -> Check:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
     inputs = random_inputs(module, seed)
     outputs = reference.run_onnxruntime(model, inputs)
-    return Check(inputs, outputs, TOLERANCES[precision_of(module.target)])
+    return Check(inputs, outputs, TOLERANCES[parse_target(module.target).precision])

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.autotune.schedule.costs import Costs
-from compiler.backends.gpu.target import main_architecture
 from compiler.export import artifact
 from compiler.graph.cost import Work as Counted
 from compiler.graph.cost import estimate
 from compiler.module import Module
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.simulator import Mode, Timeline, Work, predict
-from compiler.target.devices import CORES, Device
+from compiler.target.devices import DeviceModel
+from compiler.target.target import parse_target
 
 
 def open_module(directory: str | os.PathLike[str]) -> Module:
@@ -37,7 +37,7 @@ class Prediction:
     timeline: Timeline
     works: list[Work]
     measured: frozenset[str]
-    device: Device
+    device: DeviceModel
 
 
 def gap(module: Module, found: Prediction) -> str:
@@ -55,12 +55,13 @@ def prediction(module: Module) -> Prediction:
     """Predict a run in the module's mode; kernels without a recorded time are estimated."""
     choice: dict[str, Any] = module.choice or {"mode": "graph", "costs": {}}
     schedule, costs = module.schedule, choice["costs"]
-    if module.target.partition(":")[0] == "cpu":
+    target = parse_target(module.target)
+    if not target.is_gpu:
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
         works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
-        line = predict(schedule, works, "graph", CORES)
-        return Prediction("streams", line, works, frozenset(), CORES)
-    known = Costs.make(module.kernels, costs, main_architecture(module.target))
+        line = predict(schedule, works, "graph", target.device)
+        return Prediction("streams", line, works, frozenset(), target.device)
+    known = Costs.make(module.kernels, costs, target.architecture)
     works = known.works(schedule, module.kernels)
     mode: Mode = choice["mode"]
     timeline = predict(schedule, works, mode, known.device, early=bool(choice.get("pdl")))

@@ -17,9 +17,3 @@ Of 10^6 errors drawn from a normal distribution the largest is five times the ro
 the values' own largest is at least as much above theirs, unless they saturate. A single wrong
 element, which the norm of many hides, is about as large as the values are.
 """
-
-
-def precision_of(target: str) -> str:
-    """The precision that a target such as `cuda:sm_90:tf32` ends with; a CPU's is fp32."""
-    precision = target.rpartition(":")[2]
-    return precision if precision in TOLERANCES else "fp32"

@@ -8,6 +8,7 @@ from compiler.backends.hip.executable import HipExecutable
 from compiler.errors import DeviceError
 from compiler.module import Module
 from compiler.schedule import Schedule
+from compiler.target.target import parse_target
 from compiler.tools.inspection import Prediction, prediction
 
 Event = Mapping[str, Any]
@@ -38,7 +39,7 @@ def predicted_label(module: Module, found: Prediction) -> str:
 
 def measured_times(module: Module) -> tuple[list[tuple[float, float]] | None, str]:
     """Each task's start and end on the device, if it is there, and what was measured."""
-    if module.target.partition(":")[0] == "cpu":
+    if not parse_target(module.target).is_gpu:
         return None, "not measured: the CPU's tasks are not timed one by one"
     try:
         executable = module.executable

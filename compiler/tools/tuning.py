@@ -51,7 +51,7 @@ def tune_command(options: Namespace) -> int:
 
 def _device() -> Any:
     """The device at hand; DeviceError that says how to tune from a machine without one."""
-    from compiler.backends.cuda import target
+    from compiler.backends.cuda import device as target
 
     try:
         return target.device()
@@ -95,7 +95,7 @@ def measure_command(options: Namespace) -> int:
     from compiler.autotune.kernels.expected import expected
     from compiler.autotune.kernels.measure import header_of, measure
     from compiler.autotune.kernels.results import ResultFile
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     bundle = joined([load(path) for path in options.bundles])
     driver = device()
@@ -139,23 +139,25 @@ def status_command(options: Namespace) -> int:
     from compiler.autotune.kernels.coverage import coverage
     from compiler.build import full_target
     from compiler.kernels.database import device_of
+    from compiler.target.target import parse_target
 
     for name, path in model_files(options.models):
         for precision in options.precision or PRECISIONS:
             target = full_target("cuda", options.arch, precision)
-            device = options.device or _present(target) or device_of(target.split(":")[1])
+            architecture = parse_target(target).architecture
+            device = options.device or _present(architecture) or device_of(architecture)
             found = coverage(path, target, device, dict(options.input_shape))
             print(f"{name} {target} on {device or 'any device'}: {found}")
     return 0
 
 
-def _present(target: str) -> str:
-    """The name of the device at hand, if it has a target's architecture."""
+def _present(architecture: str) -> str:
+    """The name of the device that is present, if it has an architecture."""
     from compiler.autotune.kernels.measure import device_name
-    from compiler.backends.cuda.target import device
+    from compiler.backends.cuda.device import device
 
     try:
         driver = device()
     except DeviceError:
         return ""
-    return device_name(driver) if driver.device.architecture in target.split(":") else ""
+    return device_name(driver) if driver.device.architecture == architecture else ""

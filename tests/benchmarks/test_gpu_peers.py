@@ -188,7 +188,7 @@ def test_what_lacks_is_said_before_any_row_is_given_up(
 
     file = tmp_path / "rows.json"
     monkeypatch.setattr(sys, "argv", ["gpu_peers.py", "--models", "unet", "--json", str(file)])
-    monkeypatch.setattr("compiler.backends.cuda.target.device", no_device)
+    monkeypatch.setattr("compiler.backends.cuda.device.device", no_device)
     monkeypatch.setattr(gpu_peers, "find_spec", nothing)
     with pytest.raises(SystemExit, match=r"needs torch, timm, .*: install them with pip"):
         gpu_peers.main()

@@ -9,7 +9,7 @@ from onnx import numpy_helper, parser
 from benchmarks.kernels import TYPES, library_call
 from compiler.autotune.kernels.prepare import fused_groups
 from compiler.frontend import import_model
-from compiler.kernels.gpu.target import CudaTarget
+from compiler.target.target import parse_gpu
 
 
 def calls(body: str, precision: str) -> list[dict[str, Any] | None]:
@@ -21,7 +21,7 @@ def calls(body: str, precision: str) -> list[dict[str, Any] | None]:
     for name, shape in (("w", (16, 16, 1, 1)), ("b", (16,))):
         array = np.ones(shape, np.float32)
         model.graph.initializer.append(numpy_helper.from_array(array, name))
-    groups = fused_groups(import_model(model).module, CudaTarget("sm_90", precision))
+    groups = fused_groups(import_model(model).module, parse_gpu(f"cuda:sm_90:{precision}"))
     found = [
         (g, next((op for op in g.operators if op.type in TYPES), None)) for g in groups.values()
     ]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import EmulatedDriver
-from compiler.backends.emu.target import device
 from compiler.emulator.compile import compile_kernels
 
 Array = NDArray[Any]

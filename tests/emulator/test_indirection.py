@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.errors import DeviceError
 from tests.emulator.launching import Array, functions, zeros
 

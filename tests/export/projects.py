@@ -13,6 +13,7 @@ from onnx import ModelProto, numpy_helper, parser
 import compiler
 from compiler.export import artifact
 from compiler.export.generate import Check, export_project
+from compiler.target.target import parse_target
 from compiler.tools.commands import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.tolerance import TOLERANCES
@@ -111,7 +112,7 @@ def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> Check:
     module.save(place.parent / f"{place.name}-artifact")
     found = read_artifact(place.parent / f"{place.name}-artifact")
     inputs = random_inputs(module, 1)
-    tolerance = TOLERANCES[module.target.split(":")[-1]]
+    tolerance = TOLERANCES[parse_target(module.target).precision]
     check = Check(inputs, run_onnxruntime(model, inputs), tolerance)
     export_project(found, place, version="0.1.0", check=check)
     return check

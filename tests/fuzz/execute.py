@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import compiler
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
+from compiler.target.target import parse_target
 from tests.fuzz.case import Case, Failure
 from tests.guard import run_guarded
 
@@ -30,7 +31,7 @@ def compiled(case: Case) -> compiler.Module:
     os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
     try:
         options: dict[str, Any] = {"threads": case.threads} if case.target == "cpu" else {}
-        if case.target.startswith("emu"):
+        if parse_target(case.target).backend == "emu":
             _set_emulator(case)
         return compiler.compile(
             case.model,
@@ -71,7 +72,8 @@ def _run(module: compiler.Module, case: Case) -> dict[str, Array]:
 
 def _delayed(module: compiler.Module, case: Case) -> Any:
     """An executor that holds tasks up at random, where the backend has one."""
-    return module.executor(delays=case.seed % 1000) if case.target.startswith("emu") else module
+    emulated = parse_target(case.target).backend == "emu"
+    return module.executor(delays=case.seed % 1000) if emulated else module
 
 
 def unlike(first: Mapping[str, Array], second: Mapping[str, Array]) -> Failure | None:

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from compiler.target.target import parse_target
 from tests.fuzz.case import Case
 from tests.fuzz.catalogue import FAMILIES
 from tests.fuzz.draw import Draw
@@ -54,7 +55,7 @@ def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     draw = Draw(seed)
     draw.specials = 0.3 if draw.chance(0.15) else 0.0
     grower = Grower(draw, draw.choice(OPSETS))
-    most = min(largest, 6 if target.startswith("emu") else 40)
+    most = min(largest, 6 if parse_target(target).backend == "emu" else 40)
     count = min(most, draw.choice([5, 5, 6, 8, 10, 12, 20, 40]))
     grow(draw, grower, count)
     return _case("graphs", seed, draw, grower, target, pipeline(draw))

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from compiler.graph.cost import (
-    Device,
+    Roofline,
     Work,
     cost_of,
     estimate,
@@ -20,7 +20,7 @@ from tests.graphs import GraphBuilder
 from tests.strategies import Model
 from tests.support import run
 
-DEVICE = Device(flops_per_ns=10, bytes_per_ns=2, launch_ns=100, cache_bytes=1000)
+DEVICE = Roofline(flops_per_ns=10, bytes_per_ns=2, launch_ns=100, cache_bytes=1000)
 
 
 def flops(value: SSAValue) -> int:

@@ -22,15 +22,14 @@ from compiler.frontend import import_model
 from compiler.ir.layouts import can_block
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.kernel import compile_kernel
-from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
-from compiler.kernels.target import parse_target
 from compiler.passes import PASSES
 from compiler.schedule import KernelSpec
+from compiler.target.target import PRECISIONS, parse_gpu, parse_target
 from examples import zoo
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu_kernels_check import random_read
@@ -172,7 +171,7 @@ def model_cases(
 def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[str, Any]]:
     """The most promising tiles of a model's contractions in tf32."""
 
-    target, cases = parse_cuda_target(f"cuda:{arch}:tf32"), []
+    target, cases = parse_gpu(f"cuda:{arch}:tf32"), []
     for group in groups_of(model):
         anchor = next((op for op in group.operators if op.type in CONTRACTIONS), None)
         problem = read_problem(group, anchor) if anchor is not None else None

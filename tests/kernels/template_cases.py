@@ -12,8 +12,8 @@ from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
-from compiler.kernels.target import parse_target
 from compiler.schedule import KernelSpec
+from compiler.target.target import parse_target
 from tests.kernels.harness import POISON, Array, entry, load_object
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])

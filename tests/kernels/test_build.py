@@ -9,8 +9,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import KernelError
 from compiler.ir.context import parse_module
-from compiler.kernels import KernelCache, build_kernels, host_target, parse_target
-from compiler.kernels.build import WORKERS_PAY, distinct_groups
+from compiler.kernels import KernelCache, build_kernels
+from compiler.kernels.build import WORKERS_PAY, distinct_groups, exact_target
+from compiler.kernels.cpu.machine import host_target, vector_bytes
+from compiler.target.target import parse_cpu
 
 GROUP = """
   %{n} = "dataflow.group"(%x) <{{kernel = "{kernel}"}}> ({{
@@ -65,11 +67,14 @@ def test_an_unknown_target_is_an_error():
         build_kernels(module_of([("Exp_a", "Exp")]), "tpu", None, 1)
 
 
-def test_targets_have_a_text_form():
-    assert parse_target("cpu") == host_target()
-    assert parse_target(str(host_target())) == host_target()
-    assert parse_target("cpu:x86-64-v3").vector_bytes == 32
-    assert parse_target("cpu:x86-64").vector_bytes == 16
+def test_the_host_is_a_named_processor():
+    assert exact_target("cpu") == host_target()
+    assert exact_target(str(host_target())) == host_target()
+    assert vector_bytes(parse_cpu("cpu")) == vector_bytes(host_target())
+    assert vector_bytes(parse_cpu("cpu:x86-64-v3")) == 32
+    assert vector_bytes(parse_cpu("cpu:x86-64")) == 16
+    with pytest.raises(KernelError, match="LLVM knows no processor 'nothing'"):
+        exact_target("cpu:nothing")
 
 
 def test_a_generic_target_uses_no_wider_registers():

@@ -11,8 +11,8 @@ from onnx import helper
 
 import compiler
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import TensorInfo
+from compiler.target.target import parse_gpu
 from tests.guard import run_guarded
 from tests.kernels.gpu.emulator import COMPILER, emulate_all
 from tests.kernels.harness import Array, single
@@ -214,7 +214,7 @@ def test_on_the_cpu_between_guard_pages():
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_on_the_emulator():
-    target, kernels = parse_cuda_target("cuda"), []
+    target, kernels = parse_gpu("cuda"), []
     chosen = [*gathers(), *reversals(), *selections(), *conversions(), *resizes()[:4]]
     for i, case in enumerate(chosen):
         infos = [TensorInfo(r.dtype.name, r.shape) for r in case.results]

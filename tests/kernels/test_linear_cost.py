@@ -18,11 +18,11 @@ from compiler.kernels.cpu.codegen import llvm_text
 from compiler.kernels.cpu.generic import schedule_generic
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.target import parse_target
 from compiler.kernels.tir.expand import expand
 from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import launch_module, lower_function, split_launches
 from compiler.kernels.tir.narrow import widened
+from compiler.target.target import parse_target
 
 KINDS = "Relu LeakyRelu Elu Selu Celu Gelu HardSwish Mish Softplus Softsign ThresholdedRelu".split()
 

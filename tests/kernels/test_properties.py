@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.kernels.target import parse_target
+from compiler.target.target import parse_target
 from tests.kernels.harness import evaluate, run_kernel, single
 
 Array = numpy.ndarray

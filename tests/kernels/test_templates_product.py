@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.kernels.target import parse_target
+from compiler.target.target import parse_target
 from tests.kernels.harness import Array
 from tests.kernels.template_cases import (
     AXES,

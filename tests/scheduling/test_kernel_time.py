@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from compiler.schedule import KernelSpec, Launch
 from compiler.scheduling.kernel_time import CONTRACTIONS, OTHERS, estimated_time, rates_of, work_of
 from compiler.scheduling.simulator import Work
-from compiler.target.devices import DEVICES, H200, device_of
+from compiler.target.devices import DEVICES, H200
 
 
 def kernel(blocks: int = 64, *, flops: int = 0, nbytes: int = 0, shared: int = 0) -> KernelSpec:
@@ -65,8 +65,3 @@ def test_the_work_of_a_kernel_is_that_of_its_largest_launch():
 )
 def test_resident_blocks_are_the_drivers(threads: int, registers: int, shared: int, blocks: int):
     assert H200.resident_blocks(threads, registers, shared) == blocks
-
-
-def test_an_unknown_architecture_is_taken_for_an_h200():
-    assert device_of("sm_90a") is device_of("sm_91") is H200
-    assert device_of("sm_80").multiprocessors == 108

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from compiler.schedule import Schedule, Task
 from compiler.scheduling.simulator import Mode, Work, execution, predict
-from compiler.target.devices import H200, NONE, Device
+from compiler.target.devices import H200, NONE, DeviceModel
 from tests.backends.gpu.cases import case
 
 MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 SMALL = [Work(100.0)] * 12
 
 
-def device(**latencies: float) -> Device:
+def device(**latencies: float) -> DeviceModel:
     """A device where nothing but the kernels takes time, except as said."""
     return replace(H200, latencies=replace(NONE, **latencies))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.simulator import Simulator, Work, demand, execution
-from compiler.target.devices import H200, NONE, Device
+from compiler.target.devices import H200, NONE, DeviceModel
 
 FREE = replace(H200, latencies=NONE)
 Edges = list[tuple[int, int]]
@@ -45,12 +45,12 @@ class Plan:
             following += pairwise(tasks)
         return self.edges + following
 
-    def times(self, device: Device = H200) -> tuple[list[float], list[float]]:
+    def times(self, device: DeviceModel = H200) -> tuple[list[float], list[float]]:
         """Simulated starts and ends."""
         found = Simulator(self.works, device).times(self.streams, self.order, self.edges)
         return found[0].tolist(), found[1].tolist()
 
-    def makespan(self, device: Device = H200) -> float:
+    def makespan(self, device: DeviceModel = H200) -> float:
         return Simulator(self.works, device).makespan(self.streams, self.order, self.edges)
 
 
@@ -90,7 +90,7 @@ def shares(running: Sequence[int], demands: Sequence[tuple[float, ...]]) -> dict
     return speeds
 
 
-def reference(plan: Plan, device: Device) -> tuple[list[float], list[float]]:
+def reference(plan: Plan, device: DeviceModel) -> tuple[list[float], list[float]]:
     """The same run, slowly: at each moment everything is worked out anew from starts and ends."""
     known = device.latencies
     demands = [demand(work, device) for work in plan.works]

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.autotune.kernels.prepare import groups_of
 from compiler.kernels.gpu.select import Provenance, measurable
-from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.target.target import parse_gpu
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def coverage(
 
     A kernel that several groups of the model need counts once, its time as often as it runs.
     """
-    machine = parse_cuda_target(target)
+    machine = parse_gpu(target)
     origins: dict[str, Provenance] = {}
     times = dict.fromkeys(Provenance, 0.0)
     for group, uses in groups_of(model, machine, input_shapes):

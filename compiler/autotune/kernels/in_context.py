@@ -24,9 +24,9 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
+from compiler.target.target import GpuTarget
 
 BEST, HEAVIEST = 3, 24
 """Options of a kernel, and kernels of a model, that are tried in it."""
@@ -56,7 +56,7 @@ def choose_in_context(
     driver: Driver,
     built: Build,
     groups: Mapping[str, Group],
-    target: CudaTarget,
+    target: GpuTarget,
     seconds: float,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Descent, list[Entry]] | None:
@@ -99,7 +99,7 @@ def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
 
 
 def alternatives(
-    built: Build, groups: Mapping[str, Group], target: CudaTarget, device: str
+    built: Build, groups: Mapping[str, Group], target: GpuTarget, device: str
 ) -> list[Alternatives]:
     """The heaviest kernels of a module of which several options were measured on a device."""
     uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
@@ -136,7 +136,7 @@ class _User:
 
 
 def _started(
-    users: Sequence[_User], target: CudaTarget, pool: ThreadPoolExecutor
+    users: Sequence[_User], target: GpuTarget, pool: ThreadPoolExecutor
 ) -> dict[Values, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
     first = users[0].candidate
@@ -175,7 +175,7 @@ def _options(
     return Alternatives(entry, sum(user.time for user in users if user.group.name in ours), found)
 
 
-def _spec(group: Group, kernel: CudaKernel | None, target: CudaTarget) -> KernelSpec | None:
+def _spec(group: Group, kernel: CudaKernel | None, target: GpuTarget) -> KernelSpec | None:
     """A group's kernel, compiled; None where it cannot be built."""
     if kernel is None:
         return None
@@ -191,12 +191,12 @@ def _like(spec: KernelSpec, other: KernelSpec) -> bool:
 
 
 def record(
-    descent: Descent, entries: Sequence[Entry], model: str, target: CudaTarget, device: str
+    descent: Descent, entries: Sequence[Entry], model: str, target: GpuTarget, device: str
 ) -> None:
     """Put what a model was fastest with into the user's database."""
     by_key = {entry.key: entry for entry in entries}
     chosen = [_chosen(by_key[step.key], step, model) for step in descent.steps]
-    merge_into(user_file(target.arch), chosen, device)
+    merge_into(user_file(target.architecture), chosen, device)
 
 
 def _chosen(entry: Entry, step: Step, model: str) -> Entry:

@@ -20,6 +20,7 @@ from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
 
 SAMPLES, COLD_SAMPLES = 7, 5
 CHAIN_NS, LINKS = 200e3, (2, 20)
@@ -44,7 +45,6 @@ PLACED = 4
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
 
-SHARED_BYTES = 48 << 10
 POISON = 0xFF
 """Every byte of a result before a launch: NaN in each float type."""
 
@@ -302,7 +302,7 @@ def nbytes(buffer: Buffer) -> int:
 
 def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[int]) -> Call:
     function = driver.function(module, launch.symbol)
-    if launch.shared_bytes + driver.function_info(function).shared_bytes > SHARED_BYTES:
+    if launch.shared_bytes + driver.function_info(function).shared_bytes > DEFAULT_SHARED_BYTES:
         driver.allow_shared(function, launch.shared_bytes)
     arguments = [addresses[i] for i in launch.args]
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)

@@ -8,8 +8,8 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.kernels.bundle import FEWEST, Buffer, Bundle, Candidate, Kernel
-from compiler.build import set_target
 from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.database.fields import config_fields
@@ -18,10 +18,10 @@ from compiler.kernels.gpu.headers import headers
 from compiler.kernels.gpu.select import Candidate as Contender
 from compiler.kernels.gpu.select import code_of, measurable
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.target.target import GpuTarget, parse_gpu
 
 CANDIDATES = 24
 
@@ -42,18 +42,18 @@ def prepare(
     Models come by name, each as what `import_model` reads; `told` hears of each one done.
     """
     kernels: dict[str, Kernel] = {}
-    targets = [parse_cuda_target(f"cuda:{arch}:{precision}") for precision in precisions]
+    targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
     for name, model in models:
         for target in targets:
             for group, uses in groups_of(model, target, input_shapes):
                 _add_group(kernels, group, uses, target, count)
         total = sum(len(kernel.candidates) for kernel in kernels.values())
         told(f"{name}: {len(kernels)} kernels with {total} candidates so far")
-    return Bundle(arch, targets[0].compiler_arch, headers(), tuple(kernels.values()))
+    return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))
 
 
 def _add_group(
-    kernels: dict[str, Kernel], group: Group, uses: int, target: CudaTarget, count: int
+    kernels: dict[str, Kernel], group: Group, uses: int, target: GpuTarget, count: int
 ) -> None:
     for contender in measurable(group, target):
         configs = contender.shortlist(count)
@@ -65,7 +65,7 @@ def _add_group(
 
 
 def groups_of(
-    model: Any, target: CudaTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: Any, target: GpuTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[tuple[Group, int]]:
     """The distinct groups of a model after the default graph passes, and how often they occur."""
     module = import_model(model, input_shapes).module
@@ -77,7 +77,7 @@ def groups_of(
         yield group, uses[name]
 
 
-def fused_groups(module: ModuleOp, target: CudaTarget) -> dict[str, Group]:
+def fused_groups(module: ModuleOp, target: GpuTarget) -> dict[str, Group]:
     """The distinct groups of a module, by kernel name, after the default graph passes in place."""
     set_target(module, str(target))
     Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
@@ -104,7 +104,7 @@ def kernel_of(contender: Contender, configs: Sequence[Any], weight: float) -> Ke
 
 
 def _candidate(contender: Contender, config: Any, kernel: CudaKernel) -> Candidate:
-    programmatic = contender.target.programmatic
+    programmatic = contender.target.has_pdl
     return Candidate(
         config_fields(config),
         complete_text(kernel.text),
@@ -114,7 +114,7 @@ def _candidate(contender: Contender, config: Any, kernel: CudaKernel) -> Candida
     )
 
 
-def fits(kernel: CudaKernel, target: CudaTarget) -> bool:
+def fits(kernel: CudaKernel, target: GpuTarget) -> bool:
     """Whether a device of the target has the shared memory and the threads that blocks take."""
     return all(
         launch.shared_bytes <= target.shared_bytes

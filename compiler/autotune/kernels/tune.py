@@ -28,7 +28,7 @@ from compiler.kernels import KernelCache
 from compiler.kernels.build import at_boundary
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
-from compiler.kernels.gpu.target import parse_cuda_target
+from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
 """The folder beside the databases for what an interrupted run goes on with."""
@@ -66,7 +66,9 @@ def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], No
     header = header_of(driver, bundle)
     jobs = wanted.jobs or os.cpu_count() or 1
     told(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
-    compiler = partial(compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs)
+    compiler = partial(
+        compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs
+    )
     _measure(driver, bundle, folder, header, compiler, wanted.budget, told)
     for path in wanted.models:
         for precision in wanted.precisions:
@@ -79,7 +81,7 @@ def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], No
 
 def _in_context(driver: Driver, path: Path, target: str, wanted: Wanted) -> str:
     """Choose among the best few of a model's kernels in the whole model; what came of it."""
-    machine = parse_cuda_target(target)
+    machine = parse_gpu(target)
     module, shapes = import_model(path, wanted.input_shapes).module, wanted.input_shapes
     groups = at_boundary(module, fused_groups(module, machine))
     settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)

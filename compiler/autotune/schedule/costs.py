@@ -12,7 +12,7 @@ from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.kernel_time import estimated_time, work_of
 from compiler.scheduling.simulator import Work
-from compiler.target.devices import Device, device_of
+from compiler.target.devices import DeviceModel, device_of
 
 QUICK_SAMPLES = 5
 """Samples of a kernel that is timed while a model is compiled."""
@@ -24,7 +24,7 @@ class Costs:
 
     of: Mapping[str, float]
     measured: Mapping[str, float]
-    device: Device
+    device: DeviceModel
 
     @classmethod
     def make(

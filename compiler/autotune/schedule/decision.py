@@ -35,7 +35,7 @@ from compiler.autotune.schedule.costs import (
 )
 from compiler.autotune.schedule.search import Searching, search_module
 from compiler.backends.base import backend
-from compiler.backends.cuda.target import architecture, device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
@@ -44,6 +44,7 @@ from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
 from compiler.schedule import KernelSpec
 from compiler.scheduling.simulator import Mode, predict
+from compiler.target.target import parse_target
 
 Array = NDArray[Any]
 
@@ -116,7 +117,7 @@ def present_device(target: str) -> Driver:
 
 def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
-    costs = Costs.make(request.kernels, recorded, architecture(request.target))
+    costs = Costs.make(request.kernels, recorded, parse_target(request.target).architecture)
     _warn_of_estimates(request, costs)
     all_plans, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)

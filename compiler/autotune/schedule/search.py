@@ -21,6 +21,7 @@ from compiler.scheduling.placement import Groups, Policy, place
 from compiler.scheduling.search import ScheduleSearch, Searched, search
 from compiler.scheduling.simulator import Simulator
 from compiler.scheduling.units import group_graph
+from compiler.target.target import parse_target
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Searching:
         found = re.fullmatch(r"auto(\{(.*)\})?", "" if schedule is None else os.fspath(schedule))
         if found is None:
             return None
-        if target.partition(":")[0] != "cuda" or pipeline is not None:
+        if not parse_target(target).searches_schedules or pipeline is not None:
             raise PipelineError(
                 "a schedule is searched for in place of the default pipeline of the target cuda:"
                 " leave out schedule=auto, or pipeline and other targets"

@@ -7,6 +7,7 @@ from typing import Any
 import llvmlite.binding
 
 from compiler.errors import DeviceError
+from compiler.target.target import parse_cpu
 
 llvm: Any = llvmlite.binding  # its functions are untyped
 
@@ -37,8 +38,8 @@ def host_features() -> frozenset[str]:
 
 def requirements(target: str) -> dict[str, Any]:
     """What a host needs to run code for `cpu`, `cpu:MCPU` or `cpu:MCPU:FEATURES`."""
-    _, _, rest = target.partition(":")
-    processor, _, listed = rest.partition(":")
+    parsed = parse_cpu(target)
+    processor, listed = parsed.mcpu, parsed.features
     features = {name[1:] for name in listed.split(",") if name.startswith("+")}
     needed: dict[str, Any] = {"architecture": platform.machine()}
     if not processor:

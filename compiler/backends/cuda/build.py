@@ -6,11 +6,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from compiler.backends.base import Backend, whole
-from compiler.backends.cuda.target import architecture, device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
-from compiler.target.devices import compiled_for
+from compiler.target.target import parse_gpu
 
 Array = NDArray[Any]
 
@@ -22,7 +22,7 @@ class CudaBackend:
 
     def requirements(self, target: str) -> dict[str, Any]:
         """The architecture that the kernels are compiled for."""
-        return {"architecture": compiled_for(architecture(target))}
+        return {"architecture": parse_gpu(target).compiler_architecture}
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError unless a device is present that runs this architecture's cubins."""

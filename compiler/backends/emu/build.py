@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from compiler.backends.base import Backend
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
 from compiler.schedule import KernelSpec, Schedule

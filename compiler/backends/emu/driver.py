@@ -13,12 +13,10 @@ from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
 from compiler.errors import DeviceError
+from compiler.target.devices import H200
 
 EXTENSION = 12
 """DLPack's type of devices that it does not know."""
-
-SHARED_BYTES = 227 << 10
-"""Shared memory of a block, as on sm_90."""
 
 
 class EmulatedCall:
@@ -94,7 +92,7 @@ class EmulatedDriver:
             multiprocessors=cores,
             memory_bytes=memory,
             l2_bytes=1 << 20,
-            shared_bytes_per_block=SHARED_BYTES,
+            shared_bytes_per_block=H200.block_shared_bytes,
             clock_khz=4000,
             memory_clock_khz=250_000,
             memory_bus_bits=64,

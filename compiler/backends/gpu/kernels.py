@@ -10,11 +10,9 @@ from compiler.backends.gpu.driver import Call, Driver, Handle
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
+from compiler.target.devices import DEFAULT_SHARED_BYTES
 
 POINTER_BYTES = 8
-DEFAULT_SHARED_BYTES = 48 << 10
-"""Dynamic shared memory that every function may use without asking."""
-
 SHARED_PERCENT = 75
 """Of a processor's memory, what blocks get where kernels run beside each other.
 

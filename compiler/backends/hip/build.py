@@ -11,9 +11,9 @@ from compiler.backends.base import Array, Backend, check_options, whole
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.executable import HipExecutable, Program
 from compiler.backends.hip.interface import Library
-from compiler.backends.hip.target import architectures
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
+from compiler.target.target import parse_gpu
 from compiler.verify.structure import check_structure
 
 BUILT_FOR = re.compile(rb" hip:(gfx[0-9a-fgx,]+):[a-z0-9]+\0")
@@ -30,7 +30,8 @@ class HipBackend:
 
     def requirements(self, target: str) -> dict[str, Any]:
         """The architectures that the kernels are compiled for, and the kind of host."""
-        return {"architectures": list(architectures(target)), "machine": platform.machine()}
+        named = parse_gpu(target).architectures
+        return {"architectures": list(named), "machine": platform.machine()}
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError, naming what lacks, unless a device here runs these code objects."""

@@ -28,7 +28,7 @@ def plan_fusion(table: OperatorTable, rules: FusionRules) -> Fusion:
     A kernel has one contraction or reduction at most, is convex, and none waits for itself.
     Unless `rules` allow it, no merge makes a path longer than the longest one without fusion.
     """
-    dag = table.dag(rules.device)
+    dag = table.dag(rules.roofline)
     growth = Growth(table, rules, dag, Clusters(dag))
     ranks = dag.upward_ranks()
     limit = max(ranks, default=0)

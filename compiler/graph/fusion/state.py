@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from compiler.dag import DAG
-from compiler.graph.cost import CPU, Device
+from compiler.graph.cost import CPU, Roofline
 from compiler.graph.fusion.clusters import Clusters
 from compiler.graph.operator_table import OperatorTable, Shape
 from compiler.ir.operators import Kind
@@ -24,7 +24,7 @@ class FusionRules:
     contraction_prologue: bool = False
     injective_epilogue: bool = False
     allow_longer_path: bool = False
-    device: Device = CPU
+    roofline: Roofline = CPU
 
 
 @dataclass(slots=True)

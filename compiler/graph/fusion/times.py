@@ -31,9 +31,9 @@ def merged_times(
     start = max((growth.kernels[c].finish for c in before), default=0)
     members = [*growth.members(other), *growth.members(mine)]
     work = growth.table.work(members)
-    finish = start + estimate(work, growth.rules.device)
+    finish = start + estimate(work, growth.rules.roofline)
     deadline = min(_deadline(growth, other, mine), _deadline(growth, mine, other))
-    alone = growth.kernels[mine].finish + growth.rules.device.launch_ns
+    alone = growth.kernels[mine].finish + growth.rules.roofline.launch_ns
     times = Times(start, finish, deadline, {})
     if growth.rules.allow_longer_path:
         return times if _delay(growth, mine, other, times, ranks, NEVER) else None
@@ -47,7 +47,7 @@ def _deadline(growth: Growth, cluster: int, partner: int) -> int:
     cluster_of = growth.clusters.cluster_of
     for u, w in growth.consumers(cluster):
         if cluster_of[w] != partner and growth.escapes(u):
-            return min(kernel.deadline, kernel.finish + growth.rules.device.launch_ns)
+            return min(kernel.deadline, kernel.finish + growth.rules.roofline.launch_ns)
     return kernel.deadline
 
 

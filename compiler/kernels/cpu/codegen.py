@@ -8,12 +8,13 @@ import tvm_ffi
 from tvm import IRModule, tirx
 
 from compiler.errors import KernelError
+from compiler.kernels.cpu.machine import llvm_machine, named_target
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.tables import link_tables
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
+from compiler.target.target import CpuTarget
 
 _DEBUG = re.compile(r", !dbg !\d+| !dbg !\d+(?= \{)|^ +#dbg_.*\n|^!llvm\.dbg\.cu.*\n", re.M)
 _EXTREME = re.compile(
@@ -47,11 +48,12 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     Vector accesses are made to expect no more than their elements' alignment, as buffers may be
     views at any element of a tensor.
     """
-    options = {"kind": "llvm", "mcpu": target.mcpu, "opt-level": 0, "fast-math-contract": True}
+    named = named_target(target)
+    options = {"kind": "llvm", "mcpu": named.mcpu, "opt-level": 0, "fast-math-contract": True}
     if reassociate:
         options["fast-math-reassoc"] = True
-    if target.features:
-        options["mattr"] = target.features.split(",")
+    if named.features:
+        options["mattr"] = named.features.split(",")
     tvm_target = tvm.target.Target(options)
     passes = [
         tirx.transform.BindTarget(tvm_target),
@@ -124,7 +126,7 @@ def compile_object(
 
 def optimise(text: str, target: CpuTarget) -> bytes:
     """Optimise LLVM code for a target and emit its object."""
-    machine = target.machine()
+    machine = llvm_machine(target)
     try:
         module = llvm.parse_assembly(text)
     except RuntimeError as error:

@@ -13,9 +13,9 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, extent_of, facts
 from compiler.kernels.tir.function import generic_function, is_opaque
+from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
 """Innermost iterations that one block of a grid should have, about 10 to 100 us."""

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.schedule import Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.target import GpuTarget
 
 REGISTERS_PER_BLOCK = 65536
-STATIC_SHARED_BYTES = 48 << 10
-
 _FRAME_SIZE = 0x11
 """The attribute that holds a function's stack frame in bytes (symbol, bytes)."""
 _REGISTER_COUNT = 0x2F
@@ -96,7 +95,7 @@ def _attributes(cubin: bytes, section: _Section) -> Iterator[tuple[int, int, int
 
 
 def check_resources(
-    cubin: bytes, launches: tuple[Launch, ...], target: CudaTarget
+    cubin: bytes, launches: tuple[Launch, ...], target: GpuTarget
 ) -> dict[str, Resources]:
     """The resources of the launched kernels; raises KernelError for one that cannot run."""
     found = read_resources(cubin)
@@ -108,7 +107,7 @@ def check_resources(
     return found
 
 
-def _check(launch: Launch, need: Resources, target: CudaTarget) -> None:
+def _check(launch: Launch, need: Resources, target: GpuTarget) -> None:
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     warps, shared = -(-threads // 32), need.shared_bytes + launch.shared_bytes
     registers = warps * 32 * (-(-need.registers // 8) * 8)
@@ -119,8 +118,8 @@ def _check(launch: Launch, need: Resources, target: CudaTarget) -> None:
             f"{launch.symbol} needs {registers} registers a block ({need.registers} in each of"
             f" {threads} threads); the limit is {REGISTERS_PER_BLOCK}"
         )
-    if need.shared_bytes > STATIC_SHARED_BYTES or shared > target.shared_bytes:
+    if need.shared_bytes > DEFAULT_SHARED_BYTES or shared > target.shared_bytes:
         raise KernelError(
             f"{launch.symbol} needs {shared} bytes of shared memory a block;"
-            f" {target.arch} has {target.shared_bytes}"
+            f" {target.architecture} has {target.shared_bytes}"
         )

@@ -20,13 +20,13 @@ from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
 from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.target.target import GpuTarget
 
 _PASSES = [
     s_tir.transform.StmtSimplify(),
@@ -76,7 +76,7 @@ def is_fusible(group: Group, anchor: Operator) -> bool:
 
 
 def store_function(
-    group: Group, anchor: Operator, target: CudaTarget, block: int = 0, vectors: bool = False
+    group: Group, anchor: Operator, target: GpuTarget, block: int = 0, vectors: bool = False
 ) -> StoreFunction:
     """The results that follow from one sum of the anchor.
 
@@ -106,7 +106,7 @@ def _fusion(group: Same[Group], anchor: Same[Operator]) -> FusionContext:
 
 @lru_cache(FEW)
 def _store_function(
-    same: Same[Group], operator: Same[Operator], target: CudaTarget, block: int, vectors: bool
+    same: Same[Group], operator: Same[Operator], target: GpuTarget, block: int, vectors: bool
 ) -> StoreFunction:
     group, anchor, context = same.value, operator.value, _fusion(same, operator)
     if not context.elementwise:
@@ -235,7 +235,7 @@ def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
 
 
 def value_function(
-    name: str, context: FusionContext, value: Any, scalars: list[Var], target: CudaTarget
+    name: str, context: FusionContext, value: Any, scalars: list[Var], target: GpuTarget
 ) -> StoreFunction:
     """A float that depends on a group's buffers and some scalars as a device function.
 
@@ -251,7 +251,7 @@ def device_function(
     context: FusionContext,
     statement: Stmt,
     scalars: list[Var],
-    target: CudaTarget,
+    target: GpuTarget,
     results: Sequence[Var] = (),
     parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:

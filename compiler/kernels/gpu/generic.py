@@ -88,7 +88,7 @@ def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopR
 def parts_of(count: int, length: int) -> int:
     """How many blocks share each of `count` reductions of `length` elements; 1 where none does.
 
-    A block for each keeps few multiprocessors busy if they are few and long. Parts are equal: TVM
+    A block for each keeps few SMs busy if they are few and long. Parts are equal: TVM
     does not reduce across threads what is cut with a rest.
     """
     most = min(MOST_PARTS // max(1, count), length // PART_LENGTH)

@@ -1,14 +1,14 @@
 """Building one HIP kernel, from group to KernelSpec."""
 
 from compiler.kernels.gpu.compilers.hipcc import compile_object
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
+from compiler.target.target import GpuTarget
 
 
-def build_hip_kernel(group: Group, target: HipTarget) -> KernelSpec:
+def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """Schedule a group, generate its text and compile it; raises KernelError."""
     kernel = generate(group, target)
     source = complete_text(kernel.text)

@@ -12,9 +12,9 @@ from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
+from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
 """How a kernel says how many threads its blocks have, and how many of these a processor."""
@@ -34,22 +34,22 @@ class Compiled:
         return sum(used.stack_bytes for used in self.used.values())
 
 
-def build_cuda_kernel(group: Group, target: CudaTarget) -> KernelSpec:
+def build_cuda_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """Schedule a group, generate its CUDA text and compile it; raises KernelError."""
     return compile_kernel(group, generate_entries(group, target), target)
 
 
-def generate_entries(group: Group, target: CudaTarget) -> CudaKernel:
+def generate_entries(group: Group, target: GpuTarget) -> CudaKernel:
     """The CUDA text and the launches of a group, with second entry points where they are used."""
     kernel = generate(group, target)
     return with_indirect_entries(kernel) if group.boundary else kernel
 
 
-def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> KernelSpec:
+def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> KernelSpec:
     """Compile the CUDA text of a group; raises KernelError when it exceeds the device's limits."""
     compiled = compile_text(complete_text(kernel.text), kernel.launches, target)
     launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
-    programmatic = target.programmatic
+    programmatic = target.has_pdl
     return KernelSpec(
         group.name,
         "cuda",
@@ -63,7 +63,7 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: CudaTarget) -> Kern
     )
 
 
-def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     """Compile complete CUDA text, with registers on the stack only where there is no other way.
 
     The compiler may keep a few there so that one more block fits a multiprocessor, which shared
@@ -76,7 +76,7 @@ def compile_text(source: str, launches: tuple[Launch, ...], target: CudaTarget) 
     return min(first, second, key=lambda each: each.stack_bytes)
 
 
-def _compile(source: str, launches: tuple[Launch, ...], target: CudaTarget) -> Compiled:
+def _compile(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
     check_compiler(target)
     cubin = compile_cubin(source, target)
     return Compiled(source, cubin, check_resources(cubin, launches, target))
@@ -87,7 +87,7 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
-def generate(group: Group, target: CudaTarget) -> CudaKernel:
+def generate(group: Group, target: GpuTarget) -> CudaKernel:
     """The CUDA text and the launches of a group: a template's, or of the generic schedule."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())

@@ -13,8 +13,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.schedule import ELEMENT_BYTES, Launch
+from compiler.target.target import GpuTarget
 
 DEVICE_CALL = 2
 """TVM's number of the calling convention of a device function."""
@@ -77,12 +77,12 @@ class DeviceCode:
     scratch: tuple[int, ...]
 
 
-def device_target(target: CudaTarget) -> tvm.target.Target:
+def device_target(target: GpuTarget) -> tvm.target.Target:
     """TVM's form of a target."""
     return tvm.target.Target(
         {
             "kind": "cuda",
-            "arch": target.text_arch,
+            "arch": target.cuda_architecture,
             "max_threads_per_block": 1024,
             "max_num_threads": 1024,
             "thread_warp_size": 32,
@@ -92,7 +92,7 @@ def device_target(target: CudaTarget) -> tvm.target.Target:
     )
 
 
-def split_device(function: PrimFunc, name: str, target: CudaTarget) -> DeviceCode:
+def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode:
     """Lower a scheduled PrimFunc; its kernels are called `name_0`, `name_1`, ..."""
     module = IRModule({name: function.with_attr("global_symbol", name)})
     module = tirx.transform.BindTarget(device_target(target).with_host(tvm.target.Target("c")))(

@@ -9,14 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
 from compiler.schedule import KernelSpec
+from compiler.target.target import GpuTarget
 
 
 def build_in_threads(
-    groups: Sequence[Group], target: CudaTarget, jobs: int
+    groups: Sequence[Group], target: GpuTarget, jobs: int
 ) -> Iterator[tuple[Group, KernelSpec]]:
     """Build groups, compiling in `jobs` threads; yields each kernel as it is ready.
 

@@ -15,11 +15,11 @@ from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import code_hash, full_version
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.group import Group
 from compiler.nvrtc import nvrtc_version
+from compiler.target.target import GpuTarget
 
 
 class Provenance(Enum):
@@ -39,7 +39,7 @@ class Candidate:
     template: Template[Any, Any]
     group: Group
     problem: Any
-    target: CudaTarget
+    target: GpuTarget
 
     @cached_property
     def key(self) -> str:
@@ -144,7 +144,7 @@ class Selection:
         return self.candidate.emit(self.config)
 
 
-def best(group: Group, target: CudaTarget) -> Selection | None:
+def best(group: Group, target: GpuTarget) -> Selection | None:
     """What should compute a group fastest; None where only the generic schedule can take it.
 
     Templates are asked in their order, and each problem has to be faster than the best before it.
@@ -158,14 +158,14 @@ def best(group: Group, target: CudaTarget) -> Selection | None:
 
 
 def candidates_of(
-    template: Template[Any, Any], group: Group, target: CudaTarget
+    template: Template[Any, Any], group: Group, target: GpuTarget
 ) -> Iterator[Candidate]:
     """A template's candidates for a group, one a problem."""
     for problem in template.match(group, target):
         yield Candidate(template, group, problem, target)
 
 
-def measurable(group: Group, target: CudaTarget) -> Iterator[Candidate]:
+def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:
     """The candidates of all templates whose configs are measured.
 
     A convolution of few channels may go to two templates, and groups to tiles of several merges of
@@ -196,9 +196,9 @@ def current_versions() -> frozenset[str]:
     return frozenset(full_version(code_of(each), nvrtc_version()) for each in measured)
 
 
-def entries(target: CudaTarget) -> Mapping[str, Entry]:
+def entries(target: GpuTarget) -> Mapping[str, Entry]:
     """The entry that counts for each key of an architecture."""
-    return database.known(target.arch, current_versions())
+    return database.known(target.architecture, current_versions())
 
 
 def provenance_of(entry: Entry, device: str) -> Provenance:

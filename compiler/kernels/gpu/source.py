@@ -17,9 +17,9 @@ from tvm.tirx import Add, Div, FloatImm, PrimFunc
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.tir.once import without_once
+from compiler.target.target import GpuTarget
 
 _DEVICE_PASSES = [
     tirx.transform.FP8StorageLegalize(),
@@ -43,7 +43,7 @@ _LOCK = Lock()
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
-def cuda_text(module: IRModule, target: CudaTarget) -> str:
+def cuda_text(module: IRModule, target: GpuTarget) -> str:
     """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
     lowered = without_once(Sequential(_DEVICE_PASSES)(portable))

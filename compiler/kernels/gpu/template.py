@@ -8,8 +8,8 @@ from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import Config as Fields
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 Problem = TypeVar("Problem")
 Config = TypeVar("Config")
@@ -31,29 +31,27 @@ class Template(Protocol[Problem, Config]):
     config_type: ClassVar[type[Any] | None] = None
     """The dataclass of configs; None where none are measured."""
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The problems that a group can be computed as; none for a group of another kind."""
         ...
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterable[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """The configs that fit the target; of equal estimates the first is taken."""
         ...
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Microseconds that a kernel should take."""
         ...
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group; raises KernelError for a config that the problem cannot have."""
         ...
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """What decides the speed of a problem's configs; empty where none are measured."""
         return {}
 
-    def related_key(self, problem: Problem, target: CudaTarget) -> Key:
+    def related_key(self, problem: Problem, target: GpuTarget) -> Key:
         """The problem whose measured configs serve where there are none of this one, if any."""
         return {}
 
@@ -67,7 +65,7 @@ class Template(Protocol[Problem, Config]):
         return True
 
     def allows(
-        self, problem: Problem, config: Config, target: CudaTarget, configs: Collection[Config]
+        self, problem: Problem, config: Config, target: GpuTarget, configs: Collection[Config]
     ) -> bool:
         """Whether a problem can have a measured config; `configs` are all that are listed."""
         return config in configs
@@ -75,7 +73,7 @@ class Template(Protocol[Problem, Config]):
     def nearest(
         self,
         problem: Problem,
-        target: CudaTarget,
+        target: GpuTarget,
         known: Mapping[str, Entry],
         configs: Collection[Config],
     ) -> Config | None:
@@ -83,13 +81,13 @@ class Template(Protocol[Problem, Config]):
         return None
 
     def shortlist(
-        self, problem: Problem, target: CudaTarget, known: Mapping[str, Entry], count: int
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
         """At most `count` configs to measure, the likeliest first; `known` were measured."""
         found = self.configs(problem, target)
         ranked = sorted(found, key=lambda config: self.estimate_us(problem, config, target))
         return [*islice(ranked, count)]
 
-    def variants(self, problem: Problem, config: Config, target: CudaTarget) -> Sequence[Config]:
+    def variants(self, problem: Problem, config: Config, target: GpuTarget) -> Sequence[Config]:
         """Configs that differ from one only among other kernels: to be measured in a model."""
         return ()

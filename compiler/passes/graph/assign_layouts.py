@@ -10,7 +10,7 @@ from xdsl.rewriter import Rewriter
 from compiler.errors import PipelineError
 from compiler.graph.layouts import Storages, block_for, choose_blocked, read_storages
 from compiler.graph.signature import signature
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.layouts import BLOCK_BYTES, block_of, with_block
@@ -48,7 +48,7 @@ class AssignLayouts(GraphPass):
         if self.block_bytes < 1:
             raise PipelineError(f"block-bytes must be at least 1, not {self.block_bytes}")
         for graph in graphs_of(op):
-            wanted = self.policy == "always" or target_kind(graph) == "cuda"
+            wanted = self.policy == "always" or target_of(graph).blocked_layouts
             _lay_out(graph, self.block_bytes if wanted and self.policy != "never" else 0)
 
 

@@ -9,14 +9,11 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.graph.attention import find_attentions
 from compiler.graph.network import read_network
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
-
-TARGETS = ("cuda",)
-"""Kinds of targets whose kernels can be a whole attention."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class FuseAttention(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Group the attentions of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_kind(graph) in TARGETS:
+            if target_of(graph).fuses_attention:
                 _fuse(graph)
 
 

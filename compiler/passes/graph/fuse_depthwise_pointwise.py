@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.errors import PipelineError
 from compiler.graph.separable import Convolution, are_separable, pays
-from compiler.graph.targets import target_kind, target_precision
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.operators import KINDS, Kind
@@ -19,9 +19,6 @@ from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
 POLICIES = ("never", "cost", "always")
-
-TARGETS = ("cuda", "emu")
-"""Kinds of targets with such kernels, where their architecture is not AMD's."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +49,15 @@ class FuseDepthwisePointwise(GraphPass):
         if self.policy not in POLICIES:
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
         for graph in graphs_of(op):
-            able = target_kind(graph) in TARGETS and not _is_amd(graph)
-            if able and self.policy != "never":
+            if target_of(graph).fuses_depthwise_pointwise and self.policy != "never":
                 self._fuse(graph)
 
     def _fuse(self, graph: GraphOp) -> None:
-        element_bytes = 2 if target_precision(graph) in ("fp16", "bf16") else 4
+        element_bytes = 2 if target_of(graph).precision in ("fp16", "bf16") else 4
         for pair in list(_pairs(graph)):
             first, second = (_described(op) for op in pair)
             if self.policy == "always" or pays(first, second, element_bytes):
                 _join(*(_group_of(op) for op in pair))
-
-
-def _is_amd(graph: GraphOp) -> bool:
-    return graph.target is not None and ":gfx" in graph.target.data
 
 
 def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.graph.cost import CPU, DEVICES
+from compiler.graph.cost import roofline_of
 from compiler.graph.gathers import joined_gathers, shared_indices
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import GraphPass
@@ -40,7 +40,7 @@ class FuseGathers(GraphPass):
         for graph in graphs_of(op):
             for index in shared_indices(graph):
                 _take_for_each(index)
-            for members in joined_gathers(graph, DEVICES.get(target_kind(graph), CPU)):
+            for members in joined_gathers(graph, roofline_of(target_of(graph))):
                 _group(graph, members)
 
 

@@ -9,11 +9,11 @@ from xdsl.ir import Operation
 
 from compiler.errors import PipelineError
 from compiler.graph.aliases import plan_views
-from compiler.graph.cost import CPU, DEVICES
+from compiler.graph.cost import roofline_of
 from compiler.graph.fusion.policy import FusionRules, plan_fusion
 from compiler.graph.fusion.state import MOST_OPERATORS
 from compiler.graph.operator_table import read_operators
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.edit import graphs_of, reorder_groups
 from compiler.passes.base import GraphPass
@@ -58,13 +58,13 @@ class FuseOperators(GraphPass):
         if not 0 <= self.max_ops <= MOST_OPERATORS:
             raise PipelineError(f"max-ops must be from 0 to {MOST_OPERATORS}, not {self.max_ops}")
         for graph in graphs_of(op):
-            device = DEVICES.get(target_kind(graph), CPU)
+            roofline = roofline_of(target_of(graph))
             rules = FusionRules(
-                self.max_ops or device.operators,
+                self.max_ops or roofline.operators,
                 self.contraction_prologue,
                 self.injective_epilogue,
                 self.allow_longer_path,
-                device,
+                roofline,
             )
             _fuse(graph, rules)
 

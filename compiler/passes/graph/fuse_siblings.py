@@ -10,14 +10,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.graph.network import GraphNetwork, read_network
 from compiler.graph.siblings import Family, find_families, weight_axis
-from compiler.graph.targets import target_kind
+from compiler.graph.targets import target_of
 from compiler.graph.weights import joined_key
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of, restore_order
 from compiler.ir.types import dtype_of, shape_of, tensor_type
 from compiler.ir.values import array_to_attribute
 from compiler.passes.base import GraphPass
-from compiler.passes.graph.fuse_attention import TARGETS
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class FuseSiblings(GraphPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Merge the branches of every `dataflow.graph` of the module."""
         for graph in graphs_of(op):
-            if target_kind(graph) in TARGETS:
+            if target_of(graph).fuses_siblings:
                 self._merge(graph)
 
     def _merge(self, graph: GraphOp) -> None:

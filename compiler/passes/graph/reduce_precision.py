@@ -11,7 +11,7 @@ from xdsl.rewriter import Rewriter
 from compiler.errors import PipelineError
 from compiler.graph.precision import narrow_values, narrow_weights
 from compiler.graph.signature import signature
-from compiler.graph.targets import target_precision
+from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GroupOp, OperatorOp, WeightOp
 from compiler.ir.edit import graphs_of
 from compiler.ir.types import shape_of, tensor_type
@@ -59,7 +59,7 @@ class ReducePrecision(GraphPass):
             known = ", ".join(ONNX_TYPES)
             raise PipelineError(f"unknown storage {self.storage!r}: use target or one of {known}")
         for graph in graphs_of(op):
-            stored = STORED.get(target_precision(graph), "float32")
+            stored = STORED.get(target_of(graph).precision, "float32")
             dtype = stored if self.storage == "target" else self.storage
             if dtype != "float32":
                 _narrow(list(graph.groups), narrow_values(graph, dtype), dtype)

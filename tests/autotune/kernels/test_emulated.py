@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from compiler.autotune.kernels import measure as measuring
 from compiler.autotune.kernels.bundle import Bundle, Kernel
 from compiler.autotune.kernels.prepare import prepare
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.emulator.compile import compile_kernels
 from tests.autotune.kernels.make import run
 from tests.autotune.kernels.test_tune import network

@@ -15,7 +15,7 @@ from compiler.autotune.kernels.lock import locked
 from compiler.autotune.kernels.prepare import prepare
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.timing import Timing
-from compiler.backends.cuda import target as cuda_target
+from compiler.backends.cuda import device as cuda_target
 from compiler.errors import DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler.autotune.bindings import timed_run
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from compiler.backends.base import backend
-from compiler.backends.cuda import build, driver, target
+from compiler.backends.cuda import build, driver
+from compiler.backends.cuda.device import present_architecture
 from compiler.backends.gpu import memory
 from compiler.backends.gpu.driver import DeviceInfo
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, KernelError
+from compiler.target.devices import DEFAULT_ARCHITECTURES
 
 needs_bindings = pytest.mark.skipif(find_spec("cuda") is None, reason="needs cuda-bindings")
 
@@ -74,7 +76,7 @@ def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(driver, "import_module", Library.load)
     with pytest.raises(DeviceError, match=r"CUDA_ERROR_NO_DEVICE.*nvidia-smi"):
         driver.CudaDriver()
-    assert build.architecture("cuda") == target.DEFAULT_ARCHITECTURE
+    assert present_architecture() == DEFAULT_ARCHITECTURES["cuda"]
 
 
 class Fake:
@@ -166,12 +168,13 @@ def test_memory_that_runs_out_is_told_with_the_amount(fake: Callable[..., Any]):
         memory.Pinned(found, 3 << 20)
 
 
-def test_targets_name_architectures():
-    assert build.architecture("cuda:sm_100") == "sm_100"
-    assert build.architecture("cuda:sm_80:fp16") == "sm_80"
-    assert build.CudaBackend().requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
-    with pytest.raises(DeviceError, match="no CUDA architecture"):
-        build.architecture("cuda:fast")
+def test_the_requirement_is_the_architecture_that_is_compiled_for():
+    requirements = build.CudaBackend().requirements
+    assert requirements("cuda:sm_100") == {"architecture": "sm_100"}
+    assert requirements("cuda:sm_80:fp16") == {"architecture": "sm_80"}
+    assert requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
+    with pytest.raises(KernelError, match="'fast' is no architecture of NVIDIA"):
+        requirements("cuda:fast")
 
 
 @pytest.mark.parametrize(

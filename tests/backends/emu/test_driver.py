@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError, ScheduleError
@@ -198,7 +198,7 @@ def test_wrong_options_of_the_device_are_refused(options: dict[str, Any], messag
 )
 def test_wrong_variables_are_named(name: str, value: str, allowed: str):
     text = (
-        "from compiler.backends.emu.target import device\n"
+        "from compiler.backends.emu.device import device\n"
         "from compiler.errors import DeviceError\n"
         "try:\n    device().create_stream()\nexcept DeviceError as error:\n    print(error)\n"
     )

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.backends.emu.target import device
+from compiler.backends.emu.device import device
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER
 

@@ -8,10 +8,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
-from compiler.backends.emu.target import device
-from compiler.build import set_target
+from compiler.backends.emu.device import device
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.values import numpy_dtype
 from compiler.kernels import KernelCache, build_kernels
@@ -19,9 +19,9 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.kernels.target import parse_target
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.schedule import KernelSpec
+from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 from tests.backends.emu import reduced

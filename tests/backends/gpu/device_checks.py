@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.backends.cuda.target import device
+from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned
 from compiler.errors import DeviceError

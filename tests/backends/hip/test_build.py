@@ -14,14 +14,19 @@ import pytest
 
 import compiler
 from compiler.backends.base import backend
-from compiler.backends.hip.build import check_device, compiled_architectures, needed_runtime
+from compiler.backends.hip.build import (
+    HipBackend,
+    check_device,
+    compiled_architectures,
+    needed_runtime,
+)
 from compiler.backends.hip.driver import HipRuntime
 from compiler.backends.hip.interface import INTERFACE, MODES
-from compiler.backends.hip.target import DEFAULT_ARCHITECTURE, architectures
 from compiler.build import Settings, build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
 from compiler.kernels import KernelCache
+from compiler.target.devices import DEFAULT_ARCHITECTURES
 from compiler.tools import cli
 from tests.backends.hip.projects import artifact_of, generated, model
 from tests.tools import needs
@@ -132,10 +137,11 @@ def test_targets(monkeypatch: pytest.MonkeyPatch):
         raise DeviceError("no runtime")
 
     monkeypatch.setattr(HipRuntime, "open", missing)
-    assert full_target("hip") == f"hip:{DEFAULT_ARCHITECTURE}:fp32"
+    assert full_target("hip") == f"hip:{DEFAULT_ARCHITECTURES['hip']}:fp32"
     assert full_target("hip", "gfx942", "bf16") == "hip:gfx942:bf16"
     assert full_target("hip:gfx1100:fp16") == "hip:gfx1100:fp16"
-    assert architectures("hip:gfx90a,gfx942:fp32") == ("gfx90a", "gfx942")
+    needed = HipBackend().requirements("hip:gfx90a,gfx942:fp32")
+    assert needed["architectures"] == ["gfx90a", "gfx942"]
     with pytest.warns(UserWarning, match="does not use the matrix cores of gfx90a"):
         assert full_target("hip", "gfx90a,gfx1030") == "hip:gfx90a,gfx1030:fp32"
     with pytest.raises(DeviceError, match="no precision 'tf32'; it has fp32, fp16, bf16"):
@@ -143,8 +149,8 @@ def test_targets(monkeypatch: pytest.MonkeyPatch):
     for arch in ("sm_90", "gfx1", "gfx90a,sm_90"):
         with pytest.raises(KernelError, match=f"'{arch[-5:]}' is no architecture of AMD.*gfx942"):
             full_target("hip", arch)
-    with pytest.raises(DeviceError, match="names no AMD architectures"):
-        architectures("hip:sm_90:fp32")
+    with pytest.raises(KernelError, match="'sm_90' is no architecture of AMD"):
+        HipBackend().requirements("hip:sm_90:fp32")
 
 
 def test_the_emulator_has_the_precisions_of_the_architecture():

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy
 
+from compiler.backends.emu.device import device
 from compiler.backends.emu.driver import EmulatedDriver
-from compiler.backends.emu.target import device
 from compiler.emulator.compile import compile_kernels
 from compiler.graph.packing import apply_packing
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group
+from compiler.target.target import parse_gpu
 from tests.kernels.harness import laid_out, logical, numpy_dtype
 
 Array = numpy.ndarray
@@ -36,7 +36,7 @@ def emulate(
     group: Group, inputs: Sequence[Array], target: str = "cuda", offset: int = 0
 ) -> list[Array]:
     """Generate a group's kernel and run it; buffers start `offset` bytes past 256-byte bounds."""
-    return run(generate(group, parse_cuda_target(target)), group, inputs, offset)
+    return run(generate(group, parse_gpu(target)), group, inputs, offset)
 
 
 def emulate_all(cases: Sequence[tuple[CudaKernel, Group, Sequence[Array]]]) -> list[list[Array]]:

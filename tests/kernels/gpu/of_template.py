@@ -6,7 +6,6 @@ from typing import Any, cast
 from compiler.kernels.database.fields import problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.select import Candidate, best
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates import TEMPLATES
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
 from compiler.kernels.gpu.templates.gemm.config import Tile
@@ -15,18 +14,19 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, read_problems
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 BY_NAME = {template.name: template for template in TEMPLATES}
 NOTHING = cast(Group, None)
 """The group of candidates that write no kernel."""
 
 
-def problem_in(name: str, group: Group, target: CudaTarget) -> Any:
+def problem_in(name: str, group: Group, target: GpuTarget) -> Any:
     """The first problem that a template finds in a group; None without any."""
     return next(iter(BY_NAME[name].match(group, target)), None)
 
 
-def kernel_in(name: str, group: Group, target: CudaTarget, config: Any = None) -> CudaKernel | None:
+def kernel_in(name: str, group: Group, target: GpuTarget, config: Any = None) -> CudaKernel | None:
     """A template's kernel of a group; None where it has none, or without a config loses."""
     template = BY_NAME[name]
     if config is None:
@@ -36,31 +36,31 @@ def kernel_in(name: str, group: Group, target: CudaTarget, config: Any = None) -
     return None if problem is None else template.emit(group, problem, config, target)
 
 
-def estimated(name: str, problem: Any, target: CudaTarget) -> Any:
+def estimated(name: str, problem: Any, target: GpuTarget) -> Any:
     """The config of the least estimate."""
     template = BY_NAME[name]
     configs = template.configs(problem, target)
     return min(configs, key=lambda config: template.estimate_us(problem, config, target))
 
 
-def chosen(name: str, problem: Any, target: CudaTarget) -> Any:
+def chosen(name: str, problem: Any, target: GpuTarget) -> Any:
     """The config that is taken for a problem."""
     return Candidate(BY_NAME[name], NOTHING, problem, target).choose()[0]
 
 
-def key_text(name: str, problem: Any, target: CudaTarget) -> str:
+def key_text(name: str, problem: Any, target: GpuTarget) -> str:
     """The key of a problem in the database."""
     return problem_key(name, BY_NAME[name].key(problem, target))
 
 
-def gemm_problems(group: Group, target: CudaTarget) -> list[Problem]:
+def gemm_problems(group: Group, target: GpuTarget) -> list[Problem]:
     """The GEMMs that a group can be, of few rows too."""
     anchor = contraction_of(group)
     return [] if anchor is None else read_problems(group, anchor, target)
 
 
 def gemm_kernel(
-    group: Group, target: CudaTarget, tile: Tile | None = None, problem: Problem | None = None
+    group: Group, target: GpuTarget, tile: Tile | None = None, problem: Problem | None = None
 ) -> CudaKernel | None:
     """The kernel of a contraction in tiles, or without a tile the selected one."""
     if tile is None:
@@ -69,7 +69,7 @@ def gemm_kernel(
     return Gemm().emit(group, problems[0], tile, target) if problems else None
 
 
-def estimated_tile(problem: Problem, target: CudaTarget) -> Tile:
+def estimated_tile(problem: Problem, target: GpuTarget) -> Tile:
     """The tile of the least estimate."""
     tiles = (tile for tile in candidates(problem, target) if is_measured(tile))
     return min(tiles, key=lambda tile: estimate(problem, tile, target))

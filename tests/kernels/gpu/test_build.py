@@ -14,13 +14,13 @@ from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import check_resources, read_resources
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import shared_bytes
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.of_template import estimated_tile
 from tests.kernels.harness import single
 
@@ -44,7 +44,7 @@ def test_tvm_compiles_nothing_where_a_device_is_present():
     tvm_ffi.register_global_func(callback, called.append, override=True)
     tvm_ffi.register_global_func(create, create_as_the_runtime_does)
     try:
-        generate(row_softmax(), parse_cuda_target("cuda"))
+        generate(row_softmax(), parse_gpu("cuda"))
         assert called == []
         tvm_ffi.get_global_func(callback)("text")
         assert called == ["text"]
@@ -92,7 +92,7 @@ def test_nvcc_compiles_the_same_text():
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("there is no nvcc")
-    target = parse_cuda_target("cuda")
+    target = parse_gpu("cuda")
     kernel = generate(convolution(), target)
     cubin = compiling.compile_by_nvcc(nvcc, complete_text(kernel.text), target)
     assert set(check_resources(cubin, kernel.launches, target)) == {
@@ -102,7 +102,7 @@ def test_nvcc_compiles_the_same_text():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels_of_newer_architectures_wait_themselves(arch: str):
-    target = parse_cuda_target(f"cuda:{arch}")
+    target = parse_gpu(f"cuda:{arch}")
     for group in (convolution(), row_softmax()):
         spec = build_kernel(group, target)
         assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
@@ -114,8 +114,8 @@ def test_kernels_of_newer_architectures_wait_themselves(arch: str):
 def test_target_text_round_trips():
     for text in ("cuda:sm_80:fp16", "cuda:sm_100:bf16"):
         assert str(parse_target(text)) == text
-    assert parse_target("cuda") == CudaTarget("sm_90", "tf32")
-    assert CudaTarget("sm_90").compiler_arch == "sm_90a"
+    assert parse_target("cuda") == parse_gpu("cuda:sm_90:tf32")
+    assert GpuTarget("sm_90").compiler_arch == "sm_90a"
 
 
 @pytest.mark.parametrize("text", ["cuda:sm_70", "cuda:gfx942", "cuda:sm_90:int8", "gpu"])
@@ -138,7 +138,7 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_launches_beyond_the_limits_are_refused():
-    target = parse_cuda_target("cuda")
+    target = parse_gpu("cuda")
     spec = build_kernel(row_softmax(), target)
     launch = spec.launches[0]
     with pytest.raises(KernelError, match="threads"):
@@ -165,7 +165,7 @@ def test_cache_keeps_cubins_by_target(tmp_path):
 
 @pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_86"])
 def test_tiles_fit_the_device(arch: str):
-    target, group = parse_cuda_target(f"cuda:{arch}"), convolution()
+    target, group = parse_gpu(f"cuda:{arch}"), convolution()
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     tiles = list(candidates(problem, target))

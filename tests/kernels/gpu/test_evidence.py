@@ -22,10 +22,10 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
 from tests.kernels.gpu.templates.test_contraction import draw
@@ -53,7 +53,7 @@ class Case:
     @property
     def kernel(self) -> CudaKernel:
         """The kernel of the chosen tile, or of the template that takes it."""
-        target = parse_cuda_target(self.target)
+        target = parse_gpu(self.target)
         problems = gemm_problems(self.group, target)
         if not problems:
             return generate(self.group, target)
@@ -285,7 +285,7 @@ LARGE: dict[str, Callable[[], Group]] = {
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", LARGE)
 def test_nothing_spills(name: str, arch: str):
-    target = parse_cuda_target(f"cuda:{arch}:tf32")
+    target = parse_gpu(f"cuda:{arch}:tf32")
     kernel = generate(LARGE[name](), target)
     code = compile_cubin(complete_text(kernel.text), target)
     found = check_resources(code, kernel.launches, target)
@@ -300,7 +300,7 @@ def test_nothing_spills(name: str, arch: str):
 ])  # fmt: skip
 def test_warpgroups_do_not_spill(tile: Tile):
     """Wide tiles, whose instructions the emulator does not know."""
-    target = parse_cuda_target("cuda:sm_90:tf32")
+    target = parse_gpu("cuda:sm_90:tf32")
     kernel = gemm_kernel(LARGE["product"](), target, tile)
     assert kernel is not None
     code = compile_cubin(complete_text(kernel.text), target)

@@ -6,15 +6,15 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all, run
 from tests.kernels.harness import single
 from tests.kernels.node_cases import node_case, usable_names
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
-TARGET = parse_cuda_target("cuda:sm_90:fp32")
+TARGET = parse_gpu("cuda:sm_90:fp32")
 OPAQUE = ("test_cumsum_2d_axis_0", "test_scatternd_add", "test_top_k_smallest")
 CHOSEN = sorted({*OPAQUE, *sorted(usable_names())[::9]})
 

@@ -6,13 +6,12 @@ import numpy
 import pytest
 
 from compiler.errors import KernelError
-from compiler.kernels import parse_target
 from compiler.kernels.gpu.cubin import check_resources, read_resources
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
+from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.harness import single
 
@@ -35,7 +34,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_both_entries_give_the_same(name: str):
     group, inputs = CASES[name]
-    kernel = with_indirect_entries(generate(group, parse_cuda_target("cuda:sm_90:fp32")))
+    kernel = with_indirect_entries(generate(group, parse_gpu("cuda:sm_90:fp32")))
     program = Program(kernel)
     direct = program.run(kernel, group, inputs)
     for first, second in zip(
@@ -50,4 +49,4 @@ def test_kernels_at_the_boundary_have_two_entries_that_fit():
     assert all(launch.indirect in read_resources(spec.code) for launch in spec.launches)
     lost = tuple(dataclasses.replace(launch, indirect="lost") for launch in spec.launches)
     with pytest.raises(KernelError, match="no kernel lost"):
-        check_resources(spec.code, lost, parse_cuda_target("cuda"))
+        check_resources(spec.code, lost, parse_gpu("cuda"))

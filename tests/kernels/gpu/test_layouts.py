@@ -6,15 +6,15 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate_all
 from tests.kernels.harness import evaluate
 from tests.kernels.layout_cases import CASES, Case, layouts
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
-TARGET = parse_cuda_target("cuda:sm_90:fp32")
+TARGET = parse_gpu("cuda:sm_90:fp32")
 
 
 def check(case: Case, group: Group, results: Sequence[numpy.ndarray]) -> None:

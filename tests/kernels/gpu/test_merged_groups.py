@@ -16,7 +16,6 @@ from compiler.autotune.kernels.prepare import groups_of
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import CudaTarget, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.grouped_conv.template import (
@@ -25,6 +24,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     grouped_problem,
 )
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import (
     estimated_tile,
@@ -41,7 +41,7 @@ from tests.kernels.gpu.templates.test_grouped import (
     reference,
 )
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 BOUNDS = {"float32": 1e-3, "float16": 1e-3, "bfloat16": 8e-3}
 RESNEXT = Shape(256, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 16, 8, 8)
 
@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
 
 
-def merged(group: Group, target: CudaTarget = TARGET) -> list[Problem]:
+def merged(group: Group, target: GpuTarget = TARGET) -> list[Problem]:
     """What a group can be when some of its convolution's groups are one."""
     return [problem for problem in gemm_problems(group, target) if problem.merged > 1]
 
@@ -116,7 +116,7 @@ def test_how_many_groups_are_merged(dtype: str, members: int, found: list[int]):
     assert [problem.merged for problem in merged(group)] == found
     assert merged(replace(group, weights=(False,) * 4)) == []
     assert merged(convolution(shape, dtype, plain=True)) == []
-    exact = parse_cuda_target("cuda:sm_90:fp32")
+    exact = parse_gpu("cuda:sm_90:fp32")
     assert [p.merged for p in merged(group, exact)] == (found if dtype == "float16" else [])
 
 
@@ -173,7 +173,7 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     for name, dims in (("v", (16, 16, 1, 1)), ("w", (16, 4, 3, 3))):
         weight = random.standard_normal(dims).astype("float32")
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     groups = [group for group, _ in groups_of(model, target)]
     (group,) = (g for g in groups if any(op.attributes.get("group") == 4 for op in g.operators))
     dtype = group.reads[0].dtype

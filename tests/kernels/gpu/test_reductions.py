@@ -12,12 +12,12 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_generic
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.lower import split_device
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, emulate_all
 from tests.kernels.harness import Array, single
 
-TARGET = parse_cuda_target("cuda")
+TARGET = parse_gpu("cuda")
 LONG = 1 << 16
 TYPES = "Sum Max Prod L2 LogSumExp Mean".split()
 INTEGERS = ("int32", "int64")

@@ -12,12 +12,12 @@ from compiler.kernels.gpu import kernel as building
 from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import Resources
 from compiler.kernels.gpu.parallel import build_in_threads
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
+from compiler.target.target import parse_gpu
 from tests.kernels.harness import single
 
-TARGET = parse_cuda_target("cuda:sm_80:tf32")
+TARGET = parse_gpu("cuda:sm_80:tf32")
 TEXT = 'extern "C" __global__ void __launch_bounds__(128) f() {}'
 ALONE = TEXT.replace("(128)", "(128, 1)")
 
@@ -114,9 +114,9 @@ def test_a_compiler_that_does_not_know_the_architecture_is_named(monkeypatch: py
     monkeypatch.setattr(compiling, "load_nvrtc", lambda: OldCompiler)
     monkeypatch.setattr(compiling, "compiler_version", lambda: "nvrtc 12.4")
     check = compiling.check_compiler.__wrapped__
-    check(parse_cuda_target("cuda:sm_90"))
+    check(parse_gpu("cuda:sm_90"))
     message = r"nvrtc 12\.4 compiles for sm_80, sm_90, not for sm_100: .*pip install -U nvidia-cuda"
     with pytest.raises(KernelError, match=message):
-        check(parse_cuda_target("cuda:sm_100"))
+        check(parse_gpu("cuda:sm_100"))
     monkeypatch.setattr(compiling, "load_nvrtc", lambda: None)
-    check(parse_cuda_target("cuda:sm_100"))
+    check(parse_gpu("cuda:sm_100"))

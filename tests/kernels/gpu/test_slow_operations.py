@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -22,7 +22,7 @@ def quotient(dtype: str, divisor: float, *after: str) -> tuple[bool, numpy.ndarr
     constants = {1: numpy.array(divisor, dtype)}
     values = (info, one, *[info] * len(chain))
     group = Group("quotient", values, 1, (False,), constants, tuple(chain), (len(values) - 1,))
-    kernel = generate(group, parse_cuda_target("cuda"))
+    kernel = generate(group, parse_gpu("cuda"))
     x = numpy.arange(1, COUNT + 1).astype(dtype)
     (found,) = run(kernel, group, [x])
     with numpy.errstate(over="ignore"):
@@ -62,7 +62,7 @@ def error_function_and_one(type: str, x: numpy.ndarray) -> tuple[str, numpy.ndar
     chain = Operator(type, {}, (0,), (2,)), Operator("Add", {}, (1, 2), (3,))
     constants = {1: numpy.ones((), "float32")}
     group = Group("sum", (info, one, info, info), 1, (False,), constants, chain, (3,))
-    kernel = generate(group, parse_cuda_target("cuda"))
+    kernel = generate(group, parse_gpu("cuda"))
     return kernel.text, run(kernel, group, [x])[0]
 
 

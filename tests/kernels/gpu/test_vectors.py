@@ -8,9 +8,9 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import Builder, group_of
@@ -61,7 +61,7 @@ def product(
 
 def kernel_of(group: Group, precision: str, tile: Tile = SMALL, arch: str = "sm_90") -> CudaKernel:
     """The kernel of a tile."""
-    kernel = gemm_kernel(group, parse_cuda_target(f"cuda:{arch}:{precision}"), tile)
+    kernel = gemm_kernel(group, parse_gpu(f"cuda:{arch}:{precision}"), tile)
     assert kernel is not None
     return kernel
 
@@ -170,7 +170,7 @@ def test_a_residual_is_fetched_where_stages_lay_when_there_is_no_room_beside_the
     )
     assert [constant(each, "LATE") for each in (early, late, direct)] == [0, 1, 0]
     assert [constant(each, "PLACES") for each in (early, late, direct)] == [1, 1, 0]
-    limit = parse_cuda_target("cuda:sm_86:fp16").shared_bytes
+    limit = parse_gpu("cuda:sm_86:fp16").shared_bytes
     assert direct.launches[0].shared_bytes < limit
     for kernel in (early, late, direct):
         check(group, kernel, BOUNDS["fp16"])

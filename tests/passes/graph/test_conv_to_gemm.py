@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import compiler
-from compiler.build import set_target
 from compiler.errors import ModelError
 from compiler.frontend import import_model
 from compiler.graph.patches import FEWEST
+from compiler.graph.targets import set_target
 from compiler.graph.weights import reshaped_key, weight_array
 from compiler.ir.dataflow import GraphOp, OperatorOp
 from compiler.pipeline import Runner, parse

@@ -5,9 +5,9 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.graph.aliases import plan_views
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split

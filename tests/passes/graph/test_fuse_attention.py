@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.graph.attention import find_attentions
+from compiler.graph.targets import set_target
 from compiler.ir.dataflow import OperatorOp
 from compiler.kernels.group import extract_group
 from tests.graphs import GraphBuilder

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
 import compiler
-from compiler.build import set_target
 from compiler.errors import PipelineError
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.signature import signature
+from compiler.graph.targets import set_target
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse
 from tests.graphs import GraphBuilder
 from tests.kernels.gpu.emulator import COMPILER

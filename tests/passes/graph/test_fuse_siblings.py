@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
-from compiler.build import set_target
 from compiler.errors import ModelError
 from compiler.frontend.export import export_model
+from compiler.graph.targets import set_target
 from compiler.graph.weights import joined_key, weight_array
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.types import shape_of

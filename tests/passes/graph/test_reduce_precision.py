@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, parser
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.build import set_target
 from compiler.frontend import import_model
 from compiler.frontend.export import export_model
 from compiler.frontend.interpreter import interpret
 from compiler.graph.aliases import plan_views
 from compiler.graph.signature import signature
+from compiler.graph.targets import set_target
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.edit import graphs_of

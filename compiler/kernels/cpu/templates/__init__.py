@@ -10,7 +10,7 @@ from importlib import import_module
 
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.target import CpuTarget
+from compiler.target.target import CpuTarget
 
 Template = Callable[[Group, Operator, CpuTarget], Scheduled | None]
 

@@ -29,8 +29,8 @@ from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
 from compiler.kernels.cpu.tiling import Registers, channel_tile, flat_tile, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.fusion import FusionContext
+from compiler.target.target import CpuTarget
 
 
 @template("Conv")

@@ -22,9 +22,9 @@ from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step
 from compiler.kernels.cpu.templates.nests import ImageLanes, Taps
 from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
+from compiler.target.target import CpuTarget
 
 MOST_PHASES = 16
 """Most output phases, each of which is code of its own."""

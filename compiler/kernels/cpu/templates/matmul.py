@@ -29,7 +29,6 @@ from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.tiling import Tile, product_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
-from compiler.kernels.target import CpuTarget
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
@@ -42,6 +41,7 @@ from compiler.kernels.tir.loops import (
     vector_loop,
 )
 from compiler.kernels.tir.matmul import Matmul, read_matmul
+from compiler.target.target import CpuTarget
 
 FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.compilers.hip_toolchain import FILES, hip_version, run_hip_compiler
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.source import headers
+from compiler.target.target import GpuTarget
 
 FLAGS = (
     *("-x", "hip", "-c", "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
@@ -22,7 +22,7 @@ UNKNOWN = re.compile(
 """What clang says of an architecture that is newer than itself or than its device library."""
 
 
-def compile_object(text: str, symbols: Iterable[str], target: HipTarget) -> bytes:
+def compile_object(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
     """An object file with a code object for each architecture and, by `GPU_EXPORT`, its kernels.
 
     Raises KernelError with the compiler's log, or with a remedy for an architecture that the
@@ -45,12 +45,13 @@ def compile_object(text: str, symbols: Iterable[str], target: HipTarget) -> byte
         return built.read_bytes()
 
 
-def _failure(log: str, target: HipTarget) -> KernelError:
+def _failure(log: str, target: GpuTarget) -> KernelError:
+    named = ",".join(target.architectures)
     complaint = next((line for line in log.splitlines() if UNKNOWN.search(line)), None)
     if complaint is None:
-        return KernelError(f"the HIP compiler failed for {target.arch}:\n{log[-4000:]}")
+        return KernelError(f"the HIP compiler failed for {named}:\n{log[-4000:]}")
     return KernelError(
-        f"the HIP compiler ({hip_version()}) cannot compile for {target.arch}: {complaint}; choose"
+        f"the HIP compiler ({hip_version()}) cannot compile for {named}: {complaint}; choose"
         " other architectures with --arch, or name a newer HIP compiler in FLOWLOOM_HIPCC"
         " (docs/targets.md)"
     )

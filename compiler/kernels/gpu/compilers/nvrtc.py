@@ -8,14 +8,14 @@ from pathlib import Path
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.source import headers
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.nvrtc import compile_text, load_nvrtc, nvrtc_version
+from compiler.target.target import GpuTarget
 
 
-def compile_cubin(text: str, target: CudaTarget) -> bytes:
+def compile_cubin(text: str, target: GpuTarget) -> bytes:
     """Compile CUDA text for an architecture; raises KernelError with the compiler's log."""
     if load_nvrtc() is not None:
-        return compile_text(text, target.compiler_arch, headers())
+        return compile_text(text, target.compiler_architecture, headers())
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise KernelError(
@@ -38,22 +38,22 @@ def compiler_version() -> str:
     ]
 
 
-def compile_by_nvcc(nvcc: str, text: str, target: CudaTarget) -> bytes:
+def compile_by_nvcc(nvcc: str, text: str, target: GpuTarget) -> bytes:
     """Compile with the nvcc command."""
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
         source.write_text(text)
         for name, body in headers().items():
             (Path(folder) / name).write_text(body)
-        command = [nvcc, "-cubin", f"-arch={target.compiler_arch}", "-std=c++17", "-w"]
+        command = [nvcc, "-cubin", f"-arch={target.compiler_architecture}", "-std=c++17", "-w"]
         ran = subprocess.run([*command, "-o", cubin, source], capture_output=True, text=True)
         if ran.returncode != 0:
-            raise KernelError(f"nvcc failed for {target.arch}:\n{ran.stderr}")
+            raise KernelError(f"nvcc failed for {target.architecture}:\n{ran.stderr}")
         return cubin.read_bytes()
 
 
 @cache
-def check_compiler(target: CudaTarget) -> None:
+def check_compiler(target: GpuTarget) -> None:
     """Raise KernelError if NVRTC is there and too old, or too new, for an architecture."""
     nvrtc = load_nvrtc()
     if nvrtc is None:
@@ -62,5 +62,5 @@ def check_compiler(target: CudaTarget) -> None:
     if target.capability not in known:
         raise KernelError(
             f"{compiler_version()} compiles for sm_{', sm_'.join(map(str, known))}, not for"
-            f" {target.arch}: get another by `pip install -U nvidia-cuda-nvrtc`"
+            f" {target.architecture}: get another by `pip install -U nvidia-cuda-nvrtc`"
         )

@@ -8,18 +8,18 @@ from pathlib import Path
 import ml_dtypes
 import numpy
 import pytest
+from compiler.kernels.target import parse_target
 
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels.gpu.compilers.hipcc import compile_object
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.hip_target import HipTarget, parse_hip_target
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE, choose_mfma_tile, mfma_tiles
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
-from compiler.kernels.target import parse_target
+from compiler.target.target import GpuTarget, parse_gpu
 from tests.export.code_objects import code_objects
 from tests.kernels.gpu.emulator import COMPILER, Order, run
 from tests.kernels.gpu.of_template import gemm_kernel
@@ -65,7 +65,7 @@ def product(left: tuple[int, ...], right: tuple[int, ...]) -> Group:
 
 def kernel_of(group: Group, target: str, tile: Tile | None = SMALL) -> CudaKernel:
     """The kernel of a contraction for AMD."""
-    kernel = gemm_kernel(group, parse_hip_target(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     return kernel
 
@@ -134,7 +134,7 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
         assert error(replace(kernel, text=text), group, Order(1, lanes)) < BOUNDS[precision]
 
 
-def disassembly(kernel: CudaKernel, target: HipTarget, folder: Path) -> str:
+def disassembly(kernel: CudaKernel, target: GpuTarget, folder: Path) -> str:
     """The instructions and notes of a kernel's code objects."""
     symbols = [launch.symbol for launch in kernel.launches]
     built = compile_object(complete_text(kernel.text), symbols, target)
@@ -167,7 +167,7 @@ def check_resources(text: str) -> None:
 @pytest.mark.parametrize("tile", [None, Tile(128, 128, 64, 32, 1, STAGES, WAVE)])
 def test_hipcc_compiles_matrix_instructions(tile: Tile | None, precision: str, tmp_path: Path):
     group = group_of("Conv", *CASES["window"], (0, 0))
-    target = parse_hip_target(f"hip:gfx90a:{precision}")
+    target = parse_gpu(f"hip:gfx90a:{precision}")
     kernel = kernel_of(group, str(target), tile)
     text = disassembly(kernel, target, tmp_path)
     assert f"v_mfma_f32_{MFMA[precision]}" in text
@@ -178,7 +178,7 @@ def test_hipcc_compiles_matrix_instructions(tile: Tile | None, precision: str, t
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_hipcc_compiles_for_other_architectures(precision: str, tmp_path: Path):
     group = group_of("Conv", *CASES["window"], (0, 0))
-    target = parse_hip_target(f"hip:gfx1030:{precision}")
+    target = parse_gpu(f"hip:gfx1030:{precision}")
     kernel = kernel_of(group, str(target), Tile(32, 32, 16, 16, 1))
     text = disassembly(kernel, target, tmp_path)
     assert "v_mfma" not in text
@@ -189,7 +189,7 @@ def test_the_tile_fits_and_gives_every_unit_work():
     group = product((1024, 4096), (4096, 1024))
     problem = read_problem(group, group.operators[0])
     assert problem is not None
-    target = parse_hip_target("hip:gfx90a:fp32")
+    target = parse_gpu("hip:gfx90a:fp32")
     tiles = list(mfma_tiles(problem, target))
     assert {(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in tiles} <= set(SHAPES)
     chosen = choose_mfma_tile(problem, target)
@@ -215,7 +215,7 @@ def test_bad_targets_are_named(text: str, named: str):
 
 
 def test_matrix_cores_are_used_where_all_architectures_have_them():
-    both, mixed = parse_hip_target("hip:gfx942,gfx90a"), parse_hip_target("hip:gfx90a,gfx1030:fp16")
+    both, mixed = parse_gpu("hip:gfx942,gfx90a"), parse_gpu("hip:gfx90a,gfx1030:fp16")
     assert (both.matrix_cores, mixed.matrix_cores) == (True, False)
     assert mixed.architectures == ("gfx90a", "gfx1030")
     group = product((64, 64), (64, 64))

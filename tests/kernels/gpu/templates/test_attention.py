@@ -16,7 +16,6 @@ from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.attention.template import (
     Block,
     attention_of,
@@ -24,6 +23,7 @@ from compiler.kernels.gpu.templates.attention.template import (
 )
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
+from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
@@ -51,7 +51,7 @@ def result(case: Attention, inputs: dict[str, numpy.ndarray], precision: str = "
            block: Block | None = None, offset: int = 0) -> numpy.ndarray:  # fmt: skip
     """What the emulated kernel gives."""
     group, names = attention_group(case)
-    kernel = kernel_in("attention", group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
+    kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     (found,) = run_twice(kernel, group, [inputs[name] for name in names], offset)
     return found.reshape(case.expected(inputs).shape)
@@ -102,7 +102,7 @@ def test_many_rows_give_each_warp_its_own():
     group, _ = attention_group(Attention("heads", "each", 16, 12, 128, 128, 64, 64))
     attention = attention_of(group)
     assert attention is not None
-    assert choose_block(attention, parse_cuda_target("cuda:sm_90:fp16")) == Block(1, 1, 8)
+    assert choose_block(attention, parse_gpu("cuda:sm_90:fp16")) == Block(1, 1, 8)
 
 
 @emulated
@@ -126,7 +126,7 @@ def test_masked_rows():
 def test_nothing_spills(depth: int, precision: str):
     for rows in (197, 1000):
         group, _ = attention_group(Attention("heads", "added", 1, 12, rows, 197, depth, depth))
-        target = parse_cuda_target(f"cuda:sm_90:{precision}")
+        target = parse_gpu(f"cuda:sm_90:{precision}")
         kernel = kernel_in("attention", group, target)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)

@@ -7,14 +7,14 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import compiler
-from compiler.build import set_target
 from compiler.errors import KernelError
 from compiler.frontend import import_model
+from compiler.graph.targets import set_target
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.attention.template import attention_of
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER
 from tests.strategies import Model
@@ -130,7 +130,7 @@ def test_no_other_kernel_takes_its_place():
     first, *others = group.values
     blocked = replace(group, values=(replace(first, block=4), *others))
     with pytest.raises(KernelError, match="leave fuse-attention out"):
-        generate(blocked, parse_cuda_target("cuda:sm_90:tf32"))
+        generate(blocked, parse_gpu("cuda:sm_90:tf32"))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")

@@ -9,10 +9,10 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.harness import single
@@ -45,7 +45,7 @@ def error(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object],
     expected = exact(type, inputs, attributes)
     info = TensorInfo("float32", expected.shape)
     group, arrays = single(type, inputs, [info], attributes, weights=weights)
-    text = generate(group, parse_cuda_target(target)).text
+    text = generate(group, parse_gpu(target)).text
     assert "struct Problem" in text, "the generic schedule took it"
     (result,) = emulate(group, arrays, target, offset)
     return float(numpy.linalg.norm(result - expected) / max(numpy.linalg.norm(expected), 1e-6))
@@ -118,7 +118,7 @@ def test_shares_of_k_are_added_by_a_second_launch():
     group, inputs = single(
         "MatMul", [draw(16, 1600), draw(1600, 36)], [TensorInfo("float32", (16, 36))]
     )
-    kernel = generate(group, parse_cuda_target("cuda:sm_80:fp32"))
+    kernel = generate(group, parse_gpu("cuda:sm_80:fp32"))
     assert len(kernel.launches) == 2
     assert kernel.scratch[0] % (16 * 36 * 4) == 0
     (result,) = run(kernel, group, inputs)
@@ -133,7 +133,7 @@ def test_a_cluster_adds_shares_of_k(shares: int):
     values = (*(TensorInfo("float32", x.shape) for x in (left, right, last)), info, info)
     operators = (Operator("MatMul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,)))
     group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
-    target = parse_cuda_target("cuda:sm_90:fp32")
+    target = parse_gpu("cuda:sm_90:fp32")
     kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, shares))
     assert len(kernel.launches) == 1
     assert not kernel.scratch
@@ -154,7 +154,7 @@ def test_what_follows_is_fused_and_broadcasts():
     )
     group = Group("chain", values, 4, (False, True, False, True), {}, operators, (5, 7))
     inputs = [draw(*v.shape, seed=i) for i, v in enumerate(values[:4])]
-    kernel = generate(group, parse_cuda_target("cuda:sm_90:fp32"))
+    kernel = generate(group, parse_gpu("cuda:sm_90:fp32"))
     assert len(kernel.launches) == 1
     added, last = run(kernel, group, inputs)
     expected = exact("Conv", inputs[:2], {}) + inputs[2]
@@ -166,7 +166,7 @@ def test_what_follows_is_fused_and_broadcasts():
 @pytest.mark.parametrize("name", AXES)
 def test_a_result_may_have_other_axes_of_one_element(name: str, target: str):
     group, inputs, expected = with_other_axes(name)
-    kernel = generate(group, parse_cuda_target(target))
+    kernel = generate(group, parse_gpu(target))
     assert "struct Problem" in kernel.text, "the generic schedule took it"
     (result,) = run(kernel, group, inputs)
     difference = numpy.linalg.norm(result - expected) / numpy.linalg.norm(expected)

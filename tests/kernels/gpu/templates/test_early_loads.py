@@ -13,13 +13,13 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.mutation_cases import FAMILIES
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.harness import single
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 WAIT = "ACQBULK"
 """The instruction that `griddepcontrol.wait` becomes."""
 GLOBAL = re.compile(r"(LD|ST|LDG|STG|LDGSTS|ATOM|ATOMG|RED|REDG|UBLKCP|UTMA\w+)\b")

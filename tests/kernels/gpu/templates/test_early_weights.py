@@ -10,10 +10,10 @@ from compiler.errors import KernelError
 from compiler.graph.packing import apply_packing
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import Launch
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import group_of
@@ -42,7 +42,7 @@ def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, num
     shapes, attributes = [(1, 16, 5, 7), (24, 16, 3, 3), (1, 24, 5, 7)], {"pads": [1] * 4}
     group = group_of("Conv", *shapes, attributes, (4, 4))
     inputs = [draw(*read.shape, seed=i) for i, read in enumerate(group.reads)]
-    kernel = gemm_kernel(group, parse_cuda_target(TARGET), tile)
+    kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
     assert kernel is not None
     sums = exact("Conv", inputs[:3], attributes)
     return group, inputs, kernel, numpy.maximum(sums + inputs[3], 0)
@@ -52,7 +52,7 @@ def product(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.n
     """A product by a constant matrix, the right operand."""
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, inputs = single("MatMul", arrays, [info], weights=(1,))
-    kernel = gemm_kernel(group, parse_cuda_target(TARGET), tile)
+    kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
     assert kernel is not None
     return group, inputs, kernel, inputs[0].astype("float64") @ inputs[1]
 
@@ -188,7 +188,7 @@ def test_tiles_are_not_early_where_there_are_no_weights():
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, _ = single("MatMul", arrays, [info])
     with pytest.raises(KernelError, match="neither early nor releases"):
-        gemm_kernel(group, parse_cuda_target(TARGET), SMALL)
+        gemm_kernel(group, parse_gpu(TARGET), SMALL)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80:tf32", TARGET])
@@ -196,5 +196,5 @@ def test_tiles_of_two_launches_or_without_a_wait_are_not_early(target: str):
     tile = replace(SMALL, split_k=16 if target == TARGET else 1)
     with pytest.raises(KernelError, match="neither early nor releases"):
         product(tile) if target == TARGET else gemm_kernel(
-            product(SMALL)[0], parse_cuda_target(target), tile
+            product(SMALL)[0], parse_gpu(target), tile
         )

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     Work,
     choose_work,
     read_grouped,
 )
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import chosen, kernel_in
 from tests.kernels.harness import numpy_dtype
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}
 CASTS = {"float32": 1, "float16": 10, "bfloat16": 16}
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
@@ -174,7 +174,7 @@ def test_kernels_keep_everything_in_registers(dtype: str, size: int):
     shape = replace(NASNET, channels=48, image=(224, 224), kernel=(size, size), strides=(1, 1))
     kernel = kernel_in("grouped_conv", convolution(shape, dtype), TARGET)
     assert kernel is not None
-    for target in (TARGET, parse_cuda_target("cuda:sm_80:tf32")):
+    for target in (TARGET, parse_gpu("cuda:sm_80:tf32")):
         (found,) = read_resources(compile_cubin(complete_text(kernel.text), target)).values()
         assert found.stack_bytes == 0
         assert found.registers <= 128
@@ -225,7 +225,7 @@ def chosen(shape: Shape) -> Work:
     group = convolution(shape)
     problem = read_grouped(group, group.operators[2])
     assert problem is not None
-    return choose_work(problem)
+    return choose_work(problem, parse_gpu("cuda"))
 
 
 def test_large_images_get_several_pixels_a_thread():

@@ -8,9 +8,9 @@ from compiler.errors import KernelError
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
 from compiler.kernels.gpu.templates.gemm.config import Tile, shared_bytes
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
@@ -81,11 +81,11 @@ def test_others_are_refused(change: dict[str, object], target: str):
     sizes = {"batch": 1, "channels": 32, "rows": 16, "image": (8, 8), "window": (3, 3), **change}
     group = same_group("tf32", **sizes)
     with pytest.raises(KernelError, match="once for all taps"):
-        gemm_kernel(group, parse_cuda_target(target), Tile(32, 32, 16, 16, 1, halo=True))
+        gemm_kernel(group, parse_gpu(target), Tile(32, 32, 16, 16, 1, halo=True))
 
 
 def test_only_measurements_choose_them():
-    target = parse_cuda_target("cuda:sm_90:tf32")
+    target = parse_gpu("cuda:sm_90:tf32")
     (problem,) = gemm_problems(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)), target)
     patches = [tile for tile in candidates(problem, target) if tile.halo]
     assert patches
@@ -97,7 +97,7 @@ def test_only_measurements_choose_them():
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_nothing_spills(precision: str):
     group = same_group(precision, 1, 256, 256, (19, 19), (3, 3))
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     for tile in (Tile(64, 64, 32, 32, 4, 6), Tile(128, 128, 64, 32, 2, 4)):
         patch = Tile(*tile.shape[:4], tile.split_k, tile.stages, halo=True)
         kernel = gemm_kernel(group, target, patch)

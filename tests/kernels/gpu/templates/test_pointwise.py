@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.templates.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 assert _lowerings
-TARGET = parse_cuda_target("cuda")
+TARGET = parse_gpu("cuda")
 SHAPE = (3, 50)
 
 KINDS = {

@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.row_norm.template import (
     Work,
     choose_work,
     rows_problem,
 )
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.templates.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 assert _lowerings
-TARGET = parse_cuda_target("cuda")
+TARGET = parse_gpu("cuda")
 
 
 def standard(x: numpy.ndarray, axes: tuple[int, ...], centred: bool, epsilon: float):

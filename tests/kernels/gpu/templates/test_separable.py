@@ -14,9 +14,7 @@ from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import PRECISIONS, parse_cuda_target
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     KEPT,
     Choice,
@@ -26,6 +24,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
@@ -133,7 +132,7 @@ def reference(shape: Shape, inputs: Sequence[numpy.ndarray], relu: bool = True) 
 
 def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKernel:
     """The kernel of the template."""
-    kernel = kernel_in("depthwise_pointwise", group, parse_cuda_target(target), choice)
+    kernel = kernel_in("depthwise_pointwise", group, parse_gpu(target), choice)
     assert kernel is not None
     assert "contract_separable" in kernel.text
     return kernel
@@ -197,7 +196,7 @@ def test_any_shape(shape: Shape, precision: str, dtype: str, relu: bool,
     target = f"cuda:sm_90:{precision}"
     found = read_separable(separable(shape, dtype, blocks, relu))
     assert found is not None
-    choices = [c for c in candidates(found, parse_cuda_target(target)) if c.tile.threads <= 128]
+    choices = [c for c in candidates(found, parse_gpu(target)) if c.tile.threads <= 128]
     check(shape, choices[number % len(choices)], target, relu, dtype=dtype, blocks=blocks)
 
 
@@ -256,7 +255,7 @@ def test_every_wait_is_needed(shares: int, functions: list[str], waits: int):
                                     "cuda:sm_90:fp16"])  # fmt: skip
 def test_nothing_spills(target: str):
     """Of NASNet-mobile's and PNASNet's cells, whose strips, blocks and tiles differ."""
-    machine = parse_cuda_target(target)
+    machine = parse_gpu(target)
     dtype = "float16" if machine.precision == "fp16" else "float32"
     for shape in (Shape(44, 44, (28, 28), (5, 5)), Shape(216, 216, (42, 42), (7, 7))):
         kernel = kernel_of(separable(shape, dtype, weights=dtype), target)
@@ -266,7 +265,7 @@ def test_nothing_spills(target: str):
 
 
 def test_what_it_declines():
-    target, shape = parse_cuda_target("cuda"), CASES["nasnet"]
+    target, shape = parse_gpu("cuda"), CASES["nasnet"]
     group = separable(shape)
     convolutions = [op for op in group.operators if op.type == "Conv"]
 
@@ -284,13 +283,13 @@ def test_what_it_declines():
     for other in (biased, grouped, changed(weights=(False,) * 5),
                   changed(outputs=(*group.outputs, *convolutions[0].outputs))):  # fmt: skip
         assert kernel_in("depthwise_pointwise", other, target) is None
-    assert kernel_in("depthwise_pointwise", group, parse_hip_target("hip:gfx90a:fp32")) is None
+    assert kernel_in("depthwise_pointwise", group, parse_gpu("hip:gfx90a:fp32")) is None
 
 
 def test_choices_keep_rows_whole_and_few_numbers():
     found = read_separable(separable(Shape(8, 8, (6, 12), (7, 7), pads=(3, 3, 3, 3))))
     assert found is not None
-    target = parse_cuda_target("cuda:sm_90:tf32")
+    target = parse_gpu("cuda:sm_90:tf32")
     pixels = {choice.pixels for choice in candidates(found, target)}
     assert pixels == {1, 2, 4}
     assert found.window.kept(4) <= KEPT

@@ -19,9 +19,7 @@ from compiler.kernels.database import Entry, Measured
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.attention import template as template
 from compiler.kernels.gpu.templates.attention.template import (
     Block,
@@ -33,6 +31,7 @@ from compiler.kernels.gpu.templates.attention.template import (
 )
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import kernel_in
@@ -80,7 +79,7 @@ def staged_kernel(
 ) -> CudaKernel:
     """The kernel of a block; without room for all keys unless `ahead` is 0."""
     with patch.object(template, "STAGED_BYTES", 0 if ahead else 1 << 20):
-        kernel = kernel_in("attention", group, parse_cuda_target(f"cuda:sm_90:{precision}"), block)
+        kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     return kernel
 
@@ -158,7 +157,7 @@ def test_masked_rows():
 
 
 def test_many_rows_share_keys():
-    target = parse_cuda_target("cuda:sm_90:fp16")
+    target = parse_gpu("cuda:sm_90:fp16")
     attention = attention_of(group := short_group(VIT))
     assert attention is not None
     assert can_stage(group, attention, target)
@@ -174,7 +173,7 @@ def block_of(case: Attention) -> Block:
     """The block that is taken without measurement."""
     attention = attention_of(short_group(case))
     assert attention is not None
-    return choose_block(attention, parse_cuda_target("cuda:sm_90:fp16"), stages=True)
+    return choose_block(attention, parse_gpu("cuda:sm_90:fp16"), stages=True)
 
 
 def test_fewer_rows_share_keys_if_these_are_many():
@@ -189,11 +188,11 @@ def test_fewer_rows_share_keys_if_these_are_many():
 @pytest.mark.parametrize(
     ("case", "target"),
     [
-        (VIT, parse_hip_target("hip:gfx90a:fp16")),
-        (replace(VIT, depth=60), parse_cuda_target("cuda:sm_90:fp16")),
-        (replace(VIT, form="columns"), parse_cuda_target("cuda:sm_90:fp16")),
-        (VIT, parse_cuda_target("cuda:sm_90:tf32")),
-        (VIT, parse_cuda_target("cuda:sm_90:bf16")),
+        (VIT, parse_gpu("hip:gfx90a:fp16")),
+        (replace(VIT, depth=60), parse_gpu("cuda:sm_90:fp16")),
+        (replace(VIT, form="columns"), parse_gpu("cuda:sm_90:fp16")),
+        (VIT, parse_gpu("cuda:sm_90:tf32")),
+        (VIT, parse_gpu("cuda:sm_90:bf16")),
     ],
 )
 def test_others_keep_their_kernel(case, target):
@@ -210,13 +209,13 @@ def test_others_keep_their_kernel(case, target):
 def test_wide_operands_are_refused():
     group, _ = attention_group(SMALL)
     with pytest.raises(KernelError, match="cannot keep in pieces"):
-        kernel_in("attention", group, parse_cuda_target("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
+        kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 
 @pytest.mark.parametrize("tile", [(2, 2, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
 def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
     """Those of unstaged blocks may have three values; those that are not offered are left out."""
-    target = parse_cuda_target("cuda:sm_90:fp16")
+    target = parse_gpu("cuda:sm_90:fp16")
     attention = attention_of(short_group(VIT))
     assert attention is not None
     entry = Entry("", "", "", (Measured((2, 1, 4), 1.0), Measured(tile, 2.0)))
@@ -237,7 +236,7 @@ def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_nothing_spills(case: Attention, precision: str):
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     attention = attention_of(group := short_group(case, precision))
     assert attention is not None
     whole = case.form == "packed"

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.hip_target import parse_hip_target
 from compiler.kernels.gpu.kernel import compile_text, generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.gpu.templates.stem_conv.template import (
     Stem,
@@ -26,6 +24,7 @@ from compiler.kernels.gpu.templates.stem_conv.template import (
     stem_key,
 )
 from compiler.kernels.group import Group, TensorInfo
+from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
 from tests.kernels.gpu.of_template import estimated_tile, kernel_in, key_text, problem_in
 from tests.kernels.gpu.templates.test_grouped import (
@@ -39,7 +38,7 @@ from tests.tools import needs_nvrtc
 PRECISIONS = {"tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 TOLERANCES = {"tf32": 2e-3, "fp16": 2e-3, "bf16": 2e-2}
 
-TARGET = parse_cuda_target("cuda:sm_90:tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 
 STEMS = {
     "ResNet-50": Shape(3, (299, 299), (7, 7), (2, 2), (1, 1), (3, 3, 3, 3), 1, 0, 64),
@@ -83,7 +82,7 @@ def without_sum(group: Group) -> Group:
 def check(shape: Shape, precision: str, group: Group, work: Work) -> None:
     """Run on the emulator and compare."""
     inputs = draw_inputs(group)
-    kernel = kernel_in("stem_conv", group, parse_cuda_target(f"cuda:sm_90:{precision}"), work)
+    kernel = kernel_in("stem_conv", group, parse_gpu(f"cuda:sm_90:{precision}"), work)
     assert kernel is not None
     assert "convolve_stem" in kernel.text
     (result,) = run_twice(kernel, group, inputs)
@@ -116,7 +115,7 @@ def test_any_convolution_is_right(
     block = 4 if stored == "float32" else 8
     block = block if blocked and shape.filters % block == 0 else 0
     group = convolution(shape, stored, block, stored if narrow else "float32")
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     found = problem_in("stem_conv", group, target)
     assert found is not None
     works = list(candidates(found[1], target))
@@ -150,7 +149,7 @@ def problem_of(shape: Shape, precision: str = "tf32") -> Stem:
     """The problem of a convolution of a float32 image with a blocked result."""
     stored = PRECISIONS[precision]
     group = convolution(shape, stored, 4 if stored == "float32" else 8)
-    found = problem_in("stem_conv", group, parse_cuda_target(f"cuda:sm_90:{precision}"))
+    found = problem_in("stem_conv", group, parse_gpu(f"cuda:sm_90:{precision}"))
     assert found is not None
     return found[1]
 
@@ -171,7 +170,7 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
     group = convolution(shape, PRECISIONS[precision])
     image, *others = draw_inputs(group)
     image[0, 1, 4, 5] = numpy.inf
-    target, work = parse_cuda_target(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
+    target, work = parse_gpu(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
     kernel = kernel_in("stem_conv", group, target, work)
     assert kernel is not None
     (result,) = run(kernel, group, [image, *others])
@@ -184,8 +183,8 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
 def test_what_it_declines():
     group = convolution(SMALL, "float32", 4)
     assert problem_in("stem_conv", group, TARGET) is not None
-    assert problem_in("stem_conv", group, parse_cuda_target("cuda:sm_90:fp32")) is None
-    assert problem_in("stem_conv", group, parse_hip_target("hip:gfx90a:fp16")) is None
+    assert problem_in("stem_conv", group, parse_gpu("cuda:sm_90:fp32")) is None
+    assert problem_in("stem_conv", group, parse_gpu("hip:gfx90a:fp16")) is None
     assert problem_in("stem_conv", replace(group, weights=(False,) * 4), TARGET) is None
     cast, others = group.operators[0], group.operators[1:]
     computed = (replace(cast, type="Relu"), *others)
@@ -204,7 +203,7 @@ def test_what_it_declines():
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 @pytest.mark.parametrize("name", STEMS)
 def test_stems_keep_everything_in_registers(name: str, precision: str):
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     for batch in (1, 16):
         shape = replace(STEMS[name], batch=batch)
         work = choose_work(problem_of(shape, precision), target)
@@ -284,7 +283,7 @@ def test_works_to_measure_are_of_different_warps():
 
 def test_choices_share_one_packing():
     group = convolution(STEMS["UNet"], "float16", 8)
-    (own, _) = choices_of(group, parse_cuda_target("cuda:sm_90:fp16"), 12)
+    (own, _) = choices_of(group, parse_gpu("cuda:sm_90:fp16"), 12)
     assert own.template == "stem"
     kernels = [own.build(option.values) for option in own.options]
     assert len(kernels) == 12

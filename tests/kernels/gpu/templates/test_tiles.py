@@ -4,12 +4,12 @@ import numpy
 import pytest
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates
 from compiler.kernels.gpu.templates.gemm.config import PROCESSORS, shared_bytes
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.of_template import estimated_tile
 from tests.kernels.harness import single
 
@@ -25,7 +25,7 @@ def product(rows: int, columns: int, depth: int) -> Problem:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
 def test_candidates_fit_the_device(arch: str):
-    target, problem = parse_cuda_target(f"cuda:{arch}"), product(128, 768, 3072)
+    target, problem = parse_gpu(f"cuda:{arch}"), product(128, 768, 3072)
     tiles = list(candidates(problem, target))
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert all(STAGES[0] <= tile.stages <= STAGES[1] for tile in tiles)
@@ -35,7 +35,7 @@ def test_candidates_fit_the_device(arch: str):
 
 @pytest.mark.parametrize("shape", [(128, 768, 768), (512, 100, 4608), (256, 361, 2304)])
 def test_long_sums_are_shared_so_that_one_wave_fills_the_device(shape: tuple[int, int, int]):
-    tile = estimated_tile(product(*shape), parse_cuda_target("cuda:sm_90"))
+    tile = estimated_tile(product(*shape), parse_gpu("cuda:sm_90"))
     tiles = ceil_div(shape[0], tile.rows) * ceil_div(shape[1], tile.columns)
     assert tile.split_k > 1
     assert PROCESSORS[90] / 2 <= tiles * tile.split_k <= PROCESSORS[90]

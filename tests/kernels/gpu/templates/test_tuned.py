@@ -10,7 +10,6 @@ from compiler.kernels import database
 from compiler.kernels.cache import KernelCache, _tuning
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.gpu.headers import current_versions, full_version, template_hash
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
     candidates,
@@ -28,9 +27,10 @@ from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.nvrtc import nvrtc_version
 from compiler.schedule import KernelSpec
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.of_template import chosen, estimated_tile, key_text
 
-TARGET = CudaTarget("sm_90", "tf32")
+TARGET = parse_gpu("cuda:sm_90:tf32")
 
 
 def product(m: int, n: int, k: int) -> Problem:
@@ -95,9 +95,9 @@ def test_a_similar_problem_lends_its_shape():
 def test_operands_in_32_bits_take_the_tile_of_tf32_where_they_have_none_of_their_own():
     problem = product(128, 768, 768)
     fields = record(problem, 20)
-    tile = chosen("gemm", problem, CudaTarget("sm_90", "fp16"))
+    tile = chosen("gemm", problem, parse_gpu("cuda:sm_90:fp16"))
     assert (tile.rows, tile.columns, tile.split_k) == (fields[0], fields[1], fields[4])
-    assert chosen("gemm", replace(problem, dtype="float16"), CudaTarget("sm_90", "fp16")) != tile
+    assert chosen("gemm", replace(problem, dtype="float16"), parse_gpu("cuda:sm_90:fp16")) != tile
 
 
 def test_entries_of_other_templates_lend_nothing():
@@ -117,7 +117,7 @@ def test_keys_give_their_problems_back():
     assert key_text("gemm", problem_of(key_text("gemm", problem, TARGET)), TARGET) == key_text(
         "gemm", problem, TARGET
     )
-    half = key_text("gemm", problem, CudaTarget("sm_90", "fp16"))
+    half = key_text("gemm", problem, parse_gpu("cuda:sm_90:fp16"))
     record(problem, 0)
     assert neighbours(half, database.known("sm_90")) == []
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.config import SIDE_BY_SIDE, WGMMA_SHAPES, Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, run
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import BOUNDS, draw
@@ -21,7 +21,7 @@ def product(target: str, tile: Tile):
     """The kernel of a product by a constant matrix."""
     inputs = [draw(70, 256), draw(256, 96)]
     group, _ = single("MatMul", inputs, [TensorInfo("float32", (70, 96))], weights=(1,))
-    return gemm_kernel(group, parse_cuda_target(target), tile)
+    return gemm_kernel(group, parse_gpu(target), tile)
 
 
 def test_warpgroups_multiply_on_hopper():
@@ -62,7 +62,7 @@ def error(dtype: str, size: tuple[int, int, int], tile: Tile, weight: bool = Tru
     """The error of the emulated kernel relative to the result's norm."""
     m, n, k = size
     group = transposed_product(dtype, m, n, k, weight)
-    kernel = gemm_kernel(group, parse_cuda_target("cuda:sm_90:tf32"), tile)
+    kernel = gemm_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
     assert kernel is not None
     assert "contract_wide<Problem>" in kernel.text
     x, y, bias = draw(m, k).astype(dtype), draw(n, k).astype(dtype), draw(n)

@@ -12,12 +12,12 @@ from compiler.errors import KernelError
 from compiler.kernels import database
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.kernel import compile_kernel
-from compiler.kernels.gpu.target import parse_cuda_target
 from compiler.kernels.gpu.templates.gemm.candidates import diverse
 from compiler.kernels.gpu.templates.gemm.config import WGMMA_SHAPES, Tile
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.gpu.of_template import estimated_tile, gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
@@ -57,7 +57,7 @@ def convolution(
 def error(precision: str, group: Group, tile: Tile) -> float:
     """The error of the emulated kernel of a wide tile, relative to the result's norm."""
     target = f"cuda:sm_90:{precision}"
-    kernel = gemm_kernel(group, parse_cuda_target(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     assert "contract_wide<Problem>" in kernel.text
     return error_of(group, target, tile)
@@ -155,7 +155,7 @@ def test_refused(groups: int, tile: Tile):
     shape = 64 * groups, 32 // groups, 3, 3
     group = convolution("tf32", (1, 32, 7, 7), shape, group=groups)
     with pytest.raises(KernelError, match="not wide"):
-        gemm_kernel(group, parse_cuda_target("cuda:sm_90:tf32"), tile)
+        gemm_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
 
 
 @pytest.mark.parametrize("precision", TYPES)
@@ -164,7 +164,7 @@ def test_estimates_choose_them_for_large_images(
 ):
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     group = convolution(precision, (4, 256, 28, 28), (256, 256, 3, 3), pads=[1] * 4)
-    target, problem = parse_cuda_target(f"cuda:sm_90:{precision}"), problem_of(group)
+    target, problem = parse_gpu(f"cuda:sm_90:{precision}"), problem_of(group)
     found = diverse(problem, target, 24)
     assert sum(tile.wgmma for tile in found) >= 6
     assert not any(tile.prefetch for tile in found)
@@ -179,7 +179,7 @@ def test_estimates_choose_them_for_large_images(
 @pytest.mark.parametrize(("rows", "columns"), [(64, 32), (128, 128)])
 def test_compiles_without_spills(precision: str, rows: int, columns: int):
     group = convolution(precision, (1, 96, 14, 14), (128, 96, 3, 3), pads=[1] * 4)
-    target = parse_cuda_target(f"cuda:sm_90:{precision}")
+    target = parse_gpu(f"cuda:sm_90:{precision}")
     for tile in (wide(rows, columns), replace(wide(rows, columns, 2), prefetch=True, release=True)):
         kernel = gemm_kernel(group, target, tile)
         assert kernel is not None

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.attention.problem import (
     Problem,
 )
-from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED, processors
+from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED
+from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.target import GpuTarget
 
 PIECE = 16
 """Rows, and keys, of the smallest piece that tensor cores multiply."""
@@ -25,9 +26,6 @@ MOST = 16
 
 BANDS = (2, 4, 8)
 """Bands of a block where there are many rows."""
-
-SHARED_BYTES = 48 << 10
-"""Shared memory of a block of bands, so that an SM has several."""
 
 ROOM = 64
 """Columns of the largest head of which registers hold two tiles."""
@@ -85,7 +83,7 @@ class Config:
         return self.warps * self.staged
 
 
-def likeliest(problem: Problem, target: CudaTarget) -> Config:
+def likeliest(problem: Problem, target: GpuTarget) -> Config:
     """One tile of rows a block, two where that still gives every SM two blocks.
 
     Where there are many rows, each warp has rows of its own. Warps share keys in shared memory
@@ -94,12 +92,12 @@ def likeliest(problem: Problem, target: CudaTarget) -> Config:
     rows = problem.rows
     columns = problem.columns
     tiles_of_rows = problem.batch * ceil_div(rows, PIECE)
-    many = tiles_of_rows > 2 * processors(target)
+    many = tiles_of_rows > 2 * target.device.sms
     staged = _staged(problem, target) if problem.chunks else iter(())
-    if tiles_of_rows >= BANDS[-1] * processors(target):
+    if tiles_of_rows >= BANDS[-1] * target.device.sms:
         return next(staged, Config(1, 1, BANDS[-1]))
     enough = STAGED_ROWS if columns <= STAGED_KEYS else 1
-    if tiles_of_rows > enough * processors(target):
+    if tiles_of_rows > enough * target.device.sms:
         staged = (config for config in staged if config.tiles == 1)
         if config := next(staged, None):
             return config
@@ -107,13 +105,13 @@ def likeliest(problem: Problem, target: CudaTarget) -> Config:
     return Config(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
 
 
-def _fits_two(problem: Problem, target: CudaTarget) -> bool:
+def _fits_two(problem: Problem, target: GpuTarget) -> bool:
     """Whether registers hold two tiles of rows."""
     depth, width = problem.depth, problem.width
     return target.precision != "fp32" and max(depth, width) <= ROOM
 
 
-def candidates(problem: Problem, target: CudaTarget) -> Iterator[Config]:
+def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The configs that fit shared memory, and have no warp without keys; the likeliest first.
 
     Where Q, K and V can be copied in chunks, staged ones are among them, in place of those whose
@@ -135,17 +133,18 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Config]:
     )
 
 
-def _bands(problem: Problem, target: CudaTarget) -> Iterator[Config]:
+def _bands(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The configs of several bands that have rows for each of them."""
     for tiles, warps, bands in product((1, 2), (1, 2), BANDS):
         config = Config(tiles, warps, bands)
         needed = problem.rows > config.rows - PIECE * tiles
-        small = tiles * warps * bands <= MOST and shared_bytes(problem, config) <= SHARED_BYTES
+        shared = shared_bytes(problem, config)
+        small = tiles * warps * bands <= MOST and shared <= DEFAULT_SHARED_BYTES
         if needed and small and (tiles == 1 or _fits_two(problem, target)):
             yield config
 
 
-def _staged(problem: Problem, target: CudaTarget) -> Iterator[Config]:
+def _staged(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The staged configs that fit, whose bands have tiles of rows as even as they can."""
     rows, columns = problem.rows, problem.columns
     for tiles, warps, bands, keys in STAGED:
@@ -209,7 +208,7 @@ def _registers(problem: Problem, config: Config) -> int:
     return others + config.tiles * (4 * depth + 8 * width + scores)
 
 
-def resident_blocks(problem: Problem, config: Config, target: CudaTarget) -> int:
+def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
     """How many staged blocks an SM has registers and shared memory for.
 
     Each of its four parts takes whole warps.

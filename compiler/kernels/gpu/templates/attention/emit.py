@@ -15,7 +15,6 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
     ahead,
@@ -28,6 +27,7 @@ from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Emitter:
 
     group: Group
     problem: Problem
-    target: CudaTarget
+    target: GpuTarget
     config: Config
 
     def kernel(self) -> CudaKernel:

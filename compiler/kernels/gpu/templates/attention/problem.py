@@ -6,9 +6,8 @@ from math import prod
 from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.strides import Window
-from compiler.kernels.gpu.hip_target import HipTarget
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 FOUR, EIGHT = 4, 8
 """Elements of two bytes, or of four, that are read or copied at once."""
@@ -52,7 +51,7 @@ class Problem:
         return prod(self.attention.batch)
 
 
-def read_attention(group: Group, target: CudaTarget) -> Problem | None:
+def read_attention(group: Group, target: GpuTarget) -> Problem | None:
     """The attention that a group consists of; None for another group.
 
     Raises KernelError for an attention of other operands, for which there is no kernel.
@@ -60,7 +59,7 @@ def read_attention(group: Group, target: CudaTarget) -> Problem | None:
     attention = attention_of(group)
     if attention is not None:
         pairs = _in_pairs(group, attention, target)
-        chunks = pairs and _in_chunks(attention) and not isinstance(target, HipTarget)
+        chunks = pairs and _in_chunks(attention) and target.has_async_copy
         return Problem(attention, pairs, chunks)
     if find_attentions(group):
         raise KernelError(
@@ -90,7 +89,7 @@ def _in_chunks(attention: Attention) -> bool:
     return all(in_chunks(x, i, EIGHT) for x, i in zip(windows, (-1, -2, -1), strict=True))
 
 
-def _in_pairs(group: Group, attention: Attention, target: CudaTarget) -> bool:
+def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
     """Whether Q, K and V have the elements that tensor cores read, two a register."""
     multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
     operands = (attention.query, attention.key, attention.value)

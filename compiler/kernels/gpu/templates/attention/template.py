@@ -6,7 +6,6 @@ from compiler.errors import KernelError
 from compiler.graph.windows import MATRIX
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.attention.config import (
     Config,
@@ -17,9 +16,9 @@ from compiler.kernels.gpu.templates.attention.problem import (
     Problem,
     read_attention,
 )
-from compiler.kernels.gpu.templates.gemm.config import processors
 from compiler.kernels.gpu.templates.gemm.estimate import RATES, START_US
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 
 class FusedAttention(Template[Problem, Config]):
@@ -32,21 +31,21 @@ class FusedAttention(Template[Problem, Config]):
     headers = ("attention", "instructions", "staged_attention")
     config_type = Config
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The attention; raises KernelError for one that no kernel can take."""
         problem = read_attention(group, target)
         return [problem] if problem else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterator[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs that fit shared memory and registers, the likeliest first."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same of all configs: launching, and the multiply-adds of all SMs."""
-        rate = processors(target) * RATES[target.precision]
+        rate = target.device.sms * RATES[target.precision]
         return START_US + problem.attention.multiplications / rate
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The precision, the sizes and the strides; how scores are masked is left out."""
         attention, found = problem.attention, dict[str, Value]()
         operands = {"query": attention.query, "key": attention.key, "value": attention.value}
@@ -57,9 +56,7 @@ class FusedAttention(Template[Problem, Config]):
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
         return {"precision": target.precision, "batch": problem.batch, **found}
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         if config.staged and not problem.pairs:
             raise KernelError(f"{group.describe()} has operands that {config} cannot stage")

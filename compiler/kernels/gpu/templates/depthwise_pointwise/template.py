@@ -8,9 +8,7 @@ from compiler.graph.separable import Convolution, are_separable
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, is_fusible
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.operands import find_operand
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.gemm.candidates import candidates as tiles
 from compiler.kernels.gpu.templates.gemm.config import (
@@ -37,6 +35,7 @@ from compiler.kernels.gpu.templates.grouped_conv.template import (
     Problem as WindowProblem,
 )
 from compiler.kernels.group import Group, Operator
+from compiler.target.target import GpuTarget
 
 HEADERS = (*TILE_HEADERS, "grouped_conv", "depthwise_pointwise")
 
@@ -79,24 +78,22 @@ class DepthwisePointwise(Template[Problem, Config]):
 
     name = "depthwise_pointwise"
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The two convolutions of a group that has no others."""
-        problem = None if isinstance(target, HipTarget) else read_separable(group)
+        problem = read_separable(group) if target.fuses_depthwise_pointwise else None
         if problem is None or not is_fusible(problem.rest, problem.anchor):
             return []
         return [problem] if any(True for _ in candidates(problem, target)) else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterator[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The tiles of warps and one launch, with the strips that divide rows."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Microseconds that a kernel should take."""
         return estimate_us(problem, config, target)
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         window, source = problem.window, _source(problem, config)
         rest, anchor = problem.rest, problem.anchor
@@ -150,7 +147,7 @@ def _relu(group: Group, depthwise: Operator) -> Operator | None:
     return maker if maker is not None and maker.type == "Relu" and alone else None
 
 
-def candidates(problem: Problem, target: CudaTarget) -> Iterator[Config]:
+def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The tiles of warps and one launch, with the strips that divide rows and fit in registers."""
     columns = problem.window.result[-1]
     strips = [p for p in (1, 2, 4)
@@ -163,7 +160,7 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Config]:
             yield from (Config(tile, pixels) for pixels in strips)
 
 
-def estimate_us(problem: Problem, config: Config, target: CudaTarget) -> float:
+def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
     """Microseconds that a kernel should take: the GEMM's, and the windows' of all steps."""
     gemm, tile, window = problem.gemm, config.tile, problem.window
     units = ceil_div(gemm.step, window.block) * tile.columns // config.pixels

@@ -6,7 +6,6 @@ from itertools import product
 from math import log
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.config import (
     SIDE_BY_SIDE,
     STAGES,
@@ -19,7 +18,6 @@ from compiler.kernels.gpu.templates.gemm.config import (
     fills_splits,
     halo_bytes,
     prefetch_bytes,
-    processors,
     resident_blocks,
     shared_bytes,
     shared_room,
@@ -27,6 +25,7 @@ from compiler.kernels.gpu.templates.gemm.config import (
 )
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.target.target import GpuTarget
 
 SHAPES = (
     (16, 64, 16, 16),
@@ -62,13 +61,13 @@ def is_measured(tile: Tile) -> bool:
     return not (tile.overlaps or tile.halo)
 
 
-def choose_tile(problem: Problem, target: CudaTarget) -> Tile:
+def choose_tile(problem: Problem, target: GpuTarget) -> Tile:
     """The tile with the least estimated time of those that are measured; the largest of equals."""
     tiles = (tile for tile in candidates(problem, target) if is_measured(tile))
     return min(tiles, key=lambda tile: estimate(problem, tile, target))
 
 
-def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
+def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     """The tiles that fit the device and leave each share at least one step."""
     for shape in SHAPES:
         for shares in SPLITS:
@@ -82,12 +81,12 @@ def candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
     yield from wgmma_candidates(problem, target)
 
 
-def _has_room(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether the fewest stages fit shared memory."""
     return shared_bytes(problem, tile, target) <= shared_room(problem, target)
 
 
-def wgmma_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
+def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     """The wide tiles for problems that fill their rows: with all stages that there is room for, and
     with few where a processor then has several blocks.
     """
@@ -105,7 +104,7 @@ def wgmma_candidates(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
             yield few
 
 
-def has_wgmma_room(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def has_wgmma_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether a problem can have a wide tile with as many stages as it says."""
     able = SIDE_BY_SIDE <= tile.stages <= WGMMA_STAGES[1] and can_use_wgmma(problem, tile, target)
     return able and _has_room(problem, tile, target)
@@ -117,7 +116,7 @@ def _useful_stages(problem: Problem, tile: Tile) -> int:
     return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.split_k) + 2))
 
 
-def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+def _stages(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """As many stages as steps can use without keeping blocks from running at once."""
     fewest, most = STAGES
     taken = target.shared_bytes - shared_room(problem, target)
@@ -128,7 +127,7 @@ def _stages(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
 
 
-def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
+def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
     """At most `count` tiles to measure, the one that should be fastest first.
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
@@ -147,11 +146,11 @@ def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Tile]:
     return turns[:count]
 
 
-def _by_waves(problem: Problem, tiles: list[Tile], target: CudaTarget) -> list[Tile]:
+def _by_waves(problem: Problem, tiles: list[Tile], target: GpuTarget) -> list[Tile]:
     """Tiles of one shape: the first, those nearest to one and two waves of blocks, the rest."""
 
     def off(tile: Tile, waves: int) -> float:
-        return abs(log(block_count(problem, tile) / (waves * processors(target))))
+        return abs(log(block_count(problem, tile) / (waves * target.device.sms)))
 
     near = [min(tiles, key=lambda tile, waves=waves: off(tile, waves)) for waves in (1, 2)]
     return list(dict.fromkeys([tiles[0], *near, *tiles]))

@@ -5,17 +5,14 @@ from itertools import product
 
 from compiler.errors import KernelError
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
-
-PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 170}
-"""Streaming multiprocessors by compute capability; 132 where not listed."""
+from compiler.target.target import GpuTarget
 
 STAGES = (3, 6)
 """Fewest and most stages: enough to hide memory's latency behind the steps."""
 
-CLUSTER, CLUSTER_CAPABILITY = 8, 90
-"""Most blocks of a portable cluster, and the first compute capability that has them."""
+CLUSTER = 8
+"""Most blocks of a portable cluster."""
 
 WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 """Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
@@ -62,11 +59,11 @@ class Tile:
     release: bool = False
     halo: bool = False
 
-    def in_cluster(self, target: CudaTarget) -> bool:
+    def in_cluster(self, target: GpuTarget) -> bool:
         """Whether the blocks that share k are one cluster, which adds their sums."""
-        return 1 < self.split_k <= CLUSTER and target.capability >= CLUSTER_CAPABILITY
+        return 1 < self.split_k <= CLUSTER and target.has_clusters
 
-    def launches(self, target: CudaTarget) -> int:
+    def launches(self, target: GpuTarget) -> int:
         """One, and one more where shares are added by a launch of their own."""
         return 1 if self.split_k == 1 or self.in_cluster(target) else 2
 
@@ -126,7 +123,7 @@ def staged_bytes(problem: Problem, tile: Tile) -> int:
     return tile.stages * stage_bytes(problem, tile) + halo_bytes(problem, tile)
 
 
-def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """Dynamic shared memory of a block: stages, whose place results take, and fetches.
 
     Late ones take the place of stages too.
@@ -142,13 +139,13 @@ def shared_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     return max(stages, result) + fetches + aligned
 
 
-def shared_room(problem: Problem, target: CudaTarget) -> int:
+def shared_room(problem: Problem, target: GpuTarget) -> int:
     """Most dynamic shared memory of one block, beside a table of taps."""
     table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
     return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
 
 
-def prefetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """Shared memory of what the results depend on."""
     places, edges = problem.prefetched
     if not problem.width:
@@ -159,7 +156,7 @@ def prefetch_bytes(problem: Problem, tile: Tile, target: CudaTarget) -> int:
     return places * turns * tile.threads * 16 + edges * edge * 4
 
 
-def can_use_wgmma(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     shape = (tile.rows, tile.columns)
@@ -168,11 +165,11 @@ def can_use_wgmma(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
     image = problem.form is Form.BLOCKS and problem.count == 1 and fills_splits(problem, tile)
     plain |= image and tile.threads % tile.columns == 0
     ours = multiplied or problem.element_bytes == 2
-    fits = target.has_warpgroups and ours and whole
+    fits = target.has_wgmma and ours and whole
     return fits and plain and tile.launches(target) == 1
 
 
-def can_use_halo(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether a tile's part of the image is a line of pixels: results lie as their images do.
 
     Images of one pixel lie otherwise: each has its blocks of channels together.
@@ -200,9 +197,9 @@ def prefetched_operand(problem: Problem) -> int:
     return 1 if problem.left in packed else 2 if problem.right in packed else 0
 
 
-def can_overlap(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def can_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
-    waits = target.programmatic and tile.launches(target) == 1
+    waits = target.has_pdl and tile.launches(target) == 1
     copies = prefetched_operand(problem) > 0 and not tile.halo
     return waits and (copies or not tile.prefetch)
 
@@ -212,19 +209,19 @@ def in_order(tile: Tile) -> Tile:
     return replace(tile, prefetch=False, release=False)
 
 
-def overlapping(problem: Problem, tile: Tile, target: CudaTarget) -> list[Tile]:
+def overlapping(problem: Problem, tile: Tile, target: GpuTarget) -> list[Tile]:
     """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
     pairs = product((False, True), repeat=2)
     found = [replace(tile, prefetch=early, release=release) for early, release in pairs]
     return [t for t in found if t != tile and fits_order(problem, t, target)]
 
 
-def fits_order(problem: Problem, tile: Tile, target: CudaTarget) -> bool:
+def fits_order(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether a kernel can overlap with its neighbours as a tile says."""
     return not tile.overlaps or can_overlap(problem, tile, target)
 
 
-def check_tile(problem: Problem, tile: Tile, target: CudaTarget) -> None:
+def check_tile(problem: Problem, tile: Tile, target: GpuTarget) -> None:
     """Raise KernelError for a tile that the problem or the target cannot have."""
     if tile.wgmma and not can_use_wgmma(problem, tile, target):
         raise KernelError(
@@ -250,7 +247,7 @@ def block_count(problem: Problem, tile: Tile) -> int:
     return tiles * problem.count * tile.split_k
 
 
-def resident_blocks(problem: Problem, tile: Tile, target: CudaTarget) -> int:
+def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """The blocks that one processor has at once: no more than there are, and than it has room."""
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
@@ -262,14 +259,9 @@ def resident_blocks(problem: Problem, tile: Tile, target: CudaTarget) -> int:
         WARPS // warps,
         REGISTERS // (tile.threads * registers),
     )
-    return max(1, min(room, ceil_div(block_count(problem, tile), processors(target))))
+    return max(1, min(room, ceil_div(block_count(problem, tile), target.device.sms)))
 
 
-def processors(target: CudaTarget) -> int:
-    """The streaming multiprocessors of a device of the target."""
-    return PROCESSORS.get(target.capability, 132)
-
-
-def multiplied_in(problem: Problem, target: CudaTarget) -> str:
+def multiplied_in(problem: Problem, target: GpuTarget) -> str:
     """The precision whose rate a problem's multiply-adds have."""
     return target.precision if problem.element_bytes == 4 else "fp16"

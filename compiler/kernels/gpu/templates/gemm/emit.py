@@ -6,7 +6,6 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import PRECISIONS, CudaTarget
 from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
     Tile,
@@ -25,6 +24,7 @@ from compiler.kernels.gpu.templates.gemm.store import (
 )
 from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
+from compiler.target.target import PRECISIONS, GpuTarget
 
 GEMV_WARPS = 16
 """Warps of a block that multiplies a few rows with a matrix."""
@@ -91,7 +91,7 @@ def tiled_kernel(
     anchor: Operator,
     problem: Problem,
     tile: Tile,
-    target: CudaTarget,
+    target: GpuTarget,
     source: Source | None = None,
 ) -> CudaKernel:
     """The kernel of one tile."""
@@ -104,7 +104,7 @@ def tiled_kernel(
 
 
 def _with_prefetched(
-    problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: CudaTarget
+    problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: GpuTarget
 ) -> Problem:
     """The problem with the epilogue operands that are prefetched: by element, and by row or column.
 
@@ -132,7 +132,7 @@ class Emitter:
     anchor: Operator
     problem: Problem
     store: StoreFunction
-    target: CudaTarget
+    target: GpuTarget
 
     def gemv(self) -> CudaKernel:
         """A few rows by a matrix."""

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     block_count,
     halo_pixels,
     multiplied_in,
-    processors,
     resident_blocks,
 )
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
+from compiler.target.target import GpuTarget
 
 
 @dataclass(frozen=True)
@@ -74,12 +73,12 @@ SPLIT_BYTES = 5.7e6
 """Bytes a microsecond that shares of a second launch take."""
 
 
-def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds that a kernel should take."""
     if tile.wgmma:
         return _wgmma_us(problem, tile, target)
     resident = resident_blocks(problem, tile, target)
-    waves = ceil_div(block_count(problem, tile), processors(target) * resident)
+    waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
     parts, added = 1, 0.0
     if tile.in_cluster(target):
         parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
@@ -90,7 +89,7 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
 
 
-def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of one processor for one step: tensor cores, loads or copies, the slowest."""
     products = tile.rows * tile.columns * problem.step / RATES[multiplied_in(problem, target)]
     loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
@@ -103,14 +102,14 @@ def work_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     return max(products, loaded)
 
 
-def _loop_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
     blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
     step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
-    waves = ceil_div(blocks, processors(target) * resident)
+    waves = ceil_div(blocks, target.device.sms * resident)
     return max(waves * steps * step, blocks * steps * copied / CACHE_BYTES)
 
 
@@ -122,10 +121,10 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
     return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
 
 
-def _wgmma_us(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-    together = processors(target) // tile.split_k * tile.split_k
+    together = target.device.sms // tile.split_k * tile.split_k
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
     waves = ceil_div(blocks, together)
     copied = STEP_BYTES * (tile.rows + tile.columns)

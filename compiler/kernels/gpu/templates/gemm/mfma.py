@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.hip_target import HipTarget
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES, SPLITS
 from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     fills_splits,
-    processors,
     shared_bytes,
     shared_room,
 )
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
+from compiler.target.target import GpuTarget
 
 WAVE = 64
 """Lanes that multiply together."""
@@ -34,12 +32,12 @@ STEP_CLOCKS, BLOCK_CLOCKS, SPLIT_CLOCKS = 500, 2500, 6000
 """Assumed: the latency of a step's copies, starting a block, a launch that adds split-K slices."""
 
 
-def is_used(target: CudaTarget) -> bool:
+def is_used(target: GpuTarget) -> bool:
     """Whether AMD's matrix cores multiply."""
-    return isinstance(target, HipTarget) and target.matrix_cores
+    return target.has_mfma
 
 
-def tiles(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
+def tiles(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     """The tiles that fit the device, the largest first."""
     for shape in sorted(SHAPES, key=lambda shape: -shape[0] * shape[1]):
         for split_k in SPLITS:
@@ -49,9 +47,9 @@ def tiles(problem: Problem, target: CudaTarget) -> Iterator[Tile]:
                 yield tile
 
 
-def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds that a kernel should take, never measured."""
-    units = processors(target)
+    units = target.device.sms
     tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
     waves = ceil_div(tiles * problem.count * tile.split_k, units)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
@@ -62,11 +60,10 @@ def estimate(problem: Problem, tile: Tile, target: CudaTarget) -> float:
     return clocks / CLOCK
 
 
-def step_clocks(problem: Problem, tile: Tile, target: CudaTarget) -> float:
+def step_clocks(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Clocks of one step: copies, and the slower of matrix cores and shared memory."""
-    architecture = target.arch.split(",")[0]
     short = problem.element_bytes == 2 or target.precision != "fp32"
-    products = tile.rows * tile.columns * problem.step / RATES[architecture][short]
+    products = tile.rows * tile.columns * problem.step / RATES[target.architecture][short]
     columns = tile.warp_columns * (4 if problem.form is Form.LINES else 1)
     loaded = tile.threads // WAVE * (tile.warp_rows + columns) * STEP_BYTES / SHARED_RATE
     return STEP_CLOCKS + max(products, loaded)

@@ -7,12 +7,12 @@ from typing import Any
 
 from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_fields
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key
 from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_measured
 from compiler.kernels.gpu.templates.gemm.config import Tile, fits_order, in_order
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.target.target import GpuTarget
 
 NEIGHBOURS, REACH = 4, 3.0
 """How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
@@ -27,7 +27,7 @@ ALIKE = ("template", "precision", "dtype", "form", "a_packed", "b_packed", "tran
 GATHER = tuple(Gather.__dataclass_fields__)
 
 
-def key_of(problem: Problem, target: CudaTarget) -> Key:
+def key_of(problem: Problem, target: GpuTarget) -> Key:
     """What decides the speed of a problem's tiles; the epilogue is left out."""
     packed = [number for number, _ in problem.packings]
     return {
@@ -47,7 +47,7 @@ def key_of(problem: Problem, target: CudaTarget) -> Key:
     }
 
 
-def tf32_key(problem: Problem, target: CudaTarget) -> Key:
+def tf32_key(problem: Problem, target: GpuTarget) -> Key:
     """The key of the same problem in tf32, whose operands in 32 bits are copied alike.
 
     Of 23 problems on an H200, those in fp16 took 0.97 of that time in the median, 0.78 to 1.26.
@@ -74,7 +74,7 @@ def problem_of(key: str) -> Problem:
     )
 
 
-def allows(problem: Problem, tile: Tile, target: CudaTarget, tiles: Collection[Tile]) -> bool:
+def allows(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> bool:
     """Whether a tile is one of those listed, but for how it overlaps with its neighbours.
 
     A WGMMA tile may have any number of stages that there is room for.
@@ -86,7 +86,7 @@ def allows(problem: Problem, tile: Tile, target: CudaTarget, tiles: Collection[T
 def nearest(
     problem: Problem,
     key: str,
-    target: CudaTarget,
+    target: GpuTarget,
     known: Mapping[str, Entry],
     tiles: Collection[Tile],
 ) -> Tile | None:
@@ -111,7 +111,7 @@ def nearest(
 
 
 def near_measured(
-    problem: Problem, entry: Entry, target: CudaTarget, tiles: Collection[Tile]
+    problem: Problem, entry: Entry, target: GpuTarget, tiles: Collection[Tile]
 ) -> list[Tile]:
     """The best that were measured, then tiles that differ from them in one thing.
 
@@ -129,9 +129,7 @@ def near_measured(
     return list(dict.fromkeys(near))
 
 
-def similar(
-    problem: Problem, tile: Tile, target: CudaTarget, tiles: Collection[Tile]
-) -> list[Tile]:
+def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> list[Tile]:
     """The listed tiles of the same shape, with as many split-K slices or with half or twice that.
 
     They overlap with their neighbours as the given one does.

@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 from compiler.graph.channel_groups import filling_merges
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.operands import ELEMENT_BYTES, find_operand
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.templates.gemm.image import image_problem
 from compiler.kernels.gpu.templates.gemm.matmul import FEW_ROWS, matmul_problem
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.kernels.group import Group, Operator
+from compiler.target.target import GpuTarget
 
 CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
@@ -66,17 +65,17 @@ def contraction_of(group: Group) -> Operator | None:
     return anchors[0] if len(anchors) == 1 else None
 
 
-def read_problems(group: Group, anchor: Operator, target: CudaTarget) -> list[Problem]:
+def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:
     """The problems that a contraction can be, merged groups of channels last."""
     found = [read_problem(group, anchor)]
     found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
     return [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
 
 
-def _has_tensor_cores(problem: Problem, target: CudaTarget) -> bool:
+def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
     """Whether tensor cores multiply a problem, which zeros then cost little."""
     short = problem.element_bytes == 2 or target.precision != "fp32"
-    return short and not isinstance(target, HipTarget)
+    return short and target.has_mma
 
 
 def is_gemv(anchor: Operator, problem: Problem) -> bool:

@@ -6,7 +6,6 @@ from compiler.kernels.database import Entry
 from compiler.kernels.database.fields import problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm import mfma, neighbours
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse, is_measured
@@ -16,6 +15,7 @@ from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
 from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
 
 
 class Gemm(Template[Problem, Tile]):
@@ -29,7 +29,7 @@ class Gemm(Template[Problem, Tile]):
     headers = ("gemm", "instructions", "operands", "halo", "results", "warpgroups", "wgmma_gemm")
     config_type = Tile
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The problems of the only contraction: merged groups of channels last."""
         anchor = contraction_of(group)
         problems = read_problems(group, anchor, target) if anchor else []
@@ -37,20 +37,20 @@ class Gemm(Template[Problem, Tile]):
             return []
         return problems if problems and is_fusible(group, anchor) else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterable[Tile]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Tile]:
         """The tiles that fit the device and leave each split-K slice at least one step."""
         return mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Tile, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
         """Microseconds that a kernel should take."""
         model = mfma.estimate if config.lanes == mfma.WAVE else estimate
         return model(problem, config, target)
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """What decides the speed of a problem's tiles; the epilogue is left out."""
         return neighbours.key_of(problem, target)
 
-    def related_key(self, problem: Problem, target: CudaTarget) -> Key:
+    def related_key(self, problem: Problem, target: GpuTarget) -> Key:
         """The same problem in tf32, whose operands in 32 bits are copied alike."""
         return neighbours.tf32_key(problem, target)
 
@@ -59,7 +59,7 @@ class Gemm(Template[Problem, Tile]):
         return is_measured(config)
 
     def allows(
-        self, problem: Problem, config: Tile, target: CudaTarget, configs: Collection[Tile]
+        self, problem: Problem, config: Tile, target: GpuTarget, configs: Collection[Tile]
     ) -> bool:
         """Whether a tile is listed, but for its stages and how it overlaps with its neighbours."""
         return neighbours.allows(problem, config, target, configs)
@@ -67,7 +67,7 @@ class Gemm(Template[Problem, Tile]):
     def nearest(
         self,
         problem: Problem,
-        target: CudaTarget,
+        target: GpuTarget,
         known: Mapping[str, Entry],
         configs: Collection[Tile],
     ) -> Tile | None:
@@ -75,7 +75,7 @@ class Gemm(Template[Problem, Tile]):
         return neighbours.nearest(problem, self._text(problem, target), target, known, configs)
 
     def shortlist(
-        self, problem: Problem, target: CudaTarget, known: Mapping[str, Entry], count: int
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Tile]:
         """At most `count` tiles to measure: near measured ones, then those of least estimates."""
         fits, entry = set(candidates(problem, target)), known.get(self._text(problem, target))
@@ -84,16 +84,16 @@ class Gemm(Template[Problem, Tile]):
         first = [*near, *([in_order(lent)] if lent else [])]
         return list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
 
-    def variants(self, problem: Problem, config: Tile, target: CudaTarget) -> Sequence[Tile]:
+    def variants(self, problem: Problem, config: Tile, target: GpuTarget) -> Sequence[Tile]:
         """The tiles that differ only by how the kernel overlaps with its neighbours."""
         return overlapping(problem, config, target)
 
-    def emit(self, group: Group, problem: Problem, config: Tile, target: CudaTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         check_tile(problem, config, target)
         anchor = contraction_of(group)
         assert anchor is not None
         return tiled_kernel(group, anchor, problem, config, target)
 
-    def _text(self, problem: Problem, target: CudaTarget) -> str:
+    def _text(self, problem: Problem, target: GpuTarget) -> str:
         return problem_key(self.name, self.key(problem, target))

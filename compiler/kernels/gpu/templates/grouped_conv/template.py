@@ -13,19 +13,16 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key, Template
-from compiler.kernels.gpu.templates.gemm.config import processors
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import Window, window_of
 from compiler.schedule import Launch
+from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.target.target import GpuTarget
 
 KEPT = 80
 """Most numbers of a row of the image that a thread keeps in registers."""
-
-SHARED_BYTES = 48 << 10
-"""Shared memory of a block without asking for more."""
 
 MOST_THREADS = 512
 """Most threads of a block, so that each has the registers it needs."""
@@ -120,26 +117,26 @@ class GroupedConv(Template[Problem, Config]):
     headers = ("grouped_conv",)
     config_type = Config
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group."""
         anchors = [op for op in group.operators if op.type == "Conv"]
         problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
         return [problem] if problem and is_fusible(group, anchors[0]) else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterable[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
         """The configs that fit registers and shared memory, those of few threads first."""
         return sorted(candidates(problem), key=lambda config: config.threads)
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Microseconds that a kernel should take."""
         rows = problem.items // config.split_k
         blocks = ceil_div(problem.places(config.pixels), config.places)
-        threads = max(config.threads, config.threads * blocks / processors(target))
+        threads = max(config.threads, config.threads * blocks / target.device.sms)
         busy = threads * _thread_us(problem, config)
         added = SHARE_US * config.split_k if config.split_k > 1 else 0.0
         return START_US + rows * ROW_US + busy + added
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
         window = problem.window
         return {
@@ -158,7 +155,7 @@ class GroupedConv(Template[Problem, Config]):
         }
 
     def shortlist(
-        self, problem: Problem, target: CudaTarget, known: Mapping[str, Entry], count: int
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
         """At most `count` configs to measure, of the least estimates."""
 
@@ -167,9 +164,7 @@ class GroupedConv(Template[Problem, Config]):
 
         return sorted(candidates(problem), key=rank)[:count]
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         block = group.writes[0].block
@@ -195,7 +190,7 @@ def candidates(problem: Problem) -> Iterator[Config]:
         for places, split_k in product((32, 64, 128), (1, 2, 3, 4, 5, 6, 7, 8, 12)):
             config = Config(pixels, places, split_k)
             kept = 4 * pixels * problem.block * config.threads if split_k > 1 else 0
-            fits = config.threads <= MOST_THREADS and kept <= SHARED_BYTES
+            fits = config.threads <= MOST_THREADS and kept <= DEFAULT_SHARED_BYTES
             if fits and problem.items % split_k == 0:
                 yield config
 

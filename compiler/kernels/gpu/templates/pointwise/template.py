@@ -12,13 +12,13 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import ELEMENT_THREADS
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Template
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
 
 MANY = 32
 """From here on even operators with one result are better not put into one expression."""
@@ -33,22 +33,22 @@ class Pointwise(Template[Shape, None]):
 
     name = "pointwise"
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Shape]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Shape]:
         """The shape of all results; one result of few operators is left to the generic schedule."""
         shape = group.writes[0].shape
         single = len(group.writes) == 1 and len(group.operators) <= MANY
         alike = {info.shape for info in group.writes} == {shape}
         return [shape] if alike and not single and _is_pointwise(group) else []
 
-    def configs(self, problem: Shape, target: CudaTarget) -> Sequence[None]:
+    def configs(self, problem: Shape, target: GpuTarget) -> Sequence[None]:
         """There is nothing to choose."""
         return [None]
 
-    def estimate_us(self, problem: Shape, config: None, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Shape, config: None, target: GpuTarget) -> float:
         """Unknown: no other template takes such a group."""
         return 0.0
 
-    def emit(self, group: Group, problem: Shape, config: None, target: CudaTarget) -> CudaKernel:
+    def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> CudaKernel:
         """The kernel of all results."""
         context, place = FusionContext(group, None), variable("place")
         statement = context.store(None, unflatten_index(place, problem))

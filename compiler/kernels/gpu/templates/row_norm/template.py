@@ -17,13 +17,13 @@ from compiler.kernels.gpu.epilogue import (
     value_struct,
 )
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import CudaTarget
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
 from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
 
 NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 
@@ -78,7 +78,7 @@ class RowNorm(Template[Problem, Config]):
     headers = ("row_norm",)
     config_type = Config
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only normalisation of a group."""
         anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
         if len(anchors) != 1 or not _is_plain(group, anchors[0]):
@@ -89,25 +89,23 @@ class RowNorm(Template[Problem, Config]):
         fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
         return [problem] if context.elementwise and fits else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterator[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs whose threads' registers hold a row, the likeliest first."""
         columns = problem.sizes[1]
         single = (Config(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
         found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
         yield from (config for config in found if config.threads <= MOST_THREADS)
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """The same of all configs."""
         return START_US
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """Its type and sizes; what is fused to it is left out."""
         rows, columns = problem.sizes
         return {"type": problem.anchor.type, "rows": rows, "columns": columns}
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         context, shape, first = problem.context, problem.context.shape, problem.first
         row, column = place = [variable(name) for name in ("row", "column")]

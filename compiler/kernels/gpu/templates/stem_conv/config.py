@@ -6,9 +6,9 @@ from functools import cache
 from itertools import product
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
-from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED, WARPS, processors
+from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED, WARPS
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, Triple
+from compiler.target.target import GpuTarget
 
 ROWS, COLUMNS = (1, 2, 3, 4, 6, 8, 12, 16), (8, 16, 24, 32, 48, 64)
 """Rows and columns of a block's pixels."""
@@ -104,9 +104,9 @@ def pitch(problem: Problem, rows: int, columns: int) -> tuple[int, int]:
     return _spread(lanes, window.strides[1], window.dilations, rows, columns)
 
 
-def candidates(problem: Problem, target: CudaTarget) -> Iterator[Config]:
+def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The configs that fit a block's registers and shared memory, and waste no turns."""
-    count, room = processors(target), target.shared_bytes - RESERVED
+    count, room = target.device.sms, target.shared_bytes - RESERVED
     for rows, columns, pixels, width in product(ROWS, COLUMNS, PIXELS, WIDTHS):
         config = Config(rows, columns, pixels, width, 1)
         if not _divides(problem, config) or shared_bytes(problem, config) > room:
@@ -129,7 +129,7 @@ def _divides(problem: Problem, config: Config) -> bool:
     return within and (wide or config.rows == 1) and config.pixels * config.width <= 32 * MOST_SUMS
 
 
-def resident_blocks(problem: Problem, config: Config, target: CudaTarget) -> int:
+def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
     """Blocks that an SM should have room for; each of its quarters has as many warps."""
     sums, threads = config.pixels * config.width // 32, threads_of(problem, config)
     registers = max(LEAST_REGISTERS, sums + sums // 4 + config.pixels // 4 + 40)

@@ -3,8 +3,6 @@
 from math import prod
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.target import CudaTarget
-from compiler.kernels.gpu.templates.gemm.config import processors
 from compiler.kernels.gpu.templates.gemm.estimate import CACHE_BYTES
 from compiler.kernels.gpu.templates.stem_conv.config import (
     Config,
@@ -18,6 +16,7 @@ from compiler.kernels.gpu.templates.stem_conv.config import (
 )
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem
 from compiler.schedule import ELEMENT_BYTES
+from compiler.target.target import GpuTarget
 
 START_US, BLOCK_US, COPY_US = 1.2, 0.5, 0.6
 """Launching and ending a kernel and a block of it, and the latency of copying before the MMAs."""
@@ -32,11 +31,11 @@ STORE_BYTES, OVERLAP = 3.2e6, 0.1
 """Bytes of results a microsecond, and how much of what should overlap does not."""
 
 
-def estimate_us(problem: Problem, config: Config, target: CudaTarget) -> float:
+def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
     """Microseconds that a kernel should take: the longest of what SMs do, what blocks wait
     for, copying weights and halos, and storing the results.
     """
-    count, warps = processors(target), threads_of(problem, config) // 32
+    count, warps = target.device.sms, threads_of(problem, config) // 32
     slices, tile = problem.channels // slice_of(problem, config), _tile_cycles(problem, config)
     blocks = ceil_div(blocks_of(problem, config) * slices, count)
     busy = blocks * config.turns * tile / CLOCK

@@ -9,9 +9,7 @@ from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, image_kernel
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible, store_function
-from compiler.kernels.gpu.hip_target import HipTarget
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.target import PRECISIONS, CudaTarget
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm.candidates import SLOWEST
 from compiler.kernels.gpu.templates.stem_conv.config import (
@@ -29,6 +27,7 @@ from compiler.kernels.gpu.templates.stem_conv.estimate import estimate_us
 from compiler.kernels.gpu.templates.stem_conv.problem import Problem, read_stem
 from compiler.kernels.group import Group
 from compiler.schedule import Launch
+from compiler.target.target import PRECISIONS, GpuTarget
 
 
 class StemConv(Template[Problem, Config]):
@@ -41,25 +40,25 @@ class StemConv(Template[Problem, Config]):
     headers = ("stem_conv", "instructions")
     config_type = Config
 
-    def match(self, group: Group, target: CudaTarget) -> Sequence[Problem]:
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
         """The only convolution of a group, where some config fits the target."""
         anchors = [op for op in group.operators if op.type == "Conv"]
-        if len(anchors) != 1 or isinstance(target, HipTarget):
+        if len(anchors) != 1 or not target.has_mma:
             return []
         problem = read_stem(group, anchors[0], target)
         if problem is None or not is_fusible(group, anchors[0]):
             return []
         return [problem] if any(True for _ in candidates(problem, target)) else []
 
-    def configs(self, problem: Problem, target: CudaTarget) -> Iterator[Config]:
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
         """The configs that fit a block's registers and shared memory, and waste no turns."""
         return candidates(problem, target)
 
-    def estimate_us(self, problem: Problem, config: Config, target: CudaTarget) -> float:
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
         """Microseconds that a kernel should take."""
         return estimate_us(problem, config, target)
 
-    def key(self, problem: Problem, target: CudaTarget) -> Key:
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
         """The types, the sizes and the window."""
         window = problem.window
         return {
@@ -78,14 +77,12 @@ class StemConv(Template[Problem, Config]):
         }
 
     def shortlist(
-        self, problem: Problem, target: CudaTarget, known: Mapping[str, Entry], count: int
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
         """At most `count` configs to measure, the one that should be fastest first."""
         return diverse(problem, target, count)
 
-    def emit(
-        self, group: Group, problem: Problem, config: Config, target: CudaTarget
-    ) -> CudaKernel:
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         anchor = next(op for op in group.operators if op.type == "Conv")
         store = store_function(group, anchor, target, problem.block if problem.blocked else 0)
@@ -106,7 +103,7 @@ class StemConv(Template[Problem, Config]):
         return CudaKernel(text, (launch,), (), tuple(packings), flops)
 
 
-def diverse(problem: Problem, target: CudaTarget, count: int) -> list[Config]:
+def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
     """At most `count` configs to measure, the one that should be fastest first.
 
     Shapes of warps take turns; each block's shape comes once, with the turns of the least estimate.

@@ -1,32 +1,21 @@
 """CUDA kernels built for the emulator: the same text, compiled for the host."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from compiler.emulator.compile import compile_kernels
-from compiler.kernels.gpu.target import CudaTarget
+from compiler.kernels.gpu.kernel import generate_entries
+from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
+from compiler.target.target import GpuTarget
 
 
-@dataclass(frozen=True, slots=True)
-class EmulatedTarget:
-    """The emulator, with the GPU whose kernels it runs."""
-
-    gpu: CudaTarget
-
-    def __str__(self) -> str:
-        return f"emu:{self.gpu.arch}:{self.gpu.precision}"
-
-
-def build_emulated_kernel(group: Group, target: EmulatedTarget) -> KernelSpec:
+def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     """Schedule a group for a GPU and compile its text for the host; raises DeviceError."""
-    from compiler.kernels.gpu.kernel import generate_entries
-    from compiler.kernels.gpu.source import complete_text
-
-    kernel = generate_entries(group, target.gpu)
+    kernel = generate_entries(group, target)
     source = complete_text(kernel.text)
     symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
-    programmatic = target.gpu.programmatic
+    programmatic = target.has_pdl
     return KernelSpec(
         group.name,
         "emu",

@@ -1,0 +1,379 @@
+"""What code is compiled for: a CPU, or architectures of GPUs. The only parser of targets' text."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Literal, get_args
+
+from compiler.errors import DeviceError, KernelError
+from compiler.target.devices import (
+    CORES,
+    DEFAULT_ARCHITECTURES,
+    DeviceModel,
+    compiled_for,
+    device_of,
+)
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+"""How contractions multiply: what their operands are rounded to. All accumulate in float32."""
+
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+"""All precisions; kernels' headers number them in this order."""
+
+PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("fp32",),
+    "cuda": ("tf32", "fp32", "fp16", "bf16"),
+    "hip": ("fp32", "fp16", "bf16"),
+}
+"""The precisions of each kind of target, its default first."""
+
+BACKENDS = ("cpu", "cuda", "hip", "emu")
+"""The first words of targets' texts: what runs the kernels."""
+
+MFMA_ARCHITECTURES = ("gfx90a", "gfx942")
+"""AMD's architectures whose matrix cores are used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(ABC):
+    """What a model is compiled for; passes and kernel templates ask for its capabilities.
+
+    `str` gives the text form that `parse_target` reads.
+    """
+
+    precision: str = "fp32"
+    """What the operands of contractions are rounded to."""
+
+    kind: ClassVar[str]
+    """`cpu`, `cuda` or `hip`: whose kernels."""
+    is_gpu: ClassVar[bool] = False
+    blocked_layouts: ClassVar[bool] = False
+    """Whether kernels are faster on channel-blocked (NCHWc) tensors."""
+    fuses_attention: ClassVar[bool] = False
+    """Whether there is a kernel for a whole attention."""
+    fuses_siblings: ClassVar[bool] = False
+    """Whether horizontal fusion of contractions that share an input pays."""
+    fuses_depthwise_pointwise: ClassVar[bool] = False
+    """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
+
+    @property
+    @abstractmethod
+    def backend(self) -> str:
+        """What builds and runs the kernels: one of `BACKENDS`."""
+
+    @property
+    @abstractmethod
+    def architecture(self) -> str:
+        """The architecture, the first of several: configs are chosen and times predicted for it."""
+
+    @property
+    @abstractmethod
+    def device(self) -> DeviceModel:
+        """The typical device of the architecture."""
+
+    @property
+    def searches_schedules(self) -> bool:
+        """Whether schedules are searched for by a simulator of the device."""
+        return False
+
+    @property
+    def idle_matrix_cores(self) -> tuple[str, ...]:
+        """The architectures whose matrix cores kernels leave idle, as another has none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget(Target):
+    """An LLVM processor name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
+
+    kind: ClassVar[str] = "cpu"
+    mcpu: str = ""
+    features: str = ""
+
+    def __str__(self) -> str:
+        return ":".join(part for part in ("cpu", self.mcpu, self.features) if part)
+
+    @property
+    def backend(self) -> str:
+        """What builds and runs the kernels."""
+        return "cpu"
+
+    @property
+    def architecture(self) -> str:
+        """LLVM's name of the processor; '' for the host."""
+        return self.mcpu
+
+    @property
+    def device(self) -> DeviceModel:
+        """A core for each stream."""
+        return CORES
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget(Target):
+    """GPU architectures, the precision of contractions, and whether a CPU emulates the GPU."""
+
+    is_gpu: ClassVar[bool] = True
+    architectures: tuple[str, ...]
+    emulated: bool = False
+
+    def __post_init__(self) -> None:
+        known = PRECISIONS_OF[self.kind]
+        if self.precision not in known:
+            raise KernelError(
+                f"target '{self.kind}' has no precision '{self.precision}': use one of"
+                f" {', '.join(known)}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{','.join(self.architectures)}:{self.precision}"
+
+    @property
+    def backend(self) -> str:
+        """What builds and runs the kernels."""
+        return "emu" if self.emulated else self.kind
+
+    @property
+    def architecture(self) -> str:
+        """The architecture, the first of several: configs are chosen and times predicted for it."""
+        return self.architectures[0]
+
+    @property
+    def device(self) -> DeviceModel:
+        """The typical device of the architecture."""
+        return device_of(self.architecture)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Most bytes of shared memory of one block."""
+        return self.device.block_shared_bytes
+
+    @property
+    @abstractmethod
+    def cuda_architecture(self) -> str:
+        """The architecture whose CUDA text is written."""
+
+    @property
+    def capability(self) -> int:
+        """The CUDA compute capability of the text as one number: 90 for sm_90."""
+        return int(self.cuda_architecture.removeprefix("sm_"))
+
+    @property
+    def compiler_architecture(self) -> str:
+        """The architecture as the compiler's option names it."""
+        return compiled_for(self.architecture)
+
+    @property
+    def has_mma(self) -> bool:
+        """Whether the matrix cores have NVIDIA's instructions of one warp (mma.sync)."""
+        return False
+
+    @property
+    def has_mfma(self) -> bool:
+        """Whether all architectures have AMD's matrix cores (MFMA)."""
+        return False
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether four warps multiply together (WGMMA)."""
+        return False
+
+    @property
+    def has_async_copy(self) -> bool:
+        """Whether copies to shared memory are asynchronous (cp.async)."""
+        return False
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether blocks of a cluster share their shared memory."""
+        return False
+
+    @property
+    def has_pdl(self) -> bool:
+        """Whether kernels can start before their predecessors end (programmatic launches)."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class CudaTarget(GpuTarget):
+    """An NVIDIA architecture such as `sm_90`."""
+
+    kind: ClassVar[str] = "cuda"
+    blocked_layouts: ClassVar[bool] = True
+    fuses_attention: ClassVar[bool] = True
+    fuses_siblings: ClassVar[bool] = True
+    fuses_depthwise_pointwise: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        name = ",".join(self.architectures)
+        if not re.fullmatch(r"sm_\d+", name):
+            raise KernelError(
+                f"'{name}' is no architecture of NVIDIA: use one such as sm_80 or sm_90"
+            )
+        if self.capability < 80:
+            raise KernelError(f"the architecture {name} is too old: the oldest is sm_80")
+        GpuTarget.__post_init__(self)
+
+    @property
+    def searches_schedules(self) -> bool:
+        """Whether schedules are searched for by a simulator of the device."""
+        return not self.emulated
+
+    @property
+    def cuda_architecture(self) -> str:
+        """The architecture whose CUDA text is written."""
+        return self.architecture
+
+    @property
+    def has_mma(self) -> bool:
+        """Whether the matrix cores have NVIDIA's instructions of one warp (mma.sync)."""
+        return True
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether four warps multiply together (WGMMA)."""
+        return self.architecture == "sm_90"
+
+    @property
+    def has_async_copy(self) -> bool:
+        """Whether copies to shared memory are asynchronous (cp.async)."""
+        return True
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether blocks of a cluster share their shared memory."""
+        return self.capability >= 90
+
+    @property
+    def has_pdl(self) -> bool:
+        """Whether kernels can start before their predecessors end (programmatic launches)."""
+        return self.capability >= 90
+
+
+@dataclass(frozen=True, slots=True)
+class HipTarget(GpuTarget):
+    """AMD architectures such as `gfx90a` and `gfx942`, which share one text: CUDA's of sm_80."""
+
+    kind: ClassVar[str] = "hip"
+
+    def __post_init__(self) -> None:
+        for each in self.architectures:
+            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", each):
+                raise KernelError(
+                    f"'{each}' is no architecture of AMD: use one such as gfx90a, gfx942 or"
+                    " gfx1030, or several as gfx90a,gfx942"
+                )
+        GpuTarget.__post_init__(self)
+
+    @property
+    def cuda_architecture(self) -> str:
+        """The architecture whose features, but no instructions, the text uses."""
+        return "sm_80"
+
+    @property
+    def has_mfma(self) -> bool:
+        """Whether all architectures have AMD's matrix cores (MFMA)."""
+        return all(each in MFMA_ARCHITECTURES for each in self.architectures)
+
+    @property
+    def idle_matrix_cores(self) -> tuple[str, ...]:
+        """The architectures whose matrix cores kernels leave idle, as another has none."""
+        able = tuple(each for each in self.architectures if each in MFMA_ARCHITECTURES)
+        return () if self.has_mfma or self.emulated else able
+
+
+@cache
+def parse_target(text: str) -> Target:
+    """Read `cpu` (the host), `cpu:MCPU`, `cpu:MCPU:FEATURES`, `cuda:ARCH:PRECISION`,
+    `hip:ARCH,ARCH:PRECISION` or `emu:ARCH:PRECISION`; raises KernelError.
+
+    Without an architecture or precision, the kind's default is meant.
+    """
+    backend, _, rest = text.partition(":")
+    if backend == "cpu":
+        return _cpu(rest)
+    if backend not in BACKENDS:
+        raise KernelError(
+            f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
+            " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip' such as"
+            " 'hip:gfx90a:fp16', or 'emu' likewise"
+        )
+    return _gpu(backend, rest)
+
+
+@cache
+def parse_gpu(text: str) -> GpuTarget:
+    """`parse_target` of the text of a GPU; raises KernelError for others."""
+    backend, _, rest = text.partition(":")
+    if backend == "cpu" or backend not in BACKENDS:
+        raise KernelError(f"'{text}' is no target of a GPU: use one such as 'cuda:sm_90:tf32'")
+    return _gpu(backend, rest)
+
+
+@cache
+def parse_cpu(text: str) -> CpuTarget:
+    """`parse_target` of the text of a CPU; raises KernelError for others."""
+    backend, _, rest = text.partition(":")
+    if backend != "cpu":
+        raise KernelError(f"'{text}' is no target of a CPU: use one such as 'cpu:x86-64-v3'")
+    return _cpu(rest)
+
+
+def complete(
+    text: str,
+    architecture: str | None,
+    precision: str | None,
+    present: Callable[[str], str],
+) -> Target:
+    """A target with an architecture and a precision that override those of its text.
+
+    Where neither names an architecture, `present` gives the device's for a backend. Raises
+    DeviceError for an unknown backend or precision, and KernelError for an architecture.
+    """
+    backend, _, rest = text.partition(":")
+    if backend not in BACKENDS:
+        raise DeviceError(f"unknown target {text!r}; the targets are {', '.join(BACKENDS)}")
+    if backend == "cpu":
+        _check_precision("cpu", "cpu", precision)
+        return _cpu(architecture or rest)
+    named, _, exact = rest.partition(":")
+    named = architecture or named or present(backend)
+    wanted = precision or exact or None
+    _check_precision(f"{backend}:{named}", _class_of(backend, named).kind, wanted)
+    return _gpu(backend, f"{named}:{wanted or ''}")
+
+
+def _check_precision(target: str, kind: str, precision: str | None) -> None:
+    known = PRECISIONS_OF[kind]
+    if precision is not None and precision not in known:
+        raise DeviceError(
+            f"target {target!r} has no precision {precision!r}; it has {', '.join(known)}"
+        )
+
+
+def _cpu(rest: str) -> CpuTarget:
+    mcpu, _, features = rest.partition(":")
+    if features and not mcpu:
+        raise KernelError(
+            f"the target 'cpu:{rest}' has features of no processor: write"
+            " cpu:MCPU:FEATURES, such as 'cpu:x86-64-v3:+avx512f'"
+        )
+    return CpuTarget(mcpu=mcpu, features=features)
+
+
+def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTarget]:
+    """The class of a GPU's target: the emulator runs both kinds, told apart by architecture."""
+    amd = backend == "hip" or (backend == "emu" and architectures.startswith("gfx"))
+    return HipTarget if amd else CudaTarget
+
+
+def _gpu(backend: str, rest: str) -> GpuTarget:
+    named, _, precision = rest.partition(":")
+    own = _class_of(backend, named)
+    return own(
+        architectures=tuple((named or DEFAULT_ARCHITECTURES[own.kind]).split(",")),
+        precision=precision or PRECISIONS_OF[own.kind][0],
+        emulated=backend == "emu",
+    )
