@@ -94,7 +94,7 @@ def test_a_model_is_tuned_by_one_command(
     assert "small.onnx tf32: 2 of 2 kernels tuned, 100 % of their time" in said
     found = database.load(database.user_file("sm_90"))
     assert found.device == "sm_90/132 recorder"
-    assert {len(entry.tiles) for entry in found.entries} == {3}
+    assert {len(entry.configs) for entry in found.entries} == {3}
     launched = len(device.log)
     assert main(command) == 0
     assert database.load(database.user_file("sm_90")) == found
@@ -116,7 +116,7 @@ def test_a_killed_run_keeps_what_it_measured(
         inner.setattr(tune, "compile_all", killed)
         assert main(command) == 130
     (entry,) = database.load(database.user_file("sm_90")).entries
-    assert len(entry.tiles) == 2
+    assert len(entry.configs) == 2
     monkeypatch.setattr(tune, "prepare", None)
     assert main(command) == 0
     assert len(database.load(database.user_file("sm_90")).entries) == 2
@@ -214,7 +214,7 @@ def test_the_best_few_are_chosen_in_the_whole_model(
         for each in prepare([("", model)], ["tf32"], "sm_90", 8).kernels
         if each.key.startswith('["tf32"')
     ]
-    tiles = [each.tile for each in kernel.candidates if len(each.launches) == 1][:4]
+    tiles = [each.config for each in kernel.candidates if len(each.launches) == 1][:4]
     assert len(tiles) == 4
     version = full_version(kernel.version, nvrtc_version())
     measured = tuple(Measured(tile, 1e3 + i, 1e3 + i) for i, tile in enumerate(tiles))
@@ -234,17 +234,17 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     assert "0.0010 ms to 0.0009 ms in the whole model, 1 kernels changed in" in said
     (found,) = database.load(database.user_file("sm_90")).entries
     assert found.context is not None
-    assert (found.context.tile, found.context.model) == (liked, "small.onnx")
+    assert (found.context.config, found.context.model) == (liked, "small.onnx")
     assert found.context.gain == pytest.approx(0.1)
-    assert found.tiles == measured
+    assert found.configs == measured
 
 
 def tiles_of(loaded: Any, kernel: Any, tiles: Sequence[Any]) -> set[Any]:
     """The tiles of the products that a module launches, told by their grids and blocks."""
     shapes = {
-        (each.launches[0].grid, each.launches[0].block, each.launches[0].shared_bytes): each.tile
+        (each.launches[0].grid, each.launches[0].block, each.launches[0].shared_bytes): each.config
         for each in kernel.candidates
-        if each.tile in tiles
+        if each.config in tiles
     }
     launches = [launch for each in loaded._programs.kernels.values() for launch in each.launches]
     found = {shapes.get((x.grid, x.block, x.shared_bytes)) for x in launches}

@@ -7,10 +7,10 @@ import numpy
 
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.attention.template import Block
+from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.grouped_conv.template import Work
-from compiler.kernels.gpu.templates.stem_conv.template import Work as Turns
+from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
+from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import Attention

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any, cast
 
-from compiler.kernels.database.fields import problem_key
+from compiler.kernels.database import Entry, Measured
+from compiler.kernels.database.fields import config_fields, problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.select import Candidate, best
 from compiler.kernels.gpu.templates import TEMPLATES
@@ -14,7 +15,7 @@ from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import contraction_of, read_problems
 from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.kernels.group import Group
-from compiler.target.target import GpuTarget
+from compiler.target.target import GpuTarget, parse_gpu
 
 BY_NAME = {template.name: template for template in TEMPLATES}
 NOTHING = cast(Group, None)
@@ -54,9 +55,8 @@ def key_text(name: str, problem: Any, target: GpuTarget) -> str:
 
 
 def gemm_problems(group: Group, target: GpuTarget) -> list[Problem]:
-    """The GEMMs that a group can be, of few rows too."""
-    anchor = contraction_of(group)
-    return [] if anchor is None else read_problems(group, anchor, target)
+    """The GEMMs that a group can be computed as in tiles."""
+    return [*Gemm().match(group, target)]
 
 
 def gemm_kernel(
@@ -65,8 +65,10 @@ def gemm_kernel(
     """The kernel of a contraction in tiles, or without a tile the selected one."""
     if tile is None:
         return kernel_in("gemm", group, target) or kernel_in("gemv", group, target)
-    problems = [problem] if problem else gemm_problems(group, target)
-    return Gemm().emit(group, problems[0], tile, target) if problems else None
+    anchor = contraction_of(group)
+    if problem is None and anchor is not None:
+        problem = next(iter(read_problems(group, anchor, target)), None)
+    return None if problem is None else Gemm().emit(group, problem, tile, target)
 
 
 def estimated_tile(problem: Problem, target: GpuTarget) -> Tile:
@@ -78,3 +80,9 @@ def estimated_tile(problem: Problem, target: GpuTarget) -> Tile:
 def without_overlap(tile: Tile) -> Tile:
     """A tile whose kernel waits for its predecessors at once and holds its successors back."""
     return replace(tile, prefetch=False, release=False)
+
+
+def entry(name: str, problem: Any, config: Any, time: float, device: str = "sm_90/132") -> Entry:
+    """A database entry in which one config took some nanoseconds."""
+    measured = (Measured(config_fields(config), time, time),)
+    return Entry(key_text(name, problem, parse_gpu("cuda:sm_90:tf32")), device, "v", measured)

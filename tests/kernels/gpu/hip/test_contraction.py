@@ -8,21 +8,21 @@ from pathlib import Path
 import ml_dtypes
 import numpy
 import pytest
-from compiler.kernels.target import parse_target
 
-from compiler.errors import DeviceError, KernelError
+from compiler.errors import DeviceError
 from compiler.kernels.gpu.compilers.hipcc import compile_object
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
+from compiler.kernels.gpu.templates.gemm import mfma
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES
 from compiler.kernels.gpu.templates.gemm.config import Tile
-from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE, choose_mfma_tile, mfma_tiles
+from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.export.code_objects import code_objects
 from tests.kernels.gpu.emulator import COMPILER, Order, run
-from tests.kernels.gpu.of_template import gemm_kernel
+from tests.kernels.gpu.of_template import estimated, gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import CASES, DTYPES, group_of
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import single
@@ -190,33 +190,17 @@ def test_the_tile_fits_and_gives_every_unit_work():
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     target = parse_gpu("hip:gfx90a:fp32")
-    tiles = list(mfma_tiles(problem, target))
+    tiles = list(mfma.tiles(problem, target))
     assert {(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in tiles} <= set(SHAPES)
-    chosen = choose_mfma_tile(problem, target)
+    chosen = estimated("gemm", problem, target)
     assert chosen in tiles
     blocks = (1024 // chosen.rows) * (1024 // chosen.columns) * chosen.split_k
     assert blocks >= 64
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("hip:sm_90", "'sm_90' is no architecture of AMD"),
-        ("hip:gfx90a,", "'' is no architecture of AMD: .* several as gfx90a,gfx942"),
-        ("hip:gfx90a:tf32", "target 'hip' has no precision 'tf32'"),
-        ("hip:gfx90a:int8", "target 'hip' has no precision 'int8'"),
-    ],
-)
-def test_bad_targets_are_named(text: str, named: str):
-    with pytest.raises(KernelError, match=named):
-        parse_target(text)
-    assert str(parse_target("hip")) == "hip:gfx90a:fp32"
-    assert str(parse_target("emu:gfx942:bf16").gpu) == "hip:gfx942:bf16"  # pyright: ignore
-
-
 def test_matrix_cores_are_used_where_all_architectures_have_them():
     both, mixed = parse_gpu("hip:gfx942,gfx90a"), parse_gpu("hip:gfx90a,gfx1030:fp16")
-    assert (both.matrix_cores, mixed.matrix_cores) == (True, False)
+    assert (both.has_mfma, mixed.has_mfma) == (True, False)
     assert mixed.architectures == ("gfx90a", "gfx1030")
     group = product((64, 64), (64, 64))
     assert "contract_waves<" in kernel_of(group, str(both), None).text

@@ -13,14 +13,15 @@ from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.grouped_conv.template import (
-    Work,
-    choose_work,
+    Config as Work,
+)
+from compiler.kernels.gpu.templates.grouped_conv.template import (
     read_grouped,
 )
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
-from tests.kernels.gpu.of_template import chosen, kernel_in
+from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.harness import numpy_dtype
 
 TARGET = parse_gpu("cuda:sm_90:tf32")
@@ -212,31 +213,27 @@ def test_what_it_declines():
     assert kernel_in("grouped_conv", convolution(multiplied), TARGET) is None
     assert kernel_in("grouped_conv", replace(group, weights=(False,) * 4), TARGET) is None
     computed = replace(group.operators[0], type="Relu")
-    assert (
-        kernel_in(
-            "grouped_conv", replace(group, operators=(computed, *group.operators[1:])), TARGET
-        )
-        is None
-    )
+    other = replace(group, operators=(computed, *group.operators[1:]))
+    assert kernel_in("grouped_conv", other, TARGET) is None
 
 
-def chosen(shape: Shape) -> Work:
+def by_estimate(shape: Shape) -> Work:
     """What a thread does by the estimate."""
     group = convolution(shape)
     problem = read_grouped(group, group.operators[2])
     assert problem is not None
-    return choose_work(problem, parse_gpu("cuda"))
+    return estimated("grouped_conv", problem, TARGET)
 
 
 def test_large_images_get_several_pixels_a_thread():
-    few, many = (chosen(replace(NASNET, image=(n, n), strides=(1, 1))) for n in (14, 224))
+    few, many = (by_estimate(replace(NASNET, image=(n, n), strides=(1, 1))) for n in (14, 224))
     assert few.pixels <= many.pixels
     assert many.pixels > 1
 
 
 def test_deep_groups_share_their_sums():
     deep = replace(NASNET, channels=1024, members=32, filters=32, image=(7, 7), strides=(1, 1))
-    assert chosen(replace(deep, kernel=(3, 3), pads=(1, 1, 1, 1))).split_k > 1
+    assert by_estimate(replace(deep, kernel=(3, 3), pads=(1, 1, 1, 1))).split_k > 1
 
 
 def test_wide_groups_are_left_to_tensor_cores():

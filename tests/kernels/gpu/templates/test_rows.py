@@ -7,15 +7,12 @@ from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.row_norm.template import (
-    Work,
-    choose_work,
-    rows_problem,
-)
+from compiler.kernels.gpu.templates.row_norm.template import Config as Work
+from compiler.kernels.gpu.templates.row_norm.template import likeliest
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
-from tests.kernels.gpu.of_template import kernel_in
+from tests.kernels.gpu.of_template import kernel_in, problem_in
 from tests.kernels.gpu.templates.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -103,6 +100,6 @@ def test_rows_too_long_for_registers():
     ],
 )
 def test_many_short_rows_have_a_warp_each(rows: int, columns: int, work: Work):
-    problem = rows_problem(residual_group((1, rows, columns), 2))
+    problem = problem_in("row_norm", residual_group((1, rows, columns), 2), TARGET)
     assert problem is not None
-    assert choose_work(problem) == work
+    assert likeliest(problem) == work

@@ -17,16 +17,17 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     KEPT,
-    Choice,
     candidates,
-    choose,
     read_separable,
+)
+from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
+    Config as Choice,
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
-from tests.kernels.gpu.of_template import kernel_in
+from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
@@ -293,7 +294,7 @@ def test_choices_keep_rows_whole_and_few_numbers():
     pixels = {choice.pixels for choice in candidates(found, target)}
     assert pixels == {1, 2, 4}
     assert found.window.kept(4) <= KEPT
-    assert choose(found, target) in set(candidates(found, target))
+    assert estimated("depthwise_pointwise", found, target).pixels in pixels
     odd = read_separable(separable(Shape(8, 8, (6, 7), (3, 3))))
     assert odd is not None
     assert {choice.pixels for choice in candidates(odd, target)} == {1}
