@@ -142,10 +142,9 @@ def record_configs(model: str, target: str) -> dict[str, Any]:
 
 def selected(model: Any, target: str) -> Iterator[list[Any]]:
     """Template, config (values in order) and provenance of each group of a model."""
-    from compiler.target.target import parse_gpu
-
     from compiler.autotune.kernels.prepare import groups_of
     from compiler.kernels.gpu.select import best
+    from compiler.target.target import parse_gpu
 
     machine = parse_gpu(target)
     for group, _ in groups_of(model, machine):

@@ -66,9 +66,7 @@ def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], No
     header = header_of(driver, bundle)
     jobs = wanted.jobs or os.cpu_count() or 1
     told(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
-    compiler = partial(
-        compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs
-    )
+    compiler = partial(compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs)
     _measure(driver, bundle, folder, header, compiler, wanted.budget, told)
     for path in wanted.models:
         for precision in wanted.precisions:

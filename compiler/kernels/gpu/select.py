@@ -151,7 +151,7 @@ def best(group: Group, target: GpuTarget) -> Selection | None:
     """
     found: Candidate | None = None
     for template in TEMPLATES:
-        own = _fastest(candidates_of(template, group, target))
+        own = fastest(candidates_of(template, group, target))
         if own is not None and (found is None or own.is_faster(found)):
             found = own
     return None if found is None else Selection(found, *found.choose())
@@ -175,7 +175,7 @@ def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:
         yield from (each for each in candidates_of(template, group, target) if each.key)
 
 
-def _fastest(candidates: Iterator[Candidate]) -> Candidate | None:
+def fastest(candidates: Iterator[Candidate]) -> Candidate | None:
     """The fastest of one template's candidates, the first of equals."""
     found = next(candidates, None)
     for each in candidates:
