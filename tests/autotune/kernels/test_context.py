@@ -36,7 +36,8 @@ def never() -> bool:
 
 def additive(gains: Mapping[str, Mapping[int, float]]) -> Callable[[Choice], float]:
     """A time of 1000 less what each kernel's option gains."""
-    return lambda choice: 1000.0 - sum(gains.get(k, {}).get(v[0], 0.0) for k, v in choice.items())
+    by_config = {k: {config(n): gain for n, gain in own.items()} for k, own in gains.items()}
+    return lambda choice: 1000.0 - sum(by_config.get(k, {}).get(v, 0.0) for k, v in choice.items())
 
 
 def test_an_alternative_that_is_surely_faster_is_taken():

@@ -5,7 +5,7 @@ import pytest
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates
-from compiler.kernels.gpu.templates.gemm.config import PROCESSORS, shared_bytes
+from compiler.kernels.gpu.templates.gemm.config import shared_bytes
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import TensorInfo
@@ -35,7 +35,8 @@ def test_candidates_fit_the_device(arch: str):
 
 @pytest.mark.parametrize("shape", [(128, 768, 768), (512, 100, 4608), (256, 361, 2304)])
 def test_long_sums_are_shared_so_that_one_wave_fills_the_device(shape: tuple[int, int, int]):
-    tile = estimated_tile(product(*shape), parse_gpu("cuda:sm_90"))
+    target = parse_gpu("cuda:sm_90")
+    tile = estimated_tile(product(*shape), target)
     tiles = ceil_div(shape[0], tile.rows) * ceil_div(shape[1], tile.columns)
     assert tile.split_k > 1
-    assert PROCESSORS[90] / 2 <= tiles * tile.split_k <= PROCESSORS[90]
+    assert target.device.sms / 2 <= tiles * tile.split_k <= target.device.sms
