@@ -48,9 +48,9 @@ def product(
     reads += [build.read(residual)] if residual else []
     weights = (False, weight, *[True] * bool(bias), *[False] * bool(residual))
     info = float32(*numpy.matmul(numpy.zeros(left), numpy.zeros(right)).shape)
-    total = build.add("MatMul", [build.wgmma(x), build.wgmma(w)], info)
+    total = build.add("MatMul", [build.wide(x), build.wide(w)], info)
     for read in reads:
-        total = build.add("Add", [total, build.wgmma(read)], info)
+        total = build.add("Add", [total, build.wide(read)], info)
     outputs = [build.add(type, [total], info) for type in last]
     if dtype != "float32":
         stored = TensorInfo(dtype, info.shape)

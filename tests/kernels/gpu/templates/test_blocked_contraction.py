@@ -64,7 +64,7 @@ def group_of(
     build = Builder(dtype)
     reads = [build.read(image, blocks[0]), build.read(weight)]
     reads += [build.read(result[1:2], dtype="float32"), build.read(result, blocks[1])]
-    x, w, residual = build.wgmma(0), build.wgmma(1), build.wgmma(3)
+    x, w, residual = build.wide(0), build.wide(1), build.wide(3)
     info = TensorInfo("float32", tuple(result))
     total = build.add(type, [x, w, 2], info, **attributes)
     last = build.add("Relu", [build.add("Add", [total, residual], info)], info)
