@@ -154,7 +154,7 @@ def problem_of(group: Group) -> Problem:
 def test_refused(groups: int, tile: Tile):
     shape = 64 * groups, 32 // groups, 3, 3
     group = convolution("tf32", (1, 32, 7, 7), shape, group=groups)
-    with pytest.raises(KernelError, match="not wide"):
+    with pytest.raises(KernelError, match="without wgmma"):
         gemm_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
 
 

@@ -1,4 +1,4 @@
-"""The tiles that a contraction can have, which to measure, and which to take without."""
+"""The tiles that a GEMM can have, which to measure, and which to take without."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -55,29 +55,23 @@ that were measured on an H200, the fastest tile's was more in 20."""
 def is_measured(tile: Tile) -> bool:
     """Whether an estimate alone may choose a tile: its kind is one that estimates were fitted to.
 
-    Patches and overlap with neighbours win in few problems: only what was measured of one or of
+    Halos and overlap with neighbours win in few problems: only what was measured of one or of
     similar ones chooses these.
     """
     return not (tile.overlaps or tile.halo)
 
 
-def choose_tile(problem: Problem, target: GpuTarget) -> Tile:
-    """The tile with the least estimated time of those that are measured; the largest of equals."""
-    tiles = (tile for tile in candidates(problem, target) if is_measured(tile))
-    return min(tiles, key=lambda tile: estimate(problem, tile, target))
-
-
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The tiles that fit the device and leave each share at least one step."""
+    """The tiles that fit the device and leave each split-K slice at least one step."""
     for shape in SHAPES:
-        for shares in SPLITS:
-            tile = Tile(*shape, shares)
+        for split_k in SPLITS:
+            tile = Tile(*shape, split_k)
             whole = fills_splits(problem, tile)
             if whole and _has_room(problem, tile, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
-            patch = replace(tile, halo=True)
-            if whole and can_use_halo(problem, patch, target) and _has_room(problem, patch, target):
-                yield replace(patch, stages=_stages(problem, patch, target))
+            halo = replace(tile, halo=True)
+            if whole and can_use_halo(problem, halo, target) and _has_room(problem, halo, target):
+                yield replace(halo, stages=_stages(problem, halo, target))
     yield from wgmma_candidates(problem, target)
 
 
@@ -87,12 +81,12 @@ def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
 
 
 def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The wide tiles for problems that fill their rows: with all stages that there is room for, and
-    with few where a processor then has several blocks.
+    """The WGMMA tiles for problems that fill their rows: with all stages that there is room for,
+    and with few where an SM then has several blocks.
     """
-    for (rows, columns), shares in product(WGMMA_SHAPES, SPLITS):
-        tile = Tile(rows, columns, 16, columns, shares, WGMMA_STAGES[0], wgmma=True)
-        steps = ceil_div(ceil_div(problem.k, problem.step), shares)
+    for (rows, columns), split_k in product(WGMMA_SHAPES, SPLITS):
+        tile = Tile(rows, columns, 16, columns, split_k, WGMMA_STAGES[0], wgmma=True)
+        steps = ceil_div(ceil_div(problem.k, problem.step), split_k)
         if problem.m < rows or steps < 2 or not can_use_wgmma(problem, tile, target):
             continue
         room = shared_room(problem, target) - shared_bytes(problem, tile, target)
@@ -105,13 +99,13 @@ def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
 
 
 def has_wgmma_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a problem can have a wide tile with as many stages as it says."""
+    """Whether a problem can have a WGMMA tile with as many stages as it says."""
     able = SIDE_BY_SIDE <= tile.stages <= WGMMA_STAGES[1] and can_use_wgmma(problem, tile, target)
     return able and _has_room(problem, tile, target)
 
 
 def _useful_stages(problem: Problem, tile: Tile) -> int:
-    """The stages that the steps of a wide tile can use."""
+    """The stages that the steps of a WGMMA tile can use."""
     fewest, most = WGMMA_STAGES
     return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.split_k) + 2))
 
@@ -132,7 +126,7 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
     blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
-    that no estimate is fitted to come last, patches behind others, ranked among themselves. None
+    that no estimate is fitted to come last, halos after others, ranked among themselves. None
     overlaps with its neighbours: what that is worth shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}

@@ -1,4 +1,4 @@
-"""The tile of a contraction: its shape, its shared memory, and what it can be on a device."""
+"""The tile of a GEMM: its shape, its shared memory, and what it can be on a device."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,36 +15,35 @@ CLUSTER = 8
 """Most blocks of a portable cluster."""
 
 WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
-"""Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
+"""Rows of WGMMA tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
 
 LARGE_SHAPES = ((128, 160), (128, 192), (128, 224), (128, 256), (256, 64), (256, 128))
 
 WGMMA_SHAPES = (*product(WGMMA_ROWS, WGMMA_COLUMNS), *LARGE_SHAPES)
-"""Rows and columns of wide tiles; large ones need fewer bytes of the L2 cache for a product."""
+"""Rows and columns of WGMMA tiles; large ones need fewer bytes of the L2 cache."""
 
 WGMMA_STAGES, SIDE_BY_SIDE = (4, 8), 3
-"""Fewest and most stages of wide tiles, and stages of those of which a processor has several: while
+"""Fewest and most stages of WGMMA tiles, and stages of those of which an SM has several: while
 one stores its results, others multiply."""
 
 RESERVED = 1024
-"""Bytes of shared memory that each block takes beside its own."""
+"""Bytes of shared memory that each block takes besides its own."""
 
 TABLE_DEPTH = 1024
 """Up to this many k, a table of taps is kept in shared memory; see LineCopies."""
 
 WARPS, REGISTERS = 64, 65536
-"""Warps and registers of a processor."""
+"""Warps and registers of an SM."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a
-    warp.
+    """Rows and columns of a block and of a warp, split-K slices, pipeline stages, lanes of a warp.
 
-    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each. An early
-    one begins to copy weights before its kernel waits for the launches before; with `release` the
-    launches behind it may begin once its steps are done. With `patch` a tile's part of the image is
-    copied once for all taps; see patch.cuh.
+    With `wgmma` warpgroups multiply, whose warps take 16 rows and all columns each. With `prefetch`
+    the kernel copies weights before it waits for its predecessors (PDL); with `release` its
+    successors may begin once its steps are done. With `halo` the pixels that all taps of the tile
+    read are in shared memory, copied once; see halo.cuh.
     """
 
     rows: int
@@ -60,27 +59,27 @@ class Tile:
     halo: bool = False
 
     def in_cluster(self, target: GpuTarget) -> bool:
-        """Whether the blocks that share k are one cluster, which adds their sums."""
+        """Whether the blocks of a tile's split-K slices are one cluster, which adds their sums."""
         return 1 < self.split_k <= CLUSTER and target.has_clusters
 
     def launches(self, target: GpuTarget) -> int:
-        """One, and one more where shares are added by a launch of their own."""
+        """One, and one more where a second launch adds the split-K slices."""
         return 1 if self.split_k == 1 or self.in_cluster(target) else 2
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What tiles have in common that differ by their shares, stages and neighbours only."""
+        """What tiles have in common that differ by split-K slices, stages and PDL only."""
         kind = (int(self.halo), int(self.side_by_side))
         return self.rows, self.columns, self.warp_rows, self.warp_columns, *kind
 
     @property
     def side_by_side(self) -> bool:
-        """Whether a wide tile has so few stages that a processor has several."""
+        """Whether a WGMMA tile has so few stages that an SM has several."""
         return self.wgmma and self.stages == SIDE_BY_SIDE
 
     @property
     def overlaps(self) -> bool:
-        """Whether the kernel overlaps with those before or behind it more than others do."""
+        """Whether the kernel overlaps with those before or after it more than others do."""
         return self.prefetch or self.release
 
     @property
@@ -90,7 +89,7 @@ class Tile:
 
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
-    """Shared memory of one stage, padded as in operands.cuh; of wide tiles as in wide.cuh."""
+    """Shared memory of one stage, padded as in operands.cuh or wgmma_gemm.cuh."""
     row, column = STEP_BYTES + 16, STEP_BYTES
     if tile.wgmma:
         return STEP_BYTES * (tile.rows + tile.columns)
@@ -104,7 +103,7 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
 
 
 def halo_pixels(problem: Problem, tile: Tile) -> int:
-    """The pixels that the taps of a tile's columns read, on one line through the image."""
+    """The pixels that the taps of a tile's columns read, in row-major order."""
     gather, reach = problem.gather, 0
     for source, window, dilation in zip(
         gather.source, gather.window, gather.dilations, strict=True
@@ -114,7 +113,7 @@ def halo_pixels(problem: Problem, tile: Tile) -> int:
 
 
 def halo_bytes(problem: Problem, tile: Tile) -> int:
-    """Shared memory of two patches and of a row of zeros; 0 without patches."""
+    """Shared memory of two halos and of a row of zeros; 0 without halos."""
     return 2 * halo_pixels(problem, tile) * STEP_BYTES + 16 if tile.halo else 0
 
 
@@ -124,29 +123,29 @@ def staged_bytes(problem: Problem, tile: Tile) -> int:
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """Dynamic shared memory of a block: stages, whose place results take, and fetches.
+    """Dynamic shared memory of a block: stages, which results reuse, and epilogue operands.
 
-    Late ones take the place of stages too.
+    Late ones reuse the stages too.
     """
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
     aligned = WGMMA_ALIGNMENT if tile.wgmma else 0
-    stages, fetches = staged_bytes(problem, tile), prefetch_bytes(problem, tile, target)
+    stages, prefetched = staged_bytes(problem, tile), prefetch_bytes(problem, tile, target)
     if problem.late:
-        return max(stages, result + fetches) + aligned
-    return max(stages, result) + fetches + aligned
+        return max(stages, result + prefetched) + aligned
+    return max(stages, result) + prefetched + aligned
 
 
 def shared_room(problem: Problem, target: GpuTarget) -> int:
-    """Most dynamic shared memory of one block, beside a table of taps."""
+    """Most dynamic shared memory of one block, next to a table of taps."""
     table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
     return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
 
 
 def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """Shared memory of what the results depend on."""
+    """Shared memory of prefetched epilogue operands."""
     places, edges = problem.prefetched
     if not problem.width:
         return 0
@@ -157,7 +156,7 @@ def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
 
 
 def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
+    """Whether WGMMA can multiply a tile: on Hopper, unconverted operands, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     shape = (tile.rows, tile.columns)
     whole = shape in WGMMA_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
@@ -170,9 +169,9 @@ def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
 
 
 def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a tile's part of the image is a line of pixels: results lie as their images do.
+    """Whether the halo of a tile is contiguous pixels: the result has the layout of the image.
 
-    Images of one pixel lie otherwise: each has its blocks of channels together.
+    Images of one pixel have another: the blocks of channels of each are adjacent.
     """
     gather = problem.gather
     plain = not gather.transposed and gather.strides == (1, 1, 1)
@@ -183,13 +182,13 @@ def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
 
 
 def fills_splits(problem: Problem, tile: Tile) -> bool:
-    """Whether every share of k has a step."""
+    """Whether every split-K slice has a step."""
     steps = ceil_div(problem.k, problem.step)
     return ceil_div(steps, tile.split_k) * (tile.split_k - 1) < steps
 
 
 def prefetched_operand(problem: Problem) -> int:
-    """Which operand is copied early: 1 for A, 2 for B, 0 for none.
+    """Which operand is prefetched: 1 for A, 2 for B, 0 for none.
 
     It is packed: a weight, which no launch writes.
     """
@@ -198,21 +197,21 @@ def prefetched_operand(problem: Problem) -> int:
 
 
 def can_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
+    """Whether a kernel can prefetch or release: its only launch waits for its predecessors."""
     waits = target.has_pdl and tile.launches(target) == 1
     copies = prefetched_operand(problem) > 0 and not tile.halo
     return waits and (copies or not tile.prefetch)
 
 
 def in_order(tile: Tile) -> Tile:
-    """A tile that is neither early nor releases what follows."""
+    """A tile that neither prefetches nor releases its successors."""
     return replace(tile, prefetch=False, release=False)
 
 
 def overlapping(problem: Problem, tile: Tile, target: GpuTarget) -> list[Tile]:
     """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
     pairs = product((False, True), repeat=2)
-    found = [replace(tile, prefetch=early, release=release) for early, release in pairs]
+    found = [replace(tile, prefetch=prefetch, release=release) for prefetch, release in pairs]
     return [t for t in found if t != tile and fits_order(problem, t, target)]
 
 
@@ -225,19 +224,19 @@ def check_tile(problem: Problem, tile: Tile, target: GpuTarget) -> None:
     """Raise KernelError for a tile that the problem or the target cannot have."""
     if tile.wgmma and not can_use_wgmma(problem, tile, target):
         raise KernelError(
-            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
-            f" {tile}: choose a tile that is not wide"
+            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by WGMMA in"
+            f" {tile}: choose a tile without wgmma"
         )
     if tile.halo and not can_use_halo(problem, tile, target):
         raise KernelError(
-            f"{target} cannot copy {tile} of this image once for all taps: that needs channel"
+            f"{target} cannot keep the halo of {tile} in shared memory: that needs channel"
             " blocks, stride 1, as many results as pixels, tensor cores, no more stages than taps"
         )
     if not fits_order(problem, tile, target):
         raise KernelError(
             f"a kernel for {target} in {tile} cannot overlap with its neighbours: it has no weights"
-            " to copy early, or it takes two launches, or it does not wait itself; choose a tile"
-            " that is neither early nor releases"
+            " to prefetch, or it takes two launches, or it has no PDL; choose a tile"
+            " without prefetch and release"
         )
 
 
@@ -248,7 +247,7 @@ def block_count(problem: Problem, tile: Tile) -> int:
 
 
 def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """The blocks that one processor has at once: no more than there are, and than it has room."""
+    """The blocks that one SM has at once: no more than there are, and than it has room."""
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
     room = min(
