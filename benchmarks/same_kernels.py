@@ -125,8 +125,8 @@ def record_module(model: str, target: str) -> dict[str, Any]:
     import compiler
     from examples import zoo
 
-    kind = {} if target.startswith("hip") else {"budget": 0.0}
-    module = compiler.compile(zoo.load(model), target=target, **kind)
+    budget = None if target.startswith("hip") else 0.0
+    module = compiler.compile(zoo.load(model), target=target, budget=budget)
     order = dict.fromkeys(task.kernel for task in module.schedule.tasks)
     numbers = {name: number for number, name in enumerate(order)}
     kernels = [kernel_line(module.kernels[name]) for name in order]
@@ -207,7 +207,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     recording = commands.add_parser("record")
     recording.add_argument("file", type=Path)

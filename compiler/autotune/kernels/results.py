@@ -98,8 +98,9 @@ def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
 
 def _line(result: Result) -> dict[str, Any]:
     """A result as JSON, its problem and config by named fields."""
-    fields = asdict(result) | {"config": dict(result.config)}
-    return {"of": problem_fields(fields.pop("key")), **fields}
+    fields: dict[str, Any] = asdict(result) | {"config": dict(result.config)}
+    del fields["key"]
+    return {"of": problem_fields(result.key), **fields}
 
 
 def _result(fields: dict[str, Any]) -> Result:
