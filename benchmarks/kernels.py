@@ -89,22 +89,23 @@ def prepare(folder: Path, models: list[str], precision: str, wanted: Wanted) -> 
 
 def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     """The chosen kernel of a contraction and the others wanted; none for any other group."""
-    from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-    from compiler.kernels.gpu.templates.gemm.problem import read_problem
-    from compiler.kernels.gpu.templates.gemm.tuned import tile_for
+    from compiler.kernels.gpu.epilogue import is_fusible
+    from compiler.kernels.gpu.select import Candidate
+    from compiler.kernels.gpu.templates.gemm.read import read_problem
+    from compiler.kernels.gpu.templates.gemm.template import Gemm
 
     anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None
     library = library_call(group, anchor) if problem is not None else None
     if problem is None or library is None:
         return []
-    chosen = tile_for(problem, target)
-    found = []
-    for tile in [chosen, *[t for t in others(problem, target, wanted) if t != chosen]]:
-        kernel = contraction_kernel(group, target, tile, problem=problem)
-        if kernel is not None:
+    own, found = Candidate(Gemm(), group, problem, target), []
+    chosen, _ = own.choose()
+    if is_fusible(group, anchor):
+        for tile in [chosen, *[t for t in others(own, wanted) if t != chosen]]:
+            kernel = own.emit(tile)
             key = f"{library} {tile if tile != chosen else 'chosen'}"
-            kinds = ((tile.release, "release"), (tile.early, "early"), (tile.wide, "wide"))
+            kinds = ((tile.release, "release"), (tile.prefetch, "early"), (tile.wgmma, "wide"))
             kind = next((name for is_kind, name in kinds if is_kind), "mma")
             found.append(kernel_case(group, kernel, target) | {"key": key, "tile": repr(tile),
                          "chosen": tile == chosen, "library": library, "kind": kind,
@@ -112,27 +113,25 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     return found
 
 
-def others(problem: Any, target: Any, wanted: Wanted) -> list[Any]:
+def others(own: Any, wanted: Wanted) -> list[Any]:
     """The most promising tiles, of each kind where kinds are wanted, and recorded ones."""
-    from compiler.kernels.gpu.recorded import recorded
     from compiler.kernels.gpu.templates.gemm.candidates import candidates
-    from compiler.kernels.gpu.templates.gemm.estimates import estimate
-    from compiler.kernels.gpu.templates.gemm.tiles import Tile, overlapping
-    from compiler.kernels.gpu.templates.gemm.tuned import key_of
+    from compiler.kernels.gpu.templates.gemm.config import overlapping
+    from compiler.kernels.gpu.templates.gemm.estimate import estimate
 
     if wanted.recorded:
-        entry = recorded(key_of(problem, target), target)
-        alone = sorted(entry.tiles, key=lambda each: each.warm) if entry else []
-        numbers: list[Any] = [each.tile for each in alone[: wanted.recorded]]
-        return [Tile(*each) for each in numbers]
+        measured = own.entry.configs if own.entry else ()
+        alone = sorted(measured, key=lambda each: each.warm)[: wanted.recorded]
+        return [own.template.config(each.config) for each in alone]
+    problem, target = own.problem, own.target
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:
         return ranked[: wanted.count]
     found = [t for wide in (False, True) if KINDS[wide] in wanted.kinds
-             for t in [t for t in ranked if t.wide == wide][: wanted.count]]  # fmt: skip
+             for t in [t for t in ranked if t.wgmma == wide][: wanted.count]]  # fmt: skip
     overlaps = [(True, name == "release") for name in KINDS[2:] if name in wanted.kinds]
     further = [t for tile in found for t in overlapping(problem, tile, target)]
-    return found + [t for t in further if (t.early, t.release) in overlaps]
+    return found + [t for t in further if (t.prefetch, t.release) in overlaps]
 
 
 def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:

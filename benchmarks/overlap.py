@@ -14,7 +14,7 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import astuple, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -69,30 +69,30 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.autotune.kernels.prepare import fused_groups
     from compiler.frontend import import_model
     from compiler.kernels.database import Database, Entry, Measured, save, user_file
-    from compiler.kernels.gpu.headers import full_version, template_hash
-    from compiler.kernels.gpu.templates.gemm.emit import fastest, tiled_problems
-    from compiler.kernels.gpu.templates.gemm.estimates import estimate
-    from compiler.kernels.gpu.templates.gemm.tiles import Tile, fits_order
-    from compiler.kernels.gpu.templates.gemm.tuned import key_of, tile_for
+    from compiler.kernels.database.fields import config_fields
+    from compiler.kernels.gpu.headers import full_version
+    from compiler.kernels.gpu.select import candidates_of, code_of, fastest
+    from compiler.kernels.gpu.templates.gemm.config import fits_order
+    from compiler.kernels.gpu.templates.gemm.estimate import estimate
+    from compiler.kernels.gpu.templates.gemm.template import Gemm
     from compiler.nvrtc import nvrtc_version
     from compiler.target.target import parse_gpu
 
     target, found = parse_gpu(f"cuda:sm_90:{precision}"), dict[str, Entry]()
-    version = full_version(template_hash("contraction"), nvrtc_version())
+    count = 0
+    version = full_version(code_of(Gemm()), nvrtc_version())
     for group in fused_groups(import_model(model).module, target).values():
-        problems = tiled_problems(group, target)
-        if not problems:
+        own = fastest(candidates_of(Gemm(), group, target))
+        if own is None:
             continue
-        problem = fastest(problems, target)
-        tile = tile_for(problem, target)
-        wanted = [replace(tile, early=early, release=release), replace(tile, release=release)]
+        problem, (tile, _) = own.problem, own.choose()
+        wanted = [replace(tile, prefetch=early, release=release), replace(tile, release=release)]
         chosen = next((each for each in wanted if fits_order(problem, each, target)), tile)
-        measured = (Measured(astuple(chosen), 1e3 * estimate(problem, chosen, target)),)
-        entry = Entry(key_of(problem, target), "", version, measured)
-        found[entry.key] = entry
+        count += chosen.overlaps
+        measured = (Measured(config_fields(chosen), 1e3 * estimate(problem, chosen, target)),)
+        found[own.key] = Entry(own.key, "", version, measured)
     save(user_file("sm_90"), Database([*found.values()]))
-    numbers: list[Any] = [each.tiles[0].tile for each in found.values()]
-    return sum(Tile(*each).overlaps for each in numbers)
+    return count
 
 
 def measure(folder: Path, seconds: float, out: Path | None) -> int:

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.merge import entries_of, in_a_run
 from compiler.autotune.kernels.prepare import CANDIDATES, prepare
 from compiler.autotune.kernels.results import Result, load
 from compiler.kernels.database import Entry, device_of
+from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.gemm.tuned import is_contraction, problem_of, transferred
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.neighbours import nearest, problem_of
+from compiler.kernels.gpu.templates.gemm.template import Gemm
 from compiler.target.target import parse_gpu
 from compiler.tools.tuning import write_bundle
 
@@ -72,7 +74,7 @@ def quality(results: list[Result], entries: dict[str, Entry], arch: str) -> dict
         best = min(measured.values())
         for fits, among in ((list(measured), True), (list(candidates(problem, target)), False)):
             ranked = min(fits, key=lambda tile: estimate(problem, tile, target))
-            moved = transferred(problem, target, others, fits) or ranked
+            moved = nearest(problem, key, target, others, fits) or ranked
             for ratios, tile in zip(found.values(), (moved, ranked), strict=True):
                 if tile in measured:
                     (ratios.among if among else ratios.free).append(measured[tile] / best)
@@ -83,15 +85,20 @@ def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict
     """The nanoseconds of each right tile of the contractions that have an entry."""
     times: dict[str, dict[Tile, float]] = {}
     for result in results:
-        if result.warm is not None and result.key in entries and is_contraction(result.key):
-            time, numbers = in_a_run(result.warm, result.cold), cast(Any, result.tile)
-            times.setdefault(result.key, {})[Tile(*numbers)] = time
+        if result.warm is not None and result.key in entries and is_gemm(result.key):
+            time, tile = in_a_run(result.warm, result.cold), Gemm().config(result.config)
+            times.setdefault(result.key, {})[tile] = time
     return times
+
+
+def is_gemm(key: str) -> bool:
+    """Whether a key is of a GEMM, not of another template."""
+    return problem_fields(key)["template"] == Gemm.name
 
 
 def precision_of(key: str) -> str:
     """The precision of a target whose kernels have this key."""
-    name = key.split('"')[1]
+    name = str(problem_fields(key)["precision"])
     return {"float16": "fp16", "bfloat16": "bf16"}.get(name, name)
 
 

@@ -132,7 +132,7 @@ def device_of(architecture: str) -> DeviceModel:
     return DEVICES.get(architecture) or DEVICES.get(architecture.rstrip("af"), unlisted)
 
 
-SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wide.cuh": "sm_90a"}
+SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}
 """Headers of kernels whose instructions one architecture alone has."""
 
 

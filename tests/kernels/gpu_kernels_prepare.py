@@ -23,15 +23,15 @@ from compiler.ir.layouts import can_block
 from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.kernel import compile_kernel
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.emit import CONTRACTIONS, contraction_kernel
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS, read_problem
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import build_kernel
 from compiler.passes import PASSES
 from compiler.schedule import KernelSpec
 from compiler.target.target import PRECISIONS, parse_gpu, parse_target
 from examples import zoo
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu_kernels_check import random_read
 from tests.kernels.harness import laid_out, logical, run_kernel
 from tests.kernels.node_cases import node_case, usable_names
@@ -180,8 +180,8 @@ def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[st
         cost = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
         built = []
         for tile in sorted(cost, key=lambda t: cost[t])[:count]:
-            kernel = contraction_kernel(group, target, tile, problem=problem)
-            label = f"{tile.rows}x{tile.columns}/{tile.shares} estimate {cost[tile]:.1f}"
+            kernel = gemm_kernel(group, target, tile, problem=problem)
+            label = f"{tile.rows}x{tile.columns}/{tile.split_k} estimate {cost[tile]:.1f}"
             built.append(("tf32", label, compile_kernel(group, kernel, target)))
         cases += group_cases(store, model, group, built)
     return cases

@@ -17,10 +17,11 @@ from compiler.frontend import import_model
 from compiler.ir.edit import graphs_of
 from compiler.kernels import kernel as kernel  # registers the lowerings
 from compiler.kernels.cpu.codegen import llvm_text
-from compiler.kernels.cpu.generic import generic_function, schedule_generic
+from compiler.kernels.cpu.generic import schedule_generic
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.tir.expand import expand
+from compiler.kernels.tir.function import generic_function
 from compiler.kernels.tir.launches import launch_module, lower_function, split_launches
 from compiler.kernels.tir.narrow import widened
 from compiler.pipeline import Runner, parse

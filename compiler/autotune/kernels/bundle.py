@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArtifactError
+from compiler.kernels.database.fields import Config, as_config
 from compiler.schedule import Launch
 
-MAGIC = b"flowloom-tuning-2\n"
+MAGIC = b"flowloom-tuning-3\n"
 PRESET = 3
 FEWEST = 2
 """Candidates of a kernel that make a measurement worth while."""
@@ -29,12 +30,12 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One choice for a kernel: its CUDA text, its launches and the bytes of its workspaces.
+    """One config of a kernel: its CUDA text, its launches and the bytes of its workspaces.
 
     `estimate` is the microseconds that it should take.
     """
 
-    tile: tuple[int, ...]
+    config: Config
     text: str
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]
@@ -172,8 +173,8 @@ def _kernel(data: dict[str, Any]) -> Kernel:
 
 def _candidate(data: dict[str, Any]) -> Candidate:
     launches = tuple(_launch(each) for each in data["launches"])
-    scratch = tuple(data["scratch"])
-    return Candidate(tuple(data["tile"]), data["text"], launches, scratch, data["estimate"])
+    scratch, config = tuple(data["scratch"]), as_config(dict(data["config"]))
+    return Candidate(config, data["text"], launches, scratch, data["estimate"])
 
 
 def _launch(data: dict[str, Any]) -> Launch:

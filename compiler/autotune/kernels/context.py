@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.autotune.timing import Timing
+from compiler.kernels.database.fields import Config
 
-Values = tuple[int, ...]
+Values = Config
 Choice = Mapping[str, Values]
 """The values of each kernel, by key."""
 

@@ -6,26 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.autotune.kernels.prepare import groups_of
-from compiler.kernels.gpu.choices import choices_of, standing_of
-from compiler.kernels.gpu.recorded import Standing
+from compiler.kernels.gpu.select import Provenance, measurable
 from compiler.target.target import parse_gpu
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of a model's kernels with a choice have each standing, and their estimated times."""
+    """How many of a model's kernels have each provenance, and their estimated times."""
 
-    counts: Mapping[Standing, int]
-    times: Mapping[Standing, float]
+    counts: Mapping[Provenance, int]
+    times: Mapping[Provenance, float]
 
     def __str__(self) -> str:
         total, time = sum(self.counts.values()), sum(self.times.values())
-        tuned = self.counts.get(Standing.TUNED, 0)
-        part = 100 * self.times.get(Standing.TUNED, 0.0) / time if time else 100.0
+        tuned = self.counts.get(Provenance.TUNED, 0)
+        part = 100 * self.times.get(Provenance.TUNED, 0.0) / time if time else 100.0
         others = [
             f"{self.counts[each]} {each.value}"
-            for each in Standing
-            if each is not Standing.TUNED and self.counts.get(each)
+            for each in Provenance
+            if each is not Provenance.TUNED and self.counts.get(each)
         ]
         rest = f"; {', '.join(others)}" if others else ""
         return f"{tuned} of {total} kernels tuned, {part:.0f} % of their time{rest}"
@@ -39,12 +38,13 @@ def coverage(
     A kernel that several groups of the model need counts once, its time as often as it runs.
     """
     machine = parse_gpu(target)
-    standings: dict[str, Standing] = {}
-    times = dict.fromkeys(Standing, 0.0)
+    origins: dict[str, Provenance] = {}
+    times = dict.fromkeys(Provenance, 0.0)
     for group, uses in groups_of(model, machine, input_shapes):
-        for choices in choices_of(group, machine, 2):
-            if len(choices.options) > 1:
-                found = standing_of(choices, machine, device)
-                standings[choices.key] = found
-                times[found] += choices.options[0].estimate * uses
-    return Coverage(Counter(standings.values()), times)
+        for contender in measurable(group, machine):
+            configs = contender.shortlist(2)
+            if len(configs) > 1:
+                found = contender.provenance(device)
+                origins[contender.key] = found
+                times[found] += contender.estimate_of(configs[0]) * uses
+    return Coverage(Counter(origins.values()), times)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 from compiler.autotune.bindings import timed_run
 from compiler.autotune.kernels.context import Choice, Descent, Step, Subject, Values, descend
 from compiler.autotune.kernels.measure import device_name
 from compiler.autotune.kernels.merge import in_a_run, merge_into
-from compiler.autotune.kernels.prepare import CANDIDATES
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
@@ -19,11 +19,11 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.build import Build
 from compiler.errors import KernelError
 from compiler.kernels.database import KEPT, Entry, InContext, user_file
-from compiler.kernels.gpu.choices import Choices, choices_of
+from compiler.kernels.database.fields import config_fields
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.kernel import compile_kernel
-from compiler.kernels.gpu.recorded import Standing, recorded, standing
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.select import Candidate, Provenance, measurable, provenance_of
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec
 from compiler.target.target import GpuTarget
@@ -104,10 +104,10 @@ def alternatives(
     """The heaviest kernels of a module of which several options were measured on a device."""
     uses, users = Counter(task.kernel for task in built.schedule.tasks), dict[str, list[_User]]()
     for name, group in groups.items():
-        for choices in choices_of(group, target, CANDIDATES) if name in uses else ():
-            entry = recorded(choices.key, target)
-            if entry and standing(entry, device) is Standing.TUNED:
-                users.setdefault(choices.key, []).append(_User(group, choices, entry, uses[name]))
+        for found in measurable(group, target) if name in uses else ():
+            entry = found.entry
+            if entry and provenance_of(entry, device) is Provenance.TUNED:
+                users.setdefault(found.key, []).append(_User(group, found, entry, uses[name]))
     heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -121,7 +121,7 @@ class _User:
     """A group that a template can take, and how often a run launches it."""
 
     group: Group
-    choices: Choices
+    candidate: Candidate
     entry: Entry
     uses: int
 
@@ -139,15 +139,25 @@ def _started(
     users: Sequence[_User], target: GpuTarget, pool: ThreadPoolExecutor
 ) -> dict[Values, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
-    near = [each.tile for each in users[0].entry.ranked if each.cold is not None][:BEST]
-    near += [values for best in near[:1] for values in users[0].choices.variants(best)]
+    first = users[0].candidate
+    read = first.template.config
+    near = [read(each.config) for each in users[0].entry.ranked if each.cold is not None][:BEST]
+    near += [config for best in near[:1] for config in first.variants(best)]
     return {
-        values: {
-            user.group.name: pool.submit(_spec, user.group, user.choices.build(values), target)
+        config_fields(config): {
+            user.group.name: pool.submit(_spec, user.group, _kernel(user, config), target)
             for user in users
         }
-        for values in near
+        for config in near
     }
+
+
+def _kernel(user: _User, config: Any) -> CudaKernel | None:
+    """A group's kernel with a config; None where it cannot have that."""
+    try:
+        return user.candidate.emit(config)
+    except KernelError:
+        return None
 
 
 def _options(
@@ -191,7 +201,7 @@ def record(
 
 def _chosen(entry: Entry, step: Step, model: str) -> Entry:
     """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
-    context, tiles = InContext(step.values, model, round(step.gain, 4)), entry.tiles
-    if step.values not in [each.tile for each in tiles]:
-        tiles = (*tiles[: KEPT - 1], replace(entry.ranked[0], tile=step.values))
-    return replace(entry, tiles=tiles, context=context)
+    context, configs = InContext(step.values, model, round(step.gain, 4)), entry.configs
+    if step.values not in [each.config for each in configs]:
+        configs = (*configs[: KEPT - 1], replace(entry.ranked[0], config=step.values))
+    return replace(entry, configs=configs, context=context)

@@ -112,16 +112,16 @@ def measure(
 def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
     """What has no result yet, and what to compare it with."""
     missing = {
-        (k.key, c.tile)
+        (k.key, c.config)
         for k in bundle.kernels
         for c in k.candidates
-        if (k.key, c.tile, k.version) not in known
+        if (k.key, c.config, k.version) not in known
     }
     open_keys = {key for key, _ in missing}
     return [
         (kernel, candidate)
         for kernel, candidate in bundle.in_turns()
-        if (kernel.key, candidate.tile) in missing
+        if (kernel.key, candidate.config) in missing
         or (kernel.key in open_keys and candidate is kernel.candidates[0])
     ]
 
@@ -155,7 +155,7 @@ class _Bench:
             self._take(kernel, *each)
 
     def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
-        blank = Result(kernel.key, candidate.tile, kernel.version, weight=kernel.weight)
+        blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
             self._add(replace(blank, problem=code[:300]))
             if candidate is kernel.candidates[0]:

@@ -7,6 +7,7 @@ from compiler.autotune.kernel_times import COLD_SHARE
 from compiler.autotune.kernels.lock import locked
 from compiler.autotune.kernels.results import Header, Result
 from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
+from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.headers import full_version
 
 
@@ -21,29 +22,29 @@ def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
     for result in results:
         found.setdefault((result.key, result.version), []).append(result)
     return [
-        Entry(key, header.device, full_version(code, header.compiler), tiles)
+        Entry(key, header.device, full_version(code, header.compiler), configs)
         for (key, code), own in sorted(found.items())
-        if (tiles := _fastest(own))
+        if (configs := _fastest(own))
     ]
 
 
 def _fastest(results: list[Result]) -> tuple[Measured, ...]:
     # a time of 0 is one that noise has swallowed
-    right = [Measured(r.tile, r.warm, r.cold) for r in results if r.warm]
+    right = [Measured(r.config, r.warm, r.cold) for r in results if r.warm]
     wrong = sum(result.problem.startswith("wrong") for result in results)
     return () if wrong > len(right) else tuple(sorted(right, key=_rank)[:KEPT])
 
 
-def _rank(measured: Measured) -> tuple[bool, float, tuple[int, ...]]:
+def _rank(measured: Measured) -> tuple[bool, float, Config]:
     """Those without cold times come last: they were far from the best."""
     time = in_a_run(measured.warm, measured.cold)
-    return measured.cold is None, time, measured.tile
+    return measured.cold is None, time, measured.config
 
 
 def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
     """A database with further entries, for a device or else the one that it was for.
 
-    Of one problem, device and version the new times count, beside the old ones of other tiles.
+    Of one problem, device and version the new times count, and the old ones of other configs.
     """
     entries = {entry.identity: entry for entry in old.entries}
     for entry in new:
@@ -61,10 +62,10 @@ def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
 
 
 def _joined(old: Entry, new: Entry) -> Entry:
-    tiles = {each.tile: each for each in (*old.tiles, *new.tiles)}
+    configs = {each.config: each for each in (*old.configs, *new.configs)}
     context = new.context or old.context
-    ranked = sorted(tiles.values(), key=_rank)
+    ranked = sorted(configs.values(), key=_rank)
     kept = ranked[:KEPT]
-    if context and context.tile in tiles and tiles[context.tile] not in kept:
-        kept = [*ranked[: KEPT - 1], tiles[context.tile]]
+    if context and context.config in configs and configs[context.config] not in kept:
+        kept = [*ranked[: KEPT - 1], configs[context.config]]
     return Entry(new.key, new.device, new.version, tuple(kept), context)

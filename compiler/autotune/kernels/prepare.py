@@ -12,9 +12,11 @@ from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.gpu.choices import Choices, choices_of
+from compiler.kernels.database.fields import config_fields
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import headers
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.select import Candidate as Contender
+from compiler.kernels.gpu.select import code_of, measurable
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
@@ -53,12 +55,13 @@ def prepare(
 def _add_group(
     kernels: dict[str, Kernel], group: Group, uses: int, target: GpuTarget, count: int
 ) -> None:
-    for choices in choices_of(group, target, count):
-        weight = choices.options[0].estimate * uses
-        if old := kernels.get(choices.key):
-            kernels[choices.key] = replace(old, weight=old.weight + weight)
-        elif kernel := kernel_of(group, target, choices, weight):
-            kernels[choices.key] = kernel
+    for contender in measurable(group, target):
+        configs = contender.shortlist(count)
+        weight = contender.estimate_of(configs[0]) * uses
+        if old := kernels.get(contender.key):
+            kernels[contender.key] = replace(old, weight=old.weight + weight)
+        elif kernel := kernel_of(contender, configs, weight):
+            kernels[contender.key] = kernel
 
 
 def groups_of(
@@ -81,26 +84,34 @@ def fused_groups(module: ModuleOp, target: GpuTarget) -> dict[str, Group]:
     return distinct_groups(module)
 
 
-def kernel_of(group: Group, target: GpuTarget, choices: Choices, weight: float) -> Kernel | None:
-    """A group's kernel in every option; None where there is nothing to choose."""
-    built = [(option, choices.build(option.values)) for option in choices.options]
-    usable = [(option, kernel) for option, kernel in built if kernel and fits(kernel, target)]
+def kernel_of(contender: Contender, configs: Sequence[Any], weight: float) -> Kernel | None:
+    """A group's kernel in every config; None where there is nothing to choose."""
+    group, target = contender.group, contender.target
+    built = [(config, contender.emit(config)) for config in configs]
+    usable = [(config, kernel) for config, kernel in built if fits(kernel, target)]
     if len(usable) < FEWEST:
         return None
     packings = usable[0][1].packings or ("",) * group.inputs
-    found = tuple(
-        Candidate(
-            option.values,
-            complete_text(kernel.text),
-            tuple(replace(x, programmatic=target.has_pdl) for x in kernel.launches),
-            kernel.scratch,
-            round(option.estimate, 2),
-        )
-        for option, kernel in usable
+    return Kernel(
+        key=contender.key,
+        name=group.name,
+        version=code_of(contender.template),
+        weight=weight,
+        reads=tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
+        writes=tuple(_buffer(t) for t in group.writes),
+        candidates=tuple(_candidate(contender, config, kernel) for config, kernel in usable),
     )
-    reads = tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True))
-    writes = tuple(_buffer(t) for t in group.writes)
-    return Kernel(choices.key, group.name, choices.code, weight, reads, writes, found)
+
+
+def _candidate(contender: Contender, config: Any, kernel: CudaKernel) -> Candidate:
+    programmatic = contender.target.has_pdl
+    return Candidate(
+        config_fields(config),
+        complete_text(kernel.text),
+        tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
+        kernel.scratch,
+        round(contender.estimate_of(config), 2),
+    )
 
 
 def fits(kernel: CudaKernel, target: GpuTarget) -> bool:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import ArtifactError
+from compiler.kernels.database import positional
+from compiler.kernels.database.fields import Config, as_config, problem_fields, problem_key
 
-FORMAT = 2
+FORMAT = 3
 
 XZ = b"\xfd7zXZ\0"
 """How a compressed file begins."""
@@ -23,7 +25,7 @@ class Result:
     """
 
     key: str
-    tile: tuple[int, ...]
+    config: Config
     version: str = ""
     warm: float | None = None
     cold: float | None = None
@@ -31,9 +33,9 @@ class Result:
     weight: float = 0.0
 
     @property
-    def identity(self) -> tuple[str, tuple[int, ...], str]:
+    def identity(self) -> tuple[str, Config, str]:
         """What is measured once."""
-        return self.key, self.tile, self.version
+        return self.key, self.config, self.version
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,7 +63,7 @@ class ResultFile:
         self._file = self.path.open("a", encoding="utf-8")
 
     def _rewrite(self, header: Header) -> None:
-        lines = [asdict(header) | {"format": FORMAT}, *map(asdict, self.found)]
+        lines = [asdict(header) | {"format": FORMAT}, *map(_line, self.found)]
         temporary = Path(f"{self.path}.tmp")
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -69,7 +71,7 @@ class ResultFile:
 
     def add(self, result: Result) -> None:
         """Write a result down."""
-        self._file.write(json.dumps(asdict(result)) + "\n")
+        self._file.write(json.dumps(_line(result)) + "\n")
         self._file.flush()
         self.found.append(result)
 
@@ -85,13 +87,30 @@ def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
         text = (lzma.decompress(content) if content[:6] == XZ else content).decode()
         first, *lines = text[: text.rfind("\n") + 1].splitlines()
         fields: dict[str, Any] = json.loads(first)
-        if fields.pop("format") != FORMAT:
+        number = fields.pop("format")
+        if number not in (FORMAT, positional.FORMAT):
             raise ArtifactError(f"{path} has another format than {FORMAT}: measure again")
-        return Header(**fields), [_result(json.loads(line)) for line in lines]
+        read = _result if number == FORMAT else _positional_result
+        return Header(**fields), [read(json.loads(line)) for line in lines]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, lzma.LZMAError) as error:
         raise ArtifactError(f"{path} holds no measurements ({error}): measure again") from error
 
 
+def _line(result: Result) -> dict[str, Any]:
+    """A result as JSON, its problem and config by named fields."""
+    fields: dict[str, Any] = asdict(result) | {"config": dict(result.config)}
+    del fields["key"]
+    return {"of": problem_fields(result.key), **fields}
+
+
 def _result(fields: dict[str, Any]) -> Result:
-    fields["tile"] = tuple(fields["tile"])
-    return Result(**fields)
+    key: dict[str, Any] = fields.pop("of")
+    fields["config"] = as_config(fields["config"])
+    return Result(key=problem_key(key.pop("template"), key), **fields)
+
+
+def _positional_result(fields: dict[str, Any]) -> Result:
+    """The result of a line of format 2."""
+    key, tile = fields.pop("key"), fields.pop("tile")
+    config = positional.named_config(positional.template_of(key), tile)
+    return Result(key=positional.named_problem(key), config=config, **fields)

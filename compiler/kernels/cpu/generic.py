@@ -8,18 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
 
-from tvm import IRModule, s_tir, te
+from tvm import s_tir
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import PrimFunc
 
-from compiler.errors import KernelError
-from compiler.ir.operators import KINDS, Kind
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group
-from compiler.kernels.ops.layout import stored_tensor
-from compiler.kernels.ops.lowering import Emitter
-from compiler.kernels.tir.access import BlockFacts, can_fuse, extent_of, facts
-from compiler.kernels.tir.stages import inline_stages
+from compiler.kernels.tir.access import BlockFacts, can_fuse, divisor_below, extent_of, facts
+from compiler.kernels.tir.function import generic_function, is_opaque
 from compiler.target.target import CpuTarget
 
 BLOCK_WORK = 1 << 15
@@ -31,8 +26,6 @@ UNROLLED_WINDOW = 32
 INNER_WORK = 16
 """Iterations that the vectorised innermost loops should have together."""
 
-KEPT = "keep"
-"""The mark of a stage that is computed once for all its readers, in memory."""
 
 FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
@@ -50,51 +43,6 @@ def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Sc
     nests = GenericSchedule(schedule, attach)
     nests.apply()
     return Scheduled(schedule.mod["main"], reassociate=nests.reduces, whole_loops=True)
-
-
-def generic_function(group: Group, keep: bool = True) -> PrimFunc:
-    """What a group computes, without a schedule, on its reads and writes as they lie in memory.
-
-    Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
-    """
-    if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
-        raise KernelError("an opaque operator reads and writes row-major tensors only")
-    emitter = Emitter(group)
-    logical = zip(emitter.lower_all(), group.writes, strict=True)
-    results = [stored_tensor(tensor, info) for tensor, info in logical]
-    tensors = distinct(results, emitter)
-    if not is_opaque(group):
-        tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
-    return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
-
-
-def _with_single_definitions(function: PrimFunc) -> PrimFunc:
-    """A function whose variables are defined once: reducers such as ArgMax's repeat their operand,
-    and with it the values that it binds."""
-    transformed = s_tir.transform.ConvertSSA()(IRModule({"main": function}))
-    return transformed["main"]
-
-
-def is_opaque(group: Group) -> bool:
-    """Whether a group has an operator whose kernel is written by hand."""
-    return any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators)
-
-
-def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
-    """Results as tensors of their own: one that is an input or given twice is copied."""
-    taken = list(emitter.placeholders)
-    tensors: list[te.Tensor] = []
-    for tensor in results:
-        if any(tensor.same_as(other) for other in taken):
-            tensor = te.compute(tensor.shape, tensor.__call__, name="copy")
-        taken.append(tensor)
-        tensors.append(tensor)
-    return tensors
-
-
-def divisor_below(number: int, limit: int) -> int:
-    """The largest divisor of a number that is at most `limit` (at least 1)."""
-    return next(d for d in range(max(1, min(number, limit)), 0, -1) if number % d == 0)
 
 
 class GenericSchedule:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 
 SCRATCH_BYTES = 12 << 10
@@ -98,11 +99,6 @@ def step_slots(rows: int, vectors: int, vector_slots: float) -> float:
 def streamed_slots(bytes: int) -> float:
     """Slots of loading one aligned vector of a panel of that size, read again and again."""
     return 1.0 if bytes <= FIRST_CACHE_BYTES else 2.7
-
-
-def ceil_div(a: int, b: int) -> int:
-    """The quotient rounded up."""
-    return -(-a // b)
 
 
 def reduction_slots(

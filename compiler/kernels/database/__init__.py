@@ -1,6 +1,7 @@
-"""Measured choices of templates by architecture, as JSON lines: shipped here, or a user's own.
+"""Measured configs of templates by architecture, as JSON lines: shipped here, or a user's own.
 
-Reading them needs no TVM, so that the kernel cache can ask for their hash.
+A line has a problem and the configs that were measured of it, by named fields. Reading them needs
+no TVM, so that the kernel cache can ask for their hash.
 """
 
 import hashlib
@@ -14,44 +15,46 @@ from typing import Any
 
 from compiler.caches import user_folder
 from compiler.errors import ArtifactError
+from compiler.kernels.database import positional
+from compiler.kernels.database.fields import Config, as_config, problem_fields, problem_key
 
-FORMAT = 2
+FORMAT = 3
 KEPT = 6
-"""How many of the fastest choices of a problem an entry holds."""
+"""How many of the fastest configs of a problem an entry holds."""
 
 VARIABLE = "FLOWLOOM_TUNING"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A choice of a template, such as `astuple` of a contraction's Tile, and its nanoseconds."""
+    """A config of a template and its nanoseconds, with warm and cold caches."""
 
-    tile: tuple[int, ...]
+    config: Config
     warm: float
     cold: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InContext:
-    """The choice with which a whole model was fastest, and by which part of its time."""
+    """The config with which a whole model was fastest, and by which part of its time."""
 
-    tile: tuple[int, ...]
+    config: Config
     model: str
     gain: float
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The fastest choices for one problem on one device, the fastest first.
+    """The fastest configs for one problem on one device, the fastest first.
 
-    `key` is what a template makes of a problem (`tuned.key_of` of a contraction). `device` is an
-    architecture, a number of processors and a name; `version` names the template and the compiler.
+    `key` is the text of the problem's fields (`problem_key`). `device` is an architecture, a number
+    of SMs and a name; `version` is that of the template's code and the compiler.
     """
 
     key: str
     device: str
     version: str
-    tiles: tuple[Measured, ...]
+    configs: tuple[Measured, ...]
     context: InContext | None = None
 
     @property
@@ -61,9 +64,9 @@ class Entry:
 
     @property
     def ranked(self) -> tuple[Measured, ...]:
-        """The choices in the order in which they should be taken: a model's own comes first."""
-        chosen = self.context.tile if self.context else None
-        return tuple(sorted(self.tiles, key=lambda each: each.tile != chosen))
+        """The configs in the order in which they should be taken: a model's own comes first."""
+        chosen = self.context.config if self.context else None
+        return tuple(sorted(self.configs, key=lambda each: each.config != chosen))
 
 
 @dataclass(frozen=True)
@@ -150,38 +153,51 @@ def select(
 
 
 def load(path: str | os.PathLike[str]) -> Database:
-    """Read a database; raises ArtifactError if it is damaged or of another format."""
+    """Read a database, of format 2 too; raises ArtifactError if it is damaged or of another."""
     try:
         first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
         head: dict[str, Any] = json.loads(first)
-        if head["format"] != FORMAT:
+        if head["format"] not in (FORMAT, positional.FORMAT):
             message = f"{path}: format {head['format']}, this version reads {FORMAT}: tune again"
             raise ArtifactError(message)
-        return Database([_entry(json.loads(line)) for line in lines], head["device"])
+        read = _entry if head["format"] == FORMAT else _positional_entry
+        return Database([read(json.loads(line)) for line in lines], head["device"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        message = f"{path} is no database of tiles ({error}): remove it, or tune again"
+        message = f"{path} is no database of configs ({error}): remove it, or tune again"
         raise ArtifactError(message) from error
 
 
-def _entry(fields: dict[str, Any]) -> Entry:
-    tiles = tuple(Measured(tuple(tile), warm, cold) for tile, warm, cold in fields["tiles"])
-    if not tiles:
-        raise ValueError("an entry without tiles")
-    found = fields.get("context")
-    context = InContext(tuple(found[0]), *found[1:]) if found else None
-    return Entry(fields["key"], fields["device"], fields["version"], tiles, context)
+def _entry(line: dict[str, Any]) -> Entry:
+    problem: dict[str, Any] = line["problem"]
+    measured = ((as_config(each.pop("config")), each) for each in line["configs"])
+    configs = tuple(Measured(config, each["warm"], each["cold"]) for config, each in measured)
+    if not configs:
+        raise ValueError("an entry without configs")
+    found = line.get("context")
+    context = InContext(as_config(found.pop("config")), **found) if found else None
+    key = problem_key(problem.pop("template"), problem)
+    return Entry(key, line["device"], line["version"], configs, context)
+
+
+def _positional_entry(line: dict[str, Any]) -> Entry:
+    """The entry of a line of format 2."""
+    key, template = positional.named_problem(line["key"]), positional.template_of(line["key"])
+    configs = tuple(
+        Measured(positional.named_config(template, values), warm, cold)
+        for values, warm, cold in line["tiles"]
+    )
+    if not configs:
+        raise ValueError("an entry without configs")
+    found = line.get("context")
+    context = found and InContext(positional.named_config(template, found[0]), *found[1:])
+    return Entry(key, line["device"], line["version"], configs, context)
 
 
 def save(path: str | os.PathLike[str], database: Database) -> None:
     """Write a database, sorted, in place of an older one only once it is complete."""
     lines = [json.dumps({"format": FORMAT, "device": database.device})]
     for entry in sorted(database.entries, key=lambda entry: entry.identity):
-        tiles = [(each.tile, each.warm, each.cold) for each in entry.tiles[:KEPT]]
-        fields: dict[str, Any] = {"key": entry.key, "device": entry.device}
-        fields |= {"version": entry.version, "tiles": tiles}
-        if found := entry.context:
-            fields["context"] = (found.tile, found.model, found.gain)
-        lines.append(json.dumps(fields, separators=(",", ":")))
+        lines.append(json.dumps(_line(entry), separators=(",", ":")))
     temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
     try:
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -190,3 +206,19 @@ def save(path: str | os.PathLike[str], database: Database) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write the database {path}: {error.strerror}") from error
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    configs = [
+        {"config": dict(each.config), "warm": each.warm, "cold": each.cold}
+        for each in entry.configs[:KEPT]
+    ]
+    line: dict[str, Any] = {"problem": problem_fields(entry.key), "device": entry.device}
+    line |= {"version": entry.version, "configs": configs}
+    if found := entry.context:
+        line["context"] = {
+            "config": dict(found.config),
+            "model": found.model,
+            "gain": found.gain,
+        }
+    return line

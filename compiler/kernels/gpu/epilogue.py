@@ -1,11 +1,12 @@
-"""What follows a contraction in its group, as a CUDA function that stores one element's results."""
+"""The epilogue of a contraction as a CUDA function that stores the results of one element."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import tvm_ffi
 from tvm import IRModule, s_tir, tirx
@@ -15,16 +16,17 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
+from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
-from compiler.kernels.cpu.templates.matmul import Product, read_product
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.elementwise import multiply
+from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.launches import buffers_of
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.surroundings import Surroundings
+from compiler.kernels.tir.matmul import Matmul, read_matmul
 from compiler.target.target import GpuTarget
 
 _PASSES = [
@@ -32,6 +34,11 @@ _PASSES = [
     s_tir.transform.RewriteUnsafeSelect(),
     tirx.transform.CommonSubexprElim(),
 ]
+FEW = 16
+"""Epilogues that are kept: those of one group, which is asked for several times."""
+
+Value = TypeVar("Value")
+
 _QUALIFIERS = 'extern "C" __global__ void'
 
 
@@ -64,70 +71,100 @@ class StoreFunction:
         return Part.PLACE in self.parts
 
 
+def is_fusible(group: Group, anchor: Operator) -> bool:
+    """Whether all that follows an anchor can be computed element by element."""
+    return _fusion(Same(group), Same(anchor)).elementwise
+
+
 def store_function(
     group: Group, anchor: Operator, target: GpuTarget, block: int = 0, vectors: bool = False
-) -> StoreFunction | None:
-    """The results that follow from one sum of the anchor; None when they need other elements.
+) -> StoreFunction:
+    """The results that follow from one sum of the anchor.
 
     With a block, tensors with that many channels together are given element by element; with
-    vectors, so are row-major ones.
+    vectors, so are row-major ones. Raises KernelError where results need other elements.
     """
-    around = Surroundings(group, anchor)
-    if not around.elementwise:
-        return None
+    return _store_function(Same(group), Same(anchor), target, block, vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Same(Generic[Value]):
+    """A key of caches that equals one of the same object only."""
+
+    value: Value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+@lru_cache(FEW)
+def _fusion(group: Same[Group], anchor: Same[Operator]) -> FusionContext:
+    return FusionContext(group.value, anchor.value)
+
+
+@lru_cache(FEW)
+def _store_function(
+    same: Same[Group], operator: Same[Operator], target: GpuTarget, block: int, vectors: bool
+) -> StoreFunction:
+    group, anchor, context = same.value, operator.value, _fusion(same, operator)
+    if not context.elementwise:
+        raise KernelError(f"{group.describe()}: results need several elements of {anchor.type}")
     place = [variable(name) for name in ("outer", "row", "column")]
     value = Var("value", PrimType("float32"))
-    product = read_product(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
-    if product is not None:
-        extents = prod(product.batch), product.rows, product.columns
-        statement = _store_product(around, product, place, value)
+    matmul = read_matmul(group, anchor) if anchor.type in ("MatMul", "Gemm") else None
+    if matmul is not None:
+        extents = prod(matmul.batch), matmul.rows, matmul.columns
+        statement = _store_matmul(context, matmul, place, value)
     else:
-        extents = *around.shape[:2], prod(around.shape[2:])
-        statement = _store_image(around, place, value)
+        extents = *context.shape[:2], prod(context.shape[2:])
+        statement = _store_image(context, place, value)
     together = block > 0 or vectors
-    parts = _parts(around, group, statement, place, extents, block) if together else {}
+    parts = _parts(context, group, statement, place, extents, block) if together else {}
     statement = _by_element(statement, list(parts)) if parts else statement
     name, scalars = f"{group.name}_store", [*place, value]
-    return device_function(name, around, statement, scalars, target, parts=parts)
+    return device_function(name, context, statement, scalars, target, parts=parts)
 
 
-def _store_image(around: Surroundings, place: list[Var], value: Any) -> Stmt:
+def _store_image(context: FusionContext, place: list[Var], value: Any) -> Stmt:
     outer, channel, pixel = place
-    bias = around.bias([channel])
+    bias = context.bias([channel])
     total = value if bias is None else value + bias
-    if around.spatial in (1, 2) and around.flat:
-        return around.store_flat(total, [outer, channel], pixel)
-    return around.store(total, [outer, channel, *unflatten_index(pixel, around.shape[2:])])
+    if context.spatial in (1, 2) and context.flat:
+        return context.store_flat(total, [outer, channel], pixel)
+    return context.store(total, [outer, channel, *unflatten_index(pixel, context.shape[2:])])
 
 
-def _store_product(around: Surroundings, product: Product, place: list[Var], value: Any) -> Stmt:
+def _store_matmul(context: FusionContext, matmul: Matmul, place: list[Var], value: Any) -> Stmt:
     z, row, column = place
-    columns = 1 if len(product.right) > 1 else 0
-    lead = around.shape[: len(around.shape) - columns]
-    if product.shared:
+    columns = 1 if len(matmul.right) > 1 else 0
+    lead = context.shape[: len(context.shape) - columns]
+    if matmul.shared:
         at = unflatten_index(row, lead)
     else:
-        at = [*unflatten_index(z, product.batch), row][: len(lead)]
-    at = [*at, column][: len(around.shape)]
-    alpha, beta = (tirx.const(factor, "float32") for factor in product.factors)
-    total = value if product.factors[0] == 1 else multiply(value, alpha)
-    addend = _addend(around, at)
+        at = [*unflatten_index(z, matmul.batch), row][: len(lead)]
+    at = [*at, column][: len(context.shape)]
+    alpha, beta = (tirx.const(factor, "float32") for factor in matmul.factors)
+    total = value if matmul.factors[0] == 1 else multiply(value, alpha)
+    addend = _addend(context, at)
     if addend is not None:
-        total = total + (addend if product.factors[1] == 1 else multiply(addend, beta))
-    return around.store(total, at)
+        total = total + (addend if matmul.factors[1] == 1 else multiply(addend, beta))
+    return context.store(total, at)
 
 
-def _addend(around: Surroundings, at: list[Any]) -> Any:
+def _addend(context: FusionContext, at: list[Any]) -> Any:
     """Gemm's operand C, which broadcasts to the result."""
-    if len(around.operands) < 3 or around.operands[2] is None:
+    if len(context.operands) < 3 or context.operands[2] is None:
         return None
-    shape = [int(extent) for extent in around.operands[2].shape]
+    shape = [int(extent) for extent in context.operands[2].shape]
     own = at[len(at) - len(shape) :]
-    return around.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
+    return context.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
 def _parts(
-    around: Surroundings,
+    context: FusionContext,
     group: Group,
     statement: Stmt,
     place: list[Var],
@@ -140,24 +177,10 @@ def _parts(
     row, and are weights, which begin at multiples of 16 bytes. Else the former are row-major, and
     the latter have one element for each column.
     """
-    (outer, row, column), (_, rows, columns), analyzer = place, extents, Analyzer()
+    analyzer, indices = Analyzer(), _indices(place, extents, block)
     for scalar, extent in zip(place, extents, strict=True):
         analyzer.bind(scalar, Range(0, extent))
-    if block:
-        image, channels = block_steps(extents, block)
-        first = row // block * channels + outer * image + column
-        edge, length = Part.ROW, rows
-        indices = {Part.PLACE: first * block + row % block, Part.ROW: row}
-    else:
-        edge, length = Part.COLUMN, columns
-        indices = {Part.PLACE: (outer * rows + row) * columns + column, Part.COLUMN: column}
-    found: dict[Var, Part] = {}
-    infos = [*group.reads, *group.writes]
-    for i, (buffer, info) in enumerate(zip(around.buffers, infos, strict=True)):
-        if info.block == block and info.elements == prod(extents):
-            found[buffer] = Part.PLACE
-        elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
-            found[buffer] = edge
+    found = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
         buffer = _buffer_of(access)
@@ -167,6 +190,31 @@ def _parts(
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
     return found if Part.PLACE in found.values() else {}
+
+
+def _indices(place: list[Var], extents: Sequence[int], block: int) -> dict[Part, Any]:
+    """Where the element of each part is in its buffer."""
+    (outer, row, column), (_, rows, columns) = place, extents
+    if not block:
+        return {Part.PLACE: (outer * rows + row) * columns + column, Part.COLUMN: column}
+    image, channels = block_steps(extents, block)
+    first = row // block * channels + outer * image + column
+    return {Part.PLACE: first * block + row % block, Part.ROW: row}
+
+
+def _of_the_size(
+    context: FusionContext, group: Group, extents: Sequence[int], block: int
+) -> dict[Var, Part]:
+    """The buffers that have an element for each place, or for each row or column."""
+    edge, length = (Part.ROW, extents[1]) if block else (Part.COLUMN, extents[2])
+    found: dict[Var, Part] = {}
+    infos = [*group.reads, *group.writes]
+    for i, (buffer, info) in enumerate(zip(context.buffers, infos, strict=True)):
+        if info.block == block and info.elements == prod(extents):
+            found[buffer] = Part.PLACE
+        elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
+            found[buffer] = edge
+    return found
 
 
 def _buffer_of(access: Any) -> Var:
@@ -188,7 +236,7 @@ def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
 
 
 def value_function(
-    name: str, around: Surroundings, value: Any, scalars: list[Var], target: GpuTarget
+    name: str, context: FusionContext, value: Any, scalars: list[Var], target: GpuTarget
 ) -> StoreFunction:
     """A float that depends on a group's buffers and some scalars as a device function.
 
@@ -196,12 +244,12 @@ def value_function(
     """
     result = tirx.decl_buffer((1,), "float32", name="result")
     statement = BufferStore(result, value, [0])
-    return device_function(name, around, statement, scalars, target, [result])
+    return device_function(name, context, statement, scalars, target, [result])
 
 
 def device_function(
     name: str,
-    around: Surroundings,
+    context: FusionContext,
     statement: Stmt,
     scalars: list[Var],
     target: GpuTarget,
@@ -209,7 +257,7 @@ def device_function(
     parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:
     """A statement on buffers of a group and some scalars; its `results` come first."""
-    used = [found for found in buffers_of(statement) if found in around.buffers]
+    used = [found for found in buffers_of(statement) if found in context.buffers]
     passed = [*results, *used]
     pointers = [
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
@@ -221,7 +269,7 @@ def device_function(
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})
     text = cuda_text(Sequential(_PASSES)(IRModule({name: function})), target)
     text = text.replace(_QUALIFIERS, "static __device__ __forceinline__ void")
-    numbers = [around.buffers.index(found) for found in used]
+    numbers = [context.buffers.index(found) for found in used]
     types = tuple(c_type(str(b.dtype)) for b in used)
     own = tuple(parts.get(b, Part.ANY) for b in used)
     return StoreFunction(name, text, tuple(numbers), types, own)

@@ -10,12 +10,12 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import PrimFunc
 
 from compiler.ir.layouts import blocks_first
-from compiler.kernels.cpu.generic import divisor_below, generic_function, is_opaque
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
-from compiler.kernels.tir.access import extent_of
+from compiler.kernels.tir.access import divisor_below, extent_of
+from compiler.kernels.tir.function import generic_function, is_opaque
 
 ELEMENT_THREADS = 128
 """Threads of a block where each computes elements of its own."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 
 KERNEL_HEAD = re.compile(r'extern "C" __global__ ([^;{]*?)(\w+)\(([^)]*)\) \{')
 """The definition of a kernel up to its body: qualifiers, name, parameters."""

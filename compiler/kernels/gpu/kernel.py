@@ -6,18 +6,12 @@ from dataclasses import dataclass, replace
 
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.generic import schedule_generic
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.select import best
 from compiler.kernels.gpu.source import complete_text, cuda_text
-from compiler.kernels.gpu.templates.attention.template import attention_kernel
-from compiler.kernels.gpu.templates.depthwise_pointwise.template import separable_kernel
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.grouped_conv.template import grouped_kernel
-from compiler.kernels.gpu.templates.pointwise.template import pointwise_kernel
-from compiler.kernels.gpu.templates.row_norm.template import rows_kernel
-from compiler.kernels.gpu.templates.stem_conv.template import stem_kernel
 from compiler.kernels.group import Group
 from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
@@ -93,29 +87,12 @@ def with_resources(launch: Launch, used: Resources) -> Launch:
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 
-TEMPLATES = (
-    attention_kernel,
-    separable_kernel,
-    grouped_kernel,
-    stem_kernel,
-    contraction_kernel,
-    rows_kernel,
-    pointwise_kernel,
-)
-"""What may write a group's kernel before the generic schedule does, in order."""
-
-
 def generate(group: Group, target: GpuTarget) -> CudaKernel:
-    """The CUDA text and the launches of a group.
-
-    No template adds in an order that time decides (there are no atomic sums), so that a kernel
-    gives the same bits every time.
-    """
+    """The CUDA text and the launches of a group: a template's, or of the generic schedule."""
     if all(info.elements == 0 for info in group.writes):
         return CudaKernel(f'extern "C" __global__ void {group.name}() {{}}\n', ())
-    for template in TEMPLATES:
-        kernel = template(group, target)
-        if kernel is not None:
-            return kernel
+    found = best(group, target)
+    if found is not None:
+        return found.emit()
     device = split_device(schedule_generic(group), group.name, target)
     return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)

@@ -7,8 +7,8 @@ long, does not.
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import compile_kernel, generate_entries
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.group import Group
 from compiler.kernels.kernel import naming
 from compiler.schedule import KernelSpec

@@ -8,9 +8,9 @@ from typing import Any
 
 import tvm_ffi
 
-from compiler.kernels.ops.elementwise import maximum, minimum
+from compiler.kernels.ops.common import maximum, minimum
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.reduction import highest, lowest, position_combiner, position_identity
+from compiler.kernels.ops.reducers import highest, lowest, position_combiner, position_identity
 
 
 @cache

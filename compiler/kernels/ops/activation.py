@@ -6,7 +6,7 @@ import numpy as np
 from tvm import te, tirx
 
 from compiler.ir.operators.dtypes import INTEGERS
-from compiler.kernels.ops.elementwise import Scalar, elementwise, maximum, minimum, multiply
+from compiler.kernels.ops.common import Scalar, elementwise, maximum, minimum, multiply
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 

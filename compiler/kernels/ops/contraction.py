@@ -5,16 +5,9 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.kernels.ops.elementwise import cast, multiply, wide
+from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.pooling import padded, window_of
-
-
-def converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
-    """A tensor's elements in another dtype; the tensor itself when it has it."""
-    if str(tensor.dtype) == dtype:
-        return tensor
-    return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")
+from compiler.kernels.ops.windows import padded, transposed_pads, window_of
 
 
 @lowering("Conv")
@@ -93,25 +86,6 @@ def conv_transpose(context: Context) -> te.Tensor:
         return te.sum(value, axis=[channel, *taps])
 
     return with_bias(context, te.compute(context.output.shape, body, name="ConvTranspose"))
-
-
-def transposed_pads(
-    context: Context, strides: Sequence[int], dilations: Sequence[int]
-) -> list[int]:
-    """How many output positions a transposed convolution cuts in front of each axis."""
-    spatial, kernel = context.info(0).shape[2:], context.info(1).shape[2:]
-    mode = context.attribute("auto_pad", "NOTSET")
-    explicit = context.attribute("output_shape")
-    if mode in ("NOTSET", "") and not explicit:
-        return list((context.attribute("pads") or [0] * len(spatial))[: len(spatial)])
-    extra = context.attribute("output_padding") or [0] * len(spatial)
-    pads: list[int] = []
-    for i, size in enumerate(spatial):
-        reach = strides[i] * (size - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
-        total = max(0, reach - context.output.shape[2 + i])
-        upper = mode == "SAME_UPPER"
-        pads.append(total // 2 if upper or mode in ("NOTSET", "") else total - total // 2)
-    return pads if mode != "VALID" else [0] * len(spatial)
 
 
 @lowering("MatMul")

@@ -12,69 +12,20 @@ import ml_dtypes
 import numpy
 from tvm import te, tirx
 
+from compiler.kernels.ops.common import (
+    Scalar,
+    absolute,
+    cast,
+    elementwise,
+    is_float,
+    is_nan,
+    kept_zero,
+    maximum,
+    minimum,
+    multiply,
+)
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
-
-Scalar = Any
-"""A scalar expression of TVM."""
-
-NARROW = ("float16", "bfloat16")
-
-
-def is_float(dtype: str) -> bool:
-    """Whether a dtype name is one of the floats."""
-    return "float" in dtype
-
-
-def cast(x: Scalar, dtype: str) -> Scalar:
-    """Convert a scalar as numpy does: to bool by comparison, to small integers by wrapping."""
-    source = dtype_of(x)
-    if source == dtype:
-        return x
-    if dtype == "bool":
-        other = tirx.NE(x, tirx.const(0, source))  # LLVM's comparison is false of NaN
-        return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
-    if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
-        return x.astype("int32").astype(dtype)
-    if source in NARROW or (dtype in NARROW and source != "float32"):
-        return x.astype("float32").astype(dtype)
-    return x.astype(dtype)
-
-
-def wide(dtype: str) -> str:
-    """The dtype in which values of a dtype are computed."""
-    return "float32" if dtype in NARROW else dtype
-
-
-def elementwise(context: Context, function: Callable[..., Any]) -> te.Tensor:
-    """Apply a function of scalars to all inputs, broadcast; 16-bit floats are computed in 32."""
-    positions = [i for i in range(len(context.inputs)) if context.has(i)]
-    dtype = context.output.dtype
-
-    def body(*indices: Any) -> Scalar:
-        scalars = [context.element(i, indices) for i in positions]
-        return cast(function(*[cast(s, wide(dtype_of(s))) for s in scalars]), dtype)
-
-    return te.compute(context.output.shape, body, name=context.operator.type)
-
-
-def maximum(a: Scalar, b: Scalar) -> Scalar:
-    """The larger of two scalars; NaN when one is NaN."""
-    if not is_float(dtype_of(a)):
-        return tirx.max(a, b)
-    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
-
-
-def minimum(a: Scalar, b: Scalar) -> Scalar:
-    """The smaller of two scalars; NaN when one is NaN."""
-    if not is_float(dtype_of(a)):
-        return tirx.min(a, b)
-    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
-
-
-def is_nan(x: Scalar) -> Scalar:
-    """Whether a float is NaN."""
-    return tirx.isnan(x)
 
 
 def _register(type: str, function: Callable[..., Any]) -> None:
@@ -87,13 +38,6 @@ def _zero(x: Scalar) -> Scalar:
 
 def _one(x: Scalar) -> Scalar:
     return tirx.const(1, dtype_of(x))
-
-
-def absolute(x: Scalar) -> Scalar:
-    """The absolute value, -0.0 included."""
-    if dtype_of(x).startswith("u") or dtype_of(x) == "bool":
-        return x
-    return tirx.abs(x)
 
 
 def _sign(x: Scalar) -> Scalar:
@@ -124,22 +68,12 @@ def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
     """Division; integers truncate towards zero."""
-    return _kept_zero(a) / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+    return kept_zero(a) / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
 
 
 def subtract(a: Scalar, b: Scalar) -> Scalar:
     """A difference; of floats a sum, as TVM cancels equal terms of differences."""
     return a + _negate(b) if is_float(dtype_of(a)) else a - b
-
-
-def multiply(a: Scalar, b: Scalar) -> Scalar:
-    """A product, with a constant 0 too."""
-    return _kept_zero(a) * _kept_zero(b)
-
-
-def _kept_zero(x: Scalar) -> Scalar:
-    """A float that TVM does not know to be zero."""
-    return maximum(x, x) if isinstance(x, tirx.FloatImm) and x.value == 0 else x
 
 
 def sealed(condition: Scalar) -> Scalar:

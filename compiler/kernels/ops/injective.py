@@ -1,15 +1,15 @@
 """Lowerings of injective operators: each output element is one input element from elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.ops.elementwise import cast
+from compiler.kernels.ops.common import cast, clamped, normal_axis, safe_index, zeros
 from compiler.kernels.ops.lowering import Context, lowering
-from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element
+from compiler.kernels.ops.windows import constant_padded
 
 _IN_TURN = 64
 """Up to so many inputs of a Concat are compared with in turn, more by bisection."""
@@ -19,42 +19,6 @@ def moved(context: Context, index: Any) -> te.Tensor:
     """The first input read at `index(output index)`."""
     data = context.tensor(0)
     return te.compute(context.output.shape, lambda *i: data(*index(*i)), name=context.operator.type)
-
-
-def normal_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front."""
-    return axis + rank if axis < 0 else axis
-
-
-def clamped(value: Any, most: int) -> Any:
-    """An integer from data as an int32 from 0 to `most`.
-
-    Data must not lead a kernel outside its tensors, so every place that data decide goes through
-    here: the indices of Gather, GatherElements, GatherND, ScatterElements and ScatterND (by
-    `safe_index`: negative ones count from the end first) and the lengths of ReverseSequence. They
-    are clamped in their own type, which int64 beyond int32 survive. Gathering from no elements
-    gives zeros. All other data are only compared with positions: indices of OneHot that name no
-    place set none, and recurrent layers take lengths beyond the sequence as all of it. Axes,
-    sizes, scales and the k of TopK are constants, which import checks.
-    """
-    value = value if dtype_of(value) in ("int32", "int64") else value.astype("int64")
-    kind = dtype_of(value)
-    inside = tirx.max(tirx.min(value, tirx.const(most, kind)), tirx.const(0, kind))
-    return inside.astype("int32")
-
-
-def safe_index(index: Any, extent: int) -> Any:
-    """An index from data: negative ones count from the end, others are kept inside."""
-    index = index if dtype_of(index) in ("int32", "int64") else index.astype("int64")
-    kind = dtype_of(index)
-    wrapped = tirx.Select(index < tirx.const(0, kind), index + tirx.const(extent, kind), index)
-    return clamped(wrapped, extent - 1)
-
-
-def zeros(context: Context) -> te.Tensor:
-    """The result of an operator that reads from a tensor without elements."""
-    dtype = context.output.dtype
-    return te.compute(context.output.shape, lambda *_: tirx.const(0, dtype), name="zeros")
 
 
 @lowering("Transpose")
@@ -298,22 +262,3 @@ def pad(context: Context) -> te.Tensor:
         return data(*at)
 
     return te.compute(context.output.shape, body, name="Pad")
-
-
-def constant_padded(
-    data: te.Tensor,
-    indices: Sequence[Any],
-    before: Sequence[int],
-    shape: Sequence[int],
-    full: Sequence[int],
-    fill: Any,
-) -> Any:
-    """The element of a padded tensor: the fill outside the source."""
-    at = [i - b for i, b in zip(indices, before, strict=True)]
-    tests: list[Any] = []
-    for index, offset, extent, size in zip(at, before, shape, full, strict=True):
-        tests += [index >= 0] if offset > 0 else []
-        tests += [index < extent] if size - offset > extent else []
-    if not tests:
-        return data(*at)
-    return tirx.if_then_else(tirx.all(*tests), data(*at), fill)

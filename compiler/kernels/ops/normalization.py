@@ -6,11 +6,10 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.kernels.ops.elementwise import absolute, cast, wide
-from compiler.kernels.ops.injective import normal_axis
+from compiler.kernels.ops.common import Scalar, absolute, cast, converted, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
-from compiler.kernels.ops.reduction import Scalar, max_reducer, reduce_axes, sum_reducer
+from compiler.kernels.ops.reducers import max_reducer, reduce_axes, sum_reducer
 
 Source = Callable[..., Scalar]
 
@@ -100,12 +99,8 @@ def layer_normalization(context: Context) -> list[te.Tensor]:
 
     results = [te.compute(context.output.shape, body, name="LayerNormalization")]
     for info, tensor in zip(context.outputs[1:], (mean, inverse), strict=False):
-        results.append(_converted(tensor, info.dtype))
+        results.append(converted(tensor, info.dtype))
     return results
-
-
-def _converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
-    return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype or "float32"), name="result")
 
 
 @lowering("RMSNormalization")

@@ -9,11 +9,19 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.group import TensorInfo
-from compiler.kernels.ops.elementwise import cast, is_float, is_nan, maximum, minimum, wide
-from compiler.kernels.ops.injective import normal_axis, safe_index
+from compiler.kernels.ops.common import (
+    cast,
+    is_float,
+    is_nan,
+    maximum,
+    minimum,
+    normal_axis,
+    safe_index,
+    wide,
+)
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering, unflatten_index
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.reduction import highest, lowest
+from compiler.kernels.ops.reducers import highest, lowest
 
 COPY_CHUNK = 1 << 15
 """Elements that one block copies."""

@@ -1,20 +1,17 @@
 """Lowerings of pooling, and the windows that pooling and convolution share."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.ops.elementwise import absolute, cast, is_float, wide
-from compiler.kernels.ops.injective import constant_padded
+from compiler.kernels.ops.common import Scalar, absolute, cast, converted, is_float, wide
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering
 from compiler.kernels.ops.mathematics import call
-from compiler.kernels.ops.reduction import (
+from compiler.kernels.ops.reducers import (
     Reducer,
-    Scalar,
     finished,
     lowest,
     max_reducer,
@@ -22,65 +19,7 @@ from compiler.kernels.ops.reduction import (
     sum_reducer,
 )
 from compiler.kernels.ops.tables import table_element
-
-
-@dataclass(frozen=True)
-class Window:
-    """A sliding window over the spatial axes of an operator."""
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-    def at(self, place: Sequence[Any], offset: Sequence[Any]) -> list[Any]:
-        """The position in the padded source of a window's element."""
-        steps = zip(place, self.strides, offset, self.dilations, strict=True)
-        return [p * s + o * d for p, s, o, d in steps]
-
-
-def window_of(context: Context, kernel: Sequence[int]) -> Window:
-    """The window of a convolution or pooling, `auto_pad` and `ceil_mode` resolved.
-
-    The padding behind reaches as far as the last window, which may be beyond the model's.
-    """
-    spatial, places = context.info(0).shape[2:], context.output.shape[2:]
-    rank = len(spatial)
-    strides = tuple(context.attribute("strides") or [1] * rank)
-    dilations = tuple(context.attribute("dilations") or [1] * rank)
-    reach = [
-        (p - 1) * s + (k - 1) * d + 1
-        for p, s, k, d in zip(places, strides, kernel, dilations, strict=True)
-    ]
-    missing = [max(0, r - n) for r, n in zip(reach, spatial, strict=True)]
-    mode = context.attribute("auto_pad", "NOTSET")
-    before = [0] * rank
-    if mode == "SAME_UPPER":
-        before = [m // 2 for m in missing]
-    elif mode == "SAME_LOWER":
-        before = [m - m // 2 for m in missing]
-    elif mode in ("NOTSET", ""):
-        before = list((context.attribute("pads") or [0] * rank)[:rank])
-    after = [max(0, r - n - b) for r, n, b in zip(reach, spatial, before, strict=True)]
-    return Window(tuple(kernel), strides, dilations, tuple(before), tuple(after))
-
-
-def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
-    """The source with its window's padding on the spatial axes."""
-    shape = [int(n) for n in tensor.shape]
-    lead = len(shape) - len(window.kernel)
-    before = [0] * lead + list(window.before)
-    after = [0] * lead + list(window.after)
-    if not any(before) and not any(after):
-        return tensor
-    full = [b + n + a for b, n, a in zip(before, shape, after, strict=True)]
-    return te.compute(
-        tuple(full),
-        lambda *i: constant_padded(tensor, i, before, shape, full, fill),
-        name="padded",
-        attrs={"keep": 1},
-    )
+from compiler.kernels.ops.windows import Window, padded, window_of
 
 
 def _pooled(
@@ -97,15 +36,9 @@ def _pooled(
     return te.compute(context.output.shape, body, name=context.operator.type)
 
 
-def _converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
-    if str(tensor.dtype) == dtype:
-        return tensor
-    return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")
-
-
 def _bounded(tensor: te.Tensor) -> te.Tensor:
     """A tensor of a type of which TVM knows the least value: bfloat16 becomes float32."""
-    return _converted(tensor, "float32") if str(tensor.dtype) == "bfloat16" else tensor
+    return converted(tensor, "float32") if str(tensor.dtype) == "bfloat16" else tensor
 
 
 @lowering("MaxPool")
@@ -116,7 +49,7 @@ def max_pool(context: Context) -> list[te.Tensor]:
     data = _bounded(context.tensor(0))
     fill = lowest(str(data.dtype))
     largest = _pooled(context, data, window, fill, lambda x: x, max_reducer, dtype)
-    results = [_converted(largest, context.output.dtype)]
+    results = [converted(largest, context.output.dtype)]
     if len(context.outputs) > 1 and context.outputs[1].dtype:
         results.append(_max_pool_positions(context, window))
     return results

@@ -7,8 +7,7 @@ from typing import Any
 import numpy
 from tvm import te, tirx
 
-from compiler.kernels.ops.elementwise import cast, is_float, wide
-from compiler.kernels.ops.injective import normal_axis, zeros
+from compiler.kernels.ops.common import cast, is_float, normal_axis, wide, zeros
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.tables import table_element

@@ -99,3 +99,8 @@ def can_fuse(known: BlockFacts, first: int, second: int) -> bool:
         if shape[places[0]] != known.extents[second]:
             return False
     return True
+
+
+def divisor_below(number: int, limit: int) -> int:
+    """The largest divisor of a number that is at most `limit` (at least 1)."""
+    return next(d for d in range(max(1, min(number, limit)), 0, -1) if number % d == 0)

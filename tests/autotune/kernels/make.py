@@ -9,6 +9,7 @@ import numpy as np
 from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
 from compiler.autotune.kernels.measure import header_of, measure
 from compiler.autotune.kernels.results import Result, ResultFile, load
+from compiler.kernels.database.fields import Config, problem_key
 from compiler.schedule import Launch
 from tests.backends.gpu.recording import RecordingDriver
 
@@ -26,17 +27,30 @@ def forget(source: Any, result: Any) -> None:
     result.view(np.float32)[: SIZE - 1] = 2 * source.view(np.float32)[: SIZE - 1]
 
 
+def key_of(name: str) -> str:
+    """A problem of a template of that name."""
+    return problem_key(name, {})
+
+
+KEY = key_of("k")
+
+
+def config(number: int) -> Config:
+    """A config of one field."""
+    return (("number", number),)
+
+
 def candidate(number: int, symbol: str, times: int = 1, scratch: int = 0) -> Candidate:
     """A candidate whose launches take as many microseconds as there are."""
     args = (0, 1, 2) if scratch else (0, 1)
     launches = (Launch(symbol, args),) * times
-    return Candidate((number,), symbol, launches, (scratch,) if scratch else (), float(times))
+    return Candidate(config(number), symbol, launches, (scratch,) if scratch else (), float(times))
 
 
 def kernel(key: str, *candidates: Candidate, weight: float = 1.0) -> Kernel:
     """A kernel of one operand and one result."""
     buffer = Buffer("float32", (SIZE,))
-    return Kernel(key, f"kernel_{key}", "v", weight, (buffer,), (buffer,), candidates)
+    return Kernel(key_of(key), f"kernel_{key}", "v", weight, (buffer,), (buffer,), candidates)
 
 
 def make_bundle(*candidates: Candidate) -> Bundle:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from compiler.autotune.kernels.context import Choice, Subject, descend, surely_faster
 from compiler.autotune.timing import Timing
+from tests.autotune.kernels.make import config
 
 NOISE = 0.01
 
@@ -26,7 +27,7 @@ class Fake:
 
 def subjects(**times: float) -> list[Subject]:
     """Kernels of three options each, the first of which was fastest alone."""
-    return [Subject(key, time, ((0,), (1,), (2,))) for key, time in times.items()]
+    return [Subject(key, time, (config(0), config(1), config(2))) for key, time in times.items()]
 
 
 def never() -> bool:
@@ -35,15 +36,16 @@ def never() -> bool:
 
 def additive(gains: Mapping[str, Mapping[int, float]]) -> Callable[[Choice], float]:
     """A time of 1000 less what each kernel's option gains."""
-    return lambda choice: 1000.0 - sum(gains.get(k, {}).get(v[0], 0.0) for k, v in choice.items())
+    by_config = {k: {config(n): gain for n, gain in own.items()} for k, own in gains.items()}
+    return lambda choice: 1000.0 - sum(by_config.get(k, {}).get(v, 0.0) for k, v in choice.items())
 
 
 def test_an_alternative_that_is_surely_faster_is_taken():
     fake = Fake(additive({"a": {1: 50.0, 2: 100.0}, "b": {1: -50.0}}))
     found = descend(subjects(a=10.0, b=20.0), fake, never)
-    assert found.choice == {"a": (2,), "b": (0,)}
+    assert found.choice == {"a": config(2), "b": config(0)}
     (step,) = found.steps
-    assert (step.key, step.values) == ("a", (2,))
+    assert (step.key, step.values) == ("a", config(2))
     assert step.gain == pytest.approx(0.1)
     assert (found.start.median, found.end.median) == (1000.0, 900.0)
 
@@ -51,7 +53,7 @@ def test_an_alternative_that_is_surely_faster_is_taken():
 def test_a_gain_within_noise_is_not_taken():
     fake = Fake(additive({"a": {1: 15.0, 2: 19.0}}))
     found = descend(subjects(a=1.0), fake, never)
-    assert found.choice == {"a": (0,)}
+    assert found.choice == {"a": config(0)}
     assert not found.steps
 
 
@@ -68,7 +70,7 @@ def test_heavy_kernels_come_first_and_all_options_are_compared_together():
 def test_time_that_is_over_ends_it_with_what_was_found():
     fake = Fake(additive({"a": {1: 100.0}, "b": {1: 100.0}}))
     found = descend(subjects(a=2.0, b=1.0), fake, lambda: len(fake.asked) >= 1)
-    assert found.choice == {"a": (1,), "b": (0,)}
+    assert found.choice == {"a": config(1), "b": config(0)}
     assert found.compared == 1
     assert descend(subjects(a=2.0), fake, lambda: True).steps == ()
 
@@ -77,11 +79,11 @@ def test_neighbours_may_change_what_is_best():
     """A kernel's option pays only once another has made room: a second round finds it."""
 
     def time(choice: Choice) -> float:
-        room = choice["b"] == (1,)
-        return 1000.0 - 100.0 * room - 100.0 * (room and choice["a"] == (2,))
+        room = choice["b"] == config(1)
+        return 1000.0 - 100.0 * room - 100.0 * (room and choice["a"] == config(2))
 
     found = descend(subjects(a=9.0, b=1.0), Fake(time), never)
-    assert found.choice == {"a": (2,), "b": (1,)}
+    assert found.choice == {"a": config(2), "b": config(1)}
     assert [step.key for step in found.steps] == ["b", "a"]
 
 
@@ -98,7 +100,7 @@ def test_an_end_that_is_not_faster_than_the_start_is_given_up():
         return [timings[0], Timing(low, low, low, 50), *timings[2:]]
 
     found = descend(subjects(a=1.0, b=1.0), drift, never)
-    assert found.choice == {"a": (0,), "b": (0,)}
+    assert found.choice == {"a": config(0), "b": config(0)}
     assert not found.steps
 
 

@@ -15,6 +15,7 @@ from compiler.autotune.kernels.bundle import Bundle, Kernel
 from compiler.autotune.kernels.prepare import prepare
 from compiler.backends.emu.device import device
 from compiler.emulator.compile import compile_kernels
+from compiler.kernels.database.fields import problem_fields
 from tests.autotune.kernels.make import run
 from tests.autotune.kernels.test_tune import network
 from tests.kernels.attention_models import Attention
@@ -64,8 +65,8 @@ def test_candidates_of_every_template_agree(tmp_path: Path, monkeypatch: pytest.
             yield number, compile_kernels(text, symbols[text])
 
     results = run(tmp_path / "r", found, driver=device(), compiler=compiled)
-    assert {result.key.split('"')[1] for result in results} == {
-        *("tf32", "attention", "rows", "grouped")
+    assert {problem_fields(result.key)["template"] for result in results} == {
+        *("gemm", "attention", "row_norm", "grouped_conv")
     }
     assert len(results) == 8
     assert [result.problem for result in results] == [""] * 8

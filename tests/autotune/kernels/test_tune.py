@@ -19,9 +19,11 @@ from compiler.backends.cuda import device as cuda_target
 from compiler.errors import DeviceError
 from compiler.kernels import database
 from compiler.kernels.database import Database, Entry, Measured
+from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.headers import full_version
 from compiler.nvrtc import nvrtc_version
 from compiler.tools.cli import main, with_step
+from tests.autotune.kernels.make import KEY, config
 from tests.autotune.schedule.fakes import Anything
 from tests.backends.gpu.recording import RecordingDriver
 from tests.tools import needs_nvrtc
@@ -94,7 +96,7 @@ def test_a_model_is_tuned_by_one_command(
     assert "small.onnx tf32: 2 of 2 kernels tuned, 100 % of their time" in said
     found = database.load(database.user_file("sm_90"))
     assert found.device == "sm_90/132 recorder"
-    assert {len(entry.tiles) for entry in found.entries} == {3}
+    assert {len(entry.configs) for entry in found.entries} == {3}
     launched = len(device.log)
     assert main(command) == 0
     assert database.load(database.user_file("sm_90")) == found
@@ -116,7 +118,7 @@ def test_a_killed_run_keeps_what_it_measured(
         inner.setattr(tune, "compile_all", killed)
         assert main(command) == 130
     (entry,) = database.load(database.user_file("sm_90")).entries
-    assert len(entry.tiles) == 2
+    assert len(entry.configs) == 2
     monkeypatch.setattr(tune, "prepare", None)
     assert main(command) == 0
     assert len(database.load(database.user_file("sm_90")).entries) == 2
@@ -182,7 +184,7 @@ def test_results_of_two_devices_need_a_first_one(
     paths = [tmp_path / name for name in "ab"]
     for path in paths:
         file = ResultFile(path, Header("sm_90", path.name, "c"))
-        file.add(Result("k", (1,), "v", 1.0, 1.0))
+        file.add(Result(KEY, config(1), "v", 1.0, 1.0))
         file.close()
     output = tmp_path / "d"
     command = ["tune", "merge", *map(str, paths), "-o", str(output)]
@@ -212,9 +214,9 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     (kernel,) = [
         each
         for each in prepare([("", model)], ["tf32"], "sm_90", 8).kernels
-        if each.key.startswith('["tf32"')
+        if problem_fields(each.key)["template"] == "gemm"
     ]
-    tiles = [each.tile for each in kernel.candidates if len(each.launches) == 1][:4]
+    tiles = [each.config for each in kernel.candidates if len(each.launches) == 1][:4]
     assert len(tiles) == 4
     version = full_version(kernel.version, nvrtc_version())
     measured = tuple(Measured(tile, 1e3 + i, 1e3 + i) for i, tile in enumerate(tiles))
@@ -234,17 +236,17 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     assert "0.0010 ms to 0.0009 ms in the whole model, 1 kernels changed in" in said
     (found,) = database.load(database.user_file("sm_90")).entries
     assert found.context is not None
-    assert (found.context.tile, found.context.model) == (liked, "small.onnx")
+    assert (found.context.config, found.context.model) == (liked, "small.onnx")
     assert found.context.gain == pytest.approx(0.1)
-    assert found.tiles == measured
+    assert found.configs == measured
 
 
 def tiles_of(loaded: Any, kernel: Any, tiles: Sequence[Any]) -> set[Any]:
     """The tiles of the products that a module launches, told by their grids and blocks."""
     shapes = {
-        (each.launches[0].grid, each.launches[0].block, each.launches[0].shared_bytes): each.tile
+        (each.launches[0].grid, each.launches[0].block, each.launches[0].shared_bytes): each.config
         for each in kernel.candidates
-        if each.tile in tiles
+        if each.config in tiles
     }
     launches = [launch for each in loaded._programs.kernels.values() for launch in each.launches]
     found = {shapes.get((x.grid, x.block, x.shared_bytes)) for x in launches}

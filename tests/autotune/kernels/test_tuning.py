@@ -20,11 +20,14 @@ from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.nvrtc import nvrtc_version
 from tests.autotune.kernels.make import (
     ELF,
+    KEY,
     candidate,
+    config,
     double,
     driver,
     forget,
     kernel,
+    key_of,
     make_bundle,
     run,
 )
@@ -37,7 +40,7 @@ HEADER = Header("sm_90", "d", "c")
 def test_the_fastest_candidate_comes_first(tmp_path: Path):
     found = run(tmp_path / "r", GOOD)
     (entry,) = entries_of(load(tmp_path / "r")[0], found)
-    assert entry.tiles[0].tile == (1,)
+    assert entry.configs[0].config == config(1)
     assert entry.device == "sm_90/132 recorder"
     assert entry.version == f"v {nvrtc_version()}"
 
@@ -47,11 +50,11 @@ def test_wrong_and_broken_candidates_never_win(tmp_path: Path):
         candidate(0, "double", 3), candidate(1, "forget"), candidate(2, "broken"),
         candidate(3, "double", 2),
     )  # fmt: skip
-    found = {result.tile: result for result in run(tmp_path / "r", bundle)}
-    assert found[(1,)].problem.startswith("wrong")
-    assert found[(2,)].problem == "no"
+    found = {result.config: result for result in run(tmp_path / "r", bundle)}
+    assert found[config(1)].problem.startswith("wrong")
+    assert found[config(2)].problem == "no"
     (entry,) = entries_of(HEADER, found.values())
-    assert {each.tile for each in entry.tiles} == {(0,), (3,)}
+    assert {each.config for each in entry.configs} == {config(0), config(3)}
 
 
 def test_a_wrong_reference_gives_no_entry(tmp_path: Path):
@@ -68,9 +71,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path):
     path = tmp_path / "r"
     with pytest.raises(KeyboardInterrupt):
         run(path, GOOD, compiler=killed)
-    path.write_text(path.read_text() + '{"key": "k", "ti')
+    path.write_text(path.read_text() + '{"of": {"template"')
     found = run(path, GOOD)
-    assert sorted(result.tile for result in found) == [(0,), (1,), (2,)]
+    assert sorted(result.config for result in found) == [config(0), config(1), config(2)]
     assert run(path, GOOD) == found
 
 
@@ -113,8 +116,8 @@ def test_measured_again_are_only_kernels_of_new_templates(tmp_path: Path):
     run(tmp_path / "r", GOOD)
     (old,) = GOOD.kernels
     found = run(tmp_path / "r", replace(GOOD, kernels=(replace(old, version="w"),)))
-    assert sorted({(result.tile, result.version) for result in found}) == [
-        ((n,), version) for n in range(3) for version in "vw"
+    assert sorted({(result.config, result.version) for result in found}) == [
+        (config(n), version) for n in range(3) for version in "vw"
     ]
     assert len(entries_of(HEADER, found)) == 2
 
@@ -122,10 +125,10 @@ def test_measured_again_are_only_kernels_of_new_templates(tmp_path: Path):
 def test_a_slow_candidate_is_given_up_after_a_few_launches(tmp_path: Path):
     slow = make_bundle(candidate(0, "double"), candidate(1, "double", 60), candidate(2, "double"))
     device = driver()
-    found = {result.tile: result for result in run(tmp_path / "r", slow, driver=device)}
-    assert found[(1,)].cold is None
-    assert found[(1,)].warm == pytest.approx(60e3, rel=0.1)
-    assert found[(2,)].cold is not None
+    found = {result.config: result for result in run(tmp_path / "r", slow, driver=device)}
+    assert found[config(1)].cold is None
+    assert found[config(1)].warm == pytest.approx(60e3, rel=0.1)
+    assert found[config(2)].cold is not None
     assert sum(len(graph.nodes) >= 60 for graph in device.graphs) == 0
 
 
@@ -149,9 +152,9 @@ def test_a_host_that_stalls_does_not_cost_a_candidate_its_times(tmp_path: Path):
 
 
 def test_a_time_that_noise_swallowed_gives_no_entry():
-    none, good = (Result("k", (n,), "v", 1000.0 * n, 1000.0) for n in range(2))
+    none, good = (Result(KEY, config(n), "v", 1000.0 * n, 1000.0) for n in range(2))
     (entry,) = entries_of(HEADER, [none, good])
-    assert [each.tile for each in entry.tiles] == [(1,)]
+    assert [each.config for each in entry.configs] == [config(1)]
 
 
 def test_a_kernel_gets_its_workspace_and_gives_everything_back(tmp_path: Path):
@@ -213,14 +216,14 @@ def test_the_expected_time_is_the_longer_of_measuring_and_compiling():
 
 def measured(*numbers: int) -> tuple[Measured, ...]:
     """Tiles that take as many microseconds as their number says."""
-    return tuple(Measured((n,), 1e3 * n, 1e3 * n) for n in numbers)
+    return tuple(Measured(config(n), 1e3 * n, 1e3 * n) for n in numbers)
 
 
 def test_merging_keeps_every_device_and_version_and_the_fastest_tiles():
-    old = Database([Entry("k", "d", "v", measured(5))], "d")
-    same, other = Entry("k", "d", "v", measured(4)), Entry("k", "d", "w", measured(6))
+    old = Database([Entry(KEY, "d", "v", measured(5))], "d")
+    same, other = Entry(KEY, "d", "v", measured(4)), Entry(KEY, "d", "w", measured(6))
     (entry,) = merged(old, [same], "").entries
-    assert [each.tile for each in entry.tiles] == [(4,), (5,)]
+    assert [each.config for each in entry.configs] == [config(4), config(5)]
     found = merged(old, [other, replace(same, device="e")], "e")
     assert [each.identity[1:] for each in found.entries] == [("d", "v"), ("d", "w"), ("e", "v")]
     assert found.device == "e"
@@ -228,26 +231,28 @@ def test_merging_keeps_every_device_and_version_and_the_fastest_tiles():
 
 def test_the_order_of_merging_different_results_does_not_matter():
     one, two = (
-        Entry("k", "d", "v", measured(1, 3, 5, 7, 9)),
-        Entry("k", "d", "v", measured(2, 4, 6)),
+        Entry(KEY, "d", "v", measured(1, 3, 5, 7, 9)),
+        Entry(KEY, "d", "v", measured(2, 4, 6)),
     )
     first = merged(merged(Database(), [one], "d"), [two], "d")
     assert first == merged(merged(Database(), [two], "d"), [one], "d")
-    assert [each.tile for each in first.entries[0].tiles] == [(n,) for n in range(1, 7)]
+    assert [each.config for each in first.entries[0].configs] == [config(n) for n in range(1, 7)]
 
 
 def test_the_choice_of_a_whole_model_outlives_faster_tiles():
-    chosen = InContext((9,), "m", 0.01)
-    old = Database([Entry("k", "d", "v", measured(9), chosen)], "d")
-    (entry,) = merged(old, [Entry("k", "d", "v", measured(1, 2, 3, 4, 5, 6))], "d").entries
+    chosen = InContext(config(9), "m", 0.01)
+    old = Database([Entry(KEY, "d", "v", measured(9), chosen)], "d")
+    (entry,) = merged(old, [Entry(KEY, "d", "v", measured(1, 2, 3, 4, 5, 6))], "d").entries
     assert entry.context == chosen
-    assert [each.tile for each in entry.tiles] == [(1,), (2,), (3,), (4,), (5,), (9,)]
-    assert entry.ranked[0].tile == (9,)
+    assert [each.config for each in entry.configs] == [config(n) for n in (1, 2, 3, 4, 5, 9)]
+    assert entry.ranked[0].config == config(9)
 
 
 def test_a_database_survives_and_a_damaged_one_is_refused(tmp_path: Path):
-    entry = Entry("k", "d", "v", (Measured((2,), 4.0, None),), InContext((2,), "m.onnx", 0.1))
-    plain = Entry("j", "d", "v", measured(1, 2))
+    entry = Entry(
+        KEY, "d", "v", (Measured(config(2), 4.0, None),), InContext(config(2), "m.onnx", 0.1)
+    )
+    plain = Entry(key_of("j"), "d", "v", measured(1, 2))
     database.save(tmp_path / "d", Database([entry, plain], "d"))
     assert database.load(tmp_path / "d") == Database([plain, entry], "d")
     (tmp_path / "d").write_text("{}\n")
@@ -257,7 +262,7 @@ def test_a_database_survives_and_a_damaged_one_is_refused(tmp_path: Path):
 
 def test_a_failed_write_leaves_the_old_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "d"
-    database.save(path, Database([Entry("k", "d", "v", measured(1))], "d"))
+    database.save(path, Database([Entry(KEY, "d", "v", measured(1))], "d"))
     before = path.read_bytes()
 
     def fail(*_: object) -> None:
@@ -265,6 +270,6 @@ def test_a_failed_write_leaves_the_old_database(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(database.os, "replace", fail)
     with pytest.raises(ArtifactError, match="No space left"):
-        database.save(path, Database([Entry("k", "d", "v", measured(2))], "d"))
+        database.save(path, Database([Entry(KEY, "d", "v", measured(2))], "d"))
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["d"]

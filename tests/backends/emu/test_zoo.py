@@ -16,7 +16,7 @@ from compiler.ir.dataflow import GraphOp, GroupOp
 from compiler.ir.values import numpy_dtype
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.build import distinct_groups
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.tiling import (
     MAX_BLOCKS,
     Registers,
-    ceil_div,
     channel_tile,
     flat_tile,
     image_tile,

@@ -5,19 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy
 
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.templates.attention.template import Block, attention_kernel
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.grouped_conv.template import Work, grouped_kernel
-from compiler.kernels.gpu.templates.row_norm.template import rows_kernel
-from compiler.kernels.gpu.templates.stem_conv.template import Work as Turns
-from compiler.kernels.gpu.templates.stem_conv.template import stem_kernel
+from compiler.kernels.gpu.templates.attention.config import Config as Block
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.grouped_conv.template import Config as Work
+from compiler.kernels.gpu.templates.stem_conv.config import Config as Turns
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import Attention
 from tests.kernels.gpu import test_vectors as vectors
+from tests.kernels.gpu.of_template import gemm_kernel, kernel_in
 from tests.kernels.gpu.templates import test_attention as attentions
 from tests.kernels.gpu.templates import test_blocked_contraction as blocked
 from tests.kernels.gpu.templates import test_grouped as grouped
@@ -29,7 +27,7 @@ from tests.kernels.harness import single
 
 Array = numpy.ndarray
 SMALL = Tile(32, 32, 16, 16, 1)
-WIDE = Tile(64, 32, 16, 32, 1, 4, wide=True)
+WIDE = Tile(64, 32, 16, 32, 1, 4, wgmma=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ def product(
     arrays = [draw(rows, depth), draw(depth, 48)]
     info = TensorInfo("float32", (rows, 48))
     group, inputs = single("MatMul", arrays, [info], {}, weights=(1,) if weight else ())
-    kernel = contraction_kernel(group, parse_gpu(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     return Case(group, inputs, kernel, inputs[0].astype("float64") @ inputs[1])
 
@@ -59,7 +57,7 @@ def first_convolution() -> Case:
     """A convolution whose blocks compute two tiles one after another."""
     shape = replace(stem.SMALL, members=3)
     group = stem.convolution(shape, "float32", 4)
-    kernel = stem_kernel(group, parse_gpu("cuda"), Turns(4, 16, 16, 32, 2))
+    kernel = kernel_in("stem_conv", group, parse_gpu("cuda"), Turns(4, 16, 16, 32, 2))
     assert kernel is not None
     inputs = stem.draw_inputs(group)
     return Case(group, inputs, kernel, stem.reference(shape, inputs))
@@ -78,7 +76,7 @@ def window() -> Case:
     arrays, attributes = [draw(1, 3, 9, 9), draw(24, 3, 3, 3)], {"pads": [1] * 4}
     info = TensorInfo("float32", (1, 24, 9, 9))
     group, inputs = single("Conv", arrays, [info], attributes, weights=(1,))
-    kernel = contraction_kernel(group, parse_gpu("cuda"), SMALL)
+    kernel = gemm_kernel(group, parse_gpu("cuda"), SMALL)
     assert kernel is not None
     return Case(group, inputs, kernel, exact("Conv", inputs, attributes))
 
@@ -87,7 +85,7 @@ def blocks(tile: Tile = SMALL) -> Case:
     """A convolution with one step of k in channel blocks, which adds a residual and a bias."""
     group = blocked.group_of("Conv", (1, 8, 5, 7), (24, 8, 1, 1), (1, 24, 5, 7), {}, (4, 4))
     inputs = [draw(*read.shape, seed=i) for i, read in enumerate(group.reads)]
-    kernel = contraction_kernel(group, parse_gpu("cuda"), tile)
+    kernel = gemm_kernel(group, parse_gpu("cuda"), tile)
     assert kernel is not None
     assert kernel.text.count("copy_block(") == 2
     expected = numpy.maximum(exact("Conv", inputs[:3], {}) + inputs[3], 0)
@@ -98,7 +96,7 @@ def late() -> Case:
     """A product whose bias and residual are fetched when its stages are done."""
     group = vectors.product("float32", (20, 70), (70, 48), (48,), (20, 48))
     inputs = vectors.inputs_of(group)
-    kernel = contraction_kernel(group, parse_gpu("cuda"), replace(SMALL, stages=25))
+    kernel = gemm_kernel(group, parse_gpu("cuda"), replace(SMALL, stages=25))
     assert kernel is not None
     assert vectors.constant(kernel, "LATE") == 1
     left, right, bias, residual = inputs
@@ -111,7 +109,7 @@ def attention() -> Case:
     case = Attention("heads", "added", 1, 1, 20, 70, 16, 16)
     group, names = attentions.attention_group(case)
     inputs = case.inputs()
-    kernel = attention_kernel(group, parse_gpu("cuda"), Block(1, 4))
+    kernel = kernel_in("attention", group, parse_gpu("cuda"), Block(1, 4))
     assert kernel is not None
     expected = case.expected(inputs).reshape(group.writes[0].shape)
     return Case(group, [inputs[name] for name in names], kernel, expected)
@@ -132,7 +130,7 @@ def normalization() -> Case:
     shape = (2, 1, 300)
     group = rows.residual_group(shape, 2)
     inputs = [draw(*s, seed=i) for i, s in enumerate((shape, shape, (300,), (300,)))]
-    kernel = rows_kernel(group, parse_gpu("cuda"))
+    kernel = kernel_in("row_norm", group, parse_gpu("cuda"))
     assert kernel is not None
     a, b, scale, bias = inputs
     expected = numpy.maximum(rows.standard(a + b, (2,), True, 1e-3) * scale + bias, 0)
@@ -144,7 +142,7 @@ def grouped_sums() -> Case:
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
     group = grouped.convolution(shape)
     inputs = grouped.draw_inputs(group)
-    kernel = grouped_kernel(group, parse_gpu("cuda"), Work(4, 32, 3))
+    kernel = kernel_in("grouped_conv", group, parse_gpu("cuda"), Work(4, 32, 3))
     assert kernel is not None
     return Case(group, inputs, kernel, grouped.reference(shape, inputs))
 
@@ -154,14 +152,14 @@ FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
         lambda: product(SMALL),
         lambda: product(Tile(32, 32, 16, 16, 4)),
         lambda: product(SMALL, target="cuda:sm_90:fp32", weight=False),
-        lambda: product(replace(SMALL, early=True)),
+        lambda: product(replace(SMALL, prefetch=True)),
         window,
         blocks,
         late,
     ),
     "wide tiles": (
         lambda: product(WIDE, 70, 280),
-        lambda: product(Tile(64, 32, 16, 32, 2, 4, wide=True), 70, 330),
+        lambda: product(Tile(64, 32, 16, 32, 2, 4, wgmma=True), 70, 330),
         lambda: blocks(WIDE),
     ),
     "few rows": (lambda: product(None, 3),),

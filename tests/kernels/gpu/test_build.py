@@ -14,13 +14,14 @@ from compiler.kernels.gpu.compilers import nvrtc as compiling
 from compiler.kernels.gpu.cubin import check_resources, read_resources
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import shared_bytes
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.gpu.templates.gemm.config import shared_bytes
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
 from compiler.schedule import Launch
 from compiler.target.target import parse_gpu, parse_target
+from tests.kernels.gpu.of_template import estimated_tile
 from tests.kernels.harness import single
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -155,6 +156,6 @@ def test_tiles_fit_the_device(arch: str):
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     tiles = list(candidates(problem, target))
-    assert choose_tile(problem, target) in tiles
+    assert estimated_tile(problem, target) in tiles
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
-    assert {tile.shares for tile in tiles} > {1, 16}
+    assert {tile.split_k for tile in tiles} > {1, 16}

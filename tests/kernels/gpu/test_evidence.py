@@ -19,15 +19,15 @@ from onnx.reference import ReferenceEvaluator
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
-from compiler.target.target import parse_gpu, parse_target
+from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.gpu.templates.test_grouped import NASNET, convolution
 from tests.kernels.gpu.templates.test_pointwise import web
@@ -54,13 +54,13 @@ class Case:
     def kernel(self) -> CudaKernel:
         """The kernel of the chosen tile, or of the template that takes it."""
         target = parse_gpu(self.target)
-        problems = tiled_problems(self.group, target)
+        problems = gemm_problems(self.group, target)
         if not problems:
             return generate(self.group, target)
         problem = problems[self.choice % len(problems)]
-        tiles = [t for t in candidates(problem, target) if t.threads <= 128 and not t.wide]
+        tiles = [t for t in candidates(problem, target) if t.threads <= 128 and not t.wgmma]
         tile = tiles[self.choice % len(tiles)]
-        kernel = contraction_kernel(self.group, target, tile, problem=problem)
+        kernel = gemm_kernel(self.group, target, tile, problem=problem)
         assert kernel is not None
         return kernel
 
@@ -246,7 +246,7 @@ def test_any_shape(name: str):
         kernel = found.kernel
         assert called in kernel.text
         results = run_twice(kernel, found.group, found.inputs)
-        bound = BOUNDS[parse_target(found.target).precision]
+        bound = BOUNDS[found.target.split(":")[2]]
         for result, expected in zip(results, found.expected, strict=True):
             error = numpy.linalg.norm(result - expected)
             assert error <= bound * max(float(numpy.linalg.norm(expected)), 1.0)
@@ -294,14 +294,14 @@ def test_nothing_spills(name: str, arch: str):
 
 @needs_nvrtc
 @pytest.mark.parametrize("tile", [
-    Tile(64, 32, 16, 32, 1, 8, wide=True), Tile(128, 128, 16, 128, 2, 4, wide=True),
-    Tile(128, 256, 16, 256, 1, 4, wide=True), Tile(256, 128, 16, 128, 1, 4, wide=True),
-    Tile(128, 128, 16, 128, 1, 3, wide=True),
+    Tile(64, 32, 16, 32, 1, 8, wgmma=True), Tile(128, 128, 16, 128, 2, 4, wgmma=True),
+    Tile(128, 256, 16, 256, 1, 4, wgmma=True), Tile(256, 128, 16, 128, 1, 4, wgmma=True),
+    Tile(128, 128, 16, 128, 1, 3, wgmma=True),
 ])  # fmt: skip
 def test_warpgroups_do_not_spill(tile: Tile):
     """Wide tiles, whose instructions the emulator does not know."""
     target = parse_gpu("cuda:sm_90:tf32")
-    kernel = contraction_kernel(LARGE["product"](), target, tile)
+    kernel = gemm_kernel(LARGE["product"](), target, tile)
     assert kernel is not None
     code = compile_cubin(complete_text(kernel.text), target)
     (found,) = check_resources(code, kernel.launches, target).values()

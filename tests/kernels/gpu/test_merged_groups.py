@@ -1,7 +1,7 @@
 """Groups of few channels merged for tensor cores: on the emulator against float64, and the choice
 between them and plain multiply-adds."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -13,22 +13,24 @@ from onnx import numpy_helper, parser
 
 from compiler.autotune.kernels.prepare import groups_of
 from compiler.kernels import database
-from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
+from compiler.kernels.database import Database
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
+from compiler.kernels.gpu.select import measurable
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.gpu.templates.gemm.tuned import key_of
-from compiler.kernels.gpu.templates.grouped_conv.template import (
-    choose_work,
-    grouped_kernel,
-    grouped_key,
-    grouped_problem,
-)
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import (
+    entry,
+    estimated,
+    estimated_tile,
+    gemm_kernel,
+    gemm_problems,
+    kernel_in,
+    key_text,
+    problem_in,
+)
 from tests.kernels.gpu.templates.test_grouped import (
     BLOCKS,
     Shape,
@@ -50,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def merged(group: Group, target: GpuTarget = TARGET) -> list[Problem]:
     """What a group can be when some of its convolution's groups are one."""
-    return [problem for problem in tiled_problems(group, target) if problem.merged > 1]
+    return [problem for problem in gemm_problems(group, target) if problem.merged > 1]
 
 
 @st.composite
@@ -79,9 +81,9 @@ def test_any_merged_groups_are_right(case: tuple[Shape, str], blocked: bool, cho
     problems = merged(group)
     assume(problems)
     problem = problems[choice % len(problems)]
-    tiles = [t for t in candidates(problem, TARGET) if t.threads <= 128 and not t.wide]
+    tiles = [t for t in candidates(problem, TARGET) if t.threads <= 128 and not t.wgmma]
     tile, inputs = tiles[choice % len(tiles)], draw_inputs(group)
-    kernel = contraction_kernel(group, TARGET, tile, problem=problem)
+    kernel = gemm_kernel(group, TARGET, tile, problem=problem)
     assert kernel is not None
     assert kernel.flops == 2 * shape.members * prod(shape.kernel) * group.writes[0].elements
     (result,) = run_twice(kernel, group, inputs)
@@ -116,24 +118,19 @@ def test_how_many_groups_are_merged(dtype: str, members: int, found: list[int]):
     assert [p.merged for p in merged(group, exact)] == (found if dtype == "float16" else [])
 
 
-def record(key: str, values: tuple[int, ...], time: float, device: str = "sm_90/132") -> Entry:
-    """An entry with one measured choice."""
-    return Entry(key, device, "1 nvrtc", (Measured(values, time),))
-
-
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_the_fastest_measured_kernel_is_taken(place: int):
     """Of plain multiply-adds, tiles of single groups and of merged ones."""
     group = convolution(RESNEXT)
-    found = grouped_problem(group)
-    assert found is not None
-    grouped, problems = found[1], tiled_problems(group, TARGET)
+    grouped, problems = problem_in("grouped_conv", group, TARGET), gemm_problems(group, TARGET)
+    assert grouped is not None
     assert [problem.merged for problem in problems] == [1, 2, 4]
-    choices = [(grouped_key(grouped), astuple(choose_work(grouped, TARGET)))]
-    choices += [(key_of(p, TARGET), astuple(choose_tile(p, TARGET))) for p in problems]
     times = [5e3, 6e3, 7e3, 8e3]
     times[place] = 1e3
-    measured = [record(*choice, time) for choice, time in zip(choices, times, strict=True)]
+    work = estimated("grouped_conv", grouped, TARGET)
+    measured = [entry("grouped_conv", grouped, work, times[0])]
+    for problem, time in zip(problems, times[1:], strict=True):
+        measured.append(entry("gemm", problem, estimated_tile(problem, TARGET), time))
     database.save(database.user_file("sm_90"), Database(measured, "sm_90/132"))
     text = generate(group, TARGET).text
     assert ("convolve_groups" in text) == (place == 0)
@@ -143,14 +140,12 @@ def test_the_fastest_measured_kernel_is_taken(place: int):
 
 def test_every_kernel_is_offered_to_be_measured():
     group = convolution(RESNEXT)
-    found = {each.key: each for each in choices_of(group, TARGET, 3)}
-    assert [each.template for each in found.values()] == ["grouped", *["contraction"] * 3]
-    for problem in tiled_problems(group, TARGET):
-        choices = found[key_of(problem, TARGET)]
-        for option in choices.options:
-            kernel = choices.build(option.values)
-            assert kernel is not None
-            assert f" M = {problem.m};" in kernel.text
+    found = {each.key: each for each in measurable(group, TARGET)}
+    assert [each.template.name for each in found.values()] == ["grouped_conv", *["gemm"] * 3]
+    for problem in gemm_problems(group, TARGET):
+        own = found[key_text("gemm", problem, TARGET)]
+        for config in own.shortlist(3):
+            assert f" M = {problem.m};" in own.emit(config).text
 
 
 NETWORK = """<ir_version: 10, opset_import: ["" : 20]>
@@ -175,16 +170,15 @@ def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
     dtype = group.reads[0].dtype
     assert dtype in ("float16", "bfloat16")
     assert [info.block for info in (group.reads[0], group.writes[0])] == [8, 8]
-    (problem,) = tiled_problems(group, target)
+    (problem,) = gemm_problems(group, target)
     assert (problem.merged, problem.dtype) == (4, dtype)
     shape = Shape(16, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 2, 4, 4)
     inputs = draw_inputs(group)
     nothing = numpy.zeros((16,)), numpy.zeros(group.writes[0].shape)
     expected = reference(shape, [*inputs, *nothing])
-    found = grouped_problem(group)
-    assert found is not None
-    tiles = contraction_kernel(group, target, choose_tile(problem, target), problem=problem)
-    for kernel in (tiles, grouped_kernel(group, target, choose_work(found[1], target))):
+    work = estimated("grouped_conv", problem_in("grouped_conv", group, target), target)
+    tiles = gemm_kernel(group, target, estimated_tile(problem, target), problem=problem)
+    for kernel in (tiles, kernel_in("grouped_conv", group, target, work)):
         assert kernel is not None
         (result,) = run_twice(kernel, group, inputs)
         error = numpy.linalg.norm(result.astype("float64") - expected)

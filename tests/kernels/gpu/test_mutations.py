@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from compiler.errors import DeviceError
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
 from compiler.schedule import Launch
 from tests.kernels.gpu.emulator import COMPILER, Order, Program

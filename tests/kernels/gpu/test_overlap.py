@@ -1,6 +1,6 @@
 """Tiles that overlap with the kernels around them: only measurements choose them."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,12 @@ from compiler.autotune.kernels.context import Descent, Step
 from compiler.autotune.timing import Timing
 from compiler.kernels import database
 from compiler.kernels.database import Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
-from compiler.kernels.gpu.templates.gemm.tuned import key_of, tile_for
+from compiler.kernels.database.fields import config_fields
+from compiler.kernels.gpu.select import measurable
+from compiler.kernels.gpu.templates.gemm.candidates import candidates
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import TensorInfo
+from tests.kernels.gpu.of_template import chosen, entry, estimated_tile, key_text
 from tests.kernels.gpu.templates.test_tuned import TARGET, product, save
 from tests.kernels.gpu.test_build import zeros
 from tests.kernels.harness import single
@@ -28,30 +29,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def early(tile: Tile) -> Tile:
     """A tile that begins to copy weights before its kernel waits."""
-    return replace(tile, early=True)
+    return replace(tile, prefetch=True)
 
 
 def test_an_early_tile_is_taken_where_it_was_measured():
     problem = product(128, 768, 768)
-    tile = early(choose_tile(problem, TARGET))
-    save(Entry(key_of(problem, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 1.0),)))
-    assert tile_for(problem, TARGET) == tile
-    assert tile_for(product(128, 1024, 768), TARGET).early
+    tile = early(estimated_tile(problem, TARGET))
+    save(entry("gemm", problem, tile, 1.0))
+    assert chosen("gemm", problem, TARGET) == tile
+    assert chosen("gemm", product(128, 1024, 768), TARGET).prefetch
 
 
 def test_a_whole_model_chooses_an_early_variant():
     problem = product(128, 768, 768)
     first, second = list(candidates(problem, TARGET))[:2]
-    measured = Measured(astuple(first), 1.0, 1.5), Measured(astuple(second), 2.0, 2.5)
-    entry = Entry(key_of(problem, TARGET), "sm_90/132", "v", measured)
-    step = Step(entry.key, astuple(early(first)), 1000.0, 900.0)
+    measured = Measured(config_fields(first), 1.0, 1.5), Measured(config_fields(second), 2.0, 2.5)
+    own = Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", measured)
+    step = Step(own.key, config_fields(early(first)), 1000.0, 900.0)
     time = Timing(1000.0, 999.0, 1001.0, 50)
-    descent = Descent({entry.key: step.values}, (step,), time, time, 1)
-    in_context.record(descent, [entry], "model", TARGET, entry.device)
-    assert tile_for(problem, TARGET) == early(first)
+    descent = Descent({own.key: step.values}, (step,), time, time, 1)
+    in_context.record(descent, [own], "model", TARGET, own.device)
+    assert chosen("gemm", problem, TARGET) == early(first)
     (kept,) = database.known("sm_90").values()
-    kept_tiles = {each.tile for each in kept.tiles}
-    assert kept_tiles == {astuple(early(first)), *(each.tile for each in measured)}
+    configs = {each.config for each in kept.configs}
+    assert configs == {config_fields(early(first)), *(each.config for each in measured)}
 
 
 def test_variants_of_tiles_overlap_with_neighbours_as_they_can():
@@ -59,10 +60,10 @@ def test_variants_of_tiles_overlap_with_neighbours_as_they_can():
     for weights in ((1,), ()):
         info = TensorInfo("float32", (128, 768))
         group, _ = single("MatMul", inputs, [info], weights=weights)
-        choices = next(choices_of(group, TARGET, 4))
-        tile = Tile(*choices.options[0].values)
-        found = {Tile(*values) for values in choices.variants(astuple(tile))}
+        own = next(measurable(group, TARGET))
+        tile, *_ = own.shortlist(4)
+        found = {*own.variants(tile)}
         released = {replace(tile, release=True)}
         both = {early(tile), replace(early(tile), release=True)}
         assert found == (released | both if weights else released)
-        assert Tile(*choices.variants(astuple(early(tile)))[0]) == tile
+        assert own.variants(early(tile))[0] == tile

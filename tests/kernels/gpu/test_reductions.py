@@ -8,10 +8,10 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu import lower
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_generic
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.lower import split_device
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, emulate_all

@@ -7,12 +7,12 @@ import ml_dtypes
 import numpy
 import pytest
 
-from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import Builder, group_of
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 
@@ -22,7 +22,7 @@ BOUNDS = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 TO = {"float32": 1, "float16": 10, "bfloat16": 16}
 SMALL = Tile(32, 32, 16, 16, 1)
-WIDE = Tile(64, 64, 16, 64, 1, 4, wide=True)
+WIDE = Tile(64, 64, 16, 64, 1, 4, wgmma=True)
 SIZE = (50, 48, 72)
 Array = numpy.ndarray
 
@@ -61,7 +61,7 @@ def product(
 
 def kernel_of(group: Group, precision: str, tile: Tile = SMALL, arch: str = "sm_90") -> CudaKernel:
     """The kernel of a tile."""
-    kernel = contraction_kernel(group, parse_gpu(f"cuda:{arch}:{precision}"), tile)
+    kernel = gemm_kernel(group, parse_gpu(f"cuda:{arch}:{precision}"), tile)
     assert kernel is not None
     return kernel
 
@@ -93,8 +93,8 @@ def check(group: Group, kernel: CudaKernel, bound: float, offset: int = 0) -> li
 
 
 TILES = [
-    SMALL, WIDE, replace(SMALL, shares=3), Tile(128, 96, 16, 96, 1, 4, wide=True),
-    Tile(64, 96, 16, 96, 2, 4, wide=True), Tile(16, 128, 16, 32, 1),
+    SMALL, WIDE, replace(SMALL, split_k=3), Tile(128, 96, 16, 96, 1, 4, wgmma=True),
+    Tile(64, 96, 16, 96, 2, 4, wgmma=True), Tile(16, 128, 16, 32, 1),
 ]  # fmt: skip
 OTHERS = [("fp32", SMALL), ("fp16", SMALL), ("fp16", WIDE), ("bf16", WIDE)]
 
@@ -103,7 +103,7 @@ OTHERS = [("fp32", SMALL), ("fp16", SMALL), ("fp16", WIDE), ("bf16", WIDE)]
 def test_tiles_and_precisions(precision: str, tile: Tile):
     """Where a buffer begins anywhere, the same bits are stored one by one."""
     columns = 104
-    depth = 260 if tile.shares > 1 else 72
+    depth = 260 if tile.split_k > 1 else 72
     dtype, shape = DTYPES[precision], (70, columns)
     group = product(dtype, (70, depth), (depth, columns), (columns,), shape)
     kernel = kernel_of(group, precision, tile)

@@ -22,21 +22,14 @@ from math import prod
 from tvm.tirx import PrimFunc
 
 from compiler.graph.packing import packed_shape
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
-from compiler.kernels.cpu.tiling import (
-    Registers,
-    ceil_div,
-    channel_tile,
-    flat_tile,
-    image_tile,
-    registers_of,
-)
+from compiler.kernels.cpu.tiling import Registers, channel_tile, flat_tile, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.tir.surroundings import Surroundings
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.target.target import CpuTarget
 
 
@@ -46,10 +39,10 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
     conv = conv_problem(group, anchor)
     if conv is None:
         return None
-    around = Surroundings(group, anchor)
+    around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target.vector_bytes)
     nest = choose_nest(conv, around, registers)
     weight = anchor.inputs[1]
     packings = [""] * group.inputs
@@ -120,7 +113,7 @@ def pads_before(
     return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
 
 
-def choose_nest(conv: Convolution, around: Surroundings, registers: Registers) -> Nest:
+def choose_nest(conv: Convolution, around: FusionContext, registers: Registers) -> Nest:
     """Lanes along the image or along channels: the one whose cost is less."""
     positions = prod(conv.output)
     flat = conv.pointwise and around.flat

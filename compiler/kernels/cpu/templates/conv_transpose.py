@@ -16,15 +16,14 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
-from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
 from compiler.kernels.cpu.templates.nests import ImageLanes, Taps
 from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import sequence
-from compiler.kernels.tir.surroundings import Surroundings
 from compiler.target.target import CpuTarget
 
 MOST_PHASES = 16
@@ -37,10 +36,10 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     transposed = read_transposed(group, anchor)
     if transposed is None or len(transposed.phases) > MOST_PHASES:
         return None
-    around = Surroundings(group, anchor)
+    around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(vector_bytes(target))
+    registers = registers_of(target.vector_bytes)
     nests = phase_nests(transposed, around, registers)
     weight = anchor.inputs[1]
     packings = [""] * group.inputs
@@ -148,7 +147,7 @@ def pads_before(
 
 
 def phase_nests(
-    transposed: Transposed, around: Surroundings, registers: Registers
+    transposed: Transposed, around: FusionContext, registers: Registers
 ) -> list[ImageLanes]:
     """One nest for each output phase, all of one tile, as they share the packed weights."""
     frame, lowest = transposed.frame, transposed.lowest

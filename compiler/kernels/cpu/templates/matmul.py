@@ -23,13 +23,15 @@ from tvm.ir import Var
 from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.tiling import Tile, ceil_div, product_tile, registers_of, split_blocks
+from compiler.kernels.cpu.tiling import Tile, product_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
-from compiler.kernels.ops.elementwise import multiply
+from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
@@ -40,67 +42,20 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.surroundings import Surroundings
+from compiler.kernels.tir.matmul import Matmul, read_matmul
 from compiler.target.target import CpuTarget
 
 FILL_ELEMENTS = 1 << 14
 """Elements of an operand that one block writes into a workspace."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """A batched matrix product: `left` and `right` are the operands' shapes as ONNX gives them."""
-
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    output: tuple[int, ...]
-    transposed: tuple[bool, bool] = (False, False)
-    factors: tuple[float, float] = (1.0, 1.0)
-
-    @property
-    def rows(self) -> int:
-        """Rows of one matrix of the result; all of them if B is the same for every batch."""
-        if len(self.left) == 1:
-            return 1
-        own = self.left[-1] if self.transposed[0] else self.left[-2]
-        return own * (prod(self.left[:-2]) if self.shared else 1)
-
-    @property
-    def columns(self) -> int:
-        """Columns of the result."""
-        if len(self.right) == 1:
-            return 1
-        return self.right[-2] if self.transposed[1] else self.right[-1]
-
-    @property
-    def depth(self) -> int:
-        """The length of the sums."""
-        return self.left[-2] if self.transposed[0] else self.left[-1]
-
-    @property
-    def shared(self) -> bool:
-        """Whether one matrix B serves all batches, whose rows are then one matrix A."""
-        return len(self.right) <= 2
-
-    @property
-    def batch(self) -> tuple[int, ...]:
-        """The extents over which separate products run."""
-        matrix = (len(self.left) > 1) + (len(self.right) > 1)
-        return () if self.shared else self.output[: len(self.output) - matrix]
-
-    @property
-    def multiplications(self) -> int:
-        """Multiply-adds of all products."""
-        return prod(self.batch) * self.rows * self.columns * self.depth
-
-
 @template("MatMul", "Gemm")
 def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
     """Schedule a float32 matrix product."""
-    product = read_product(group, anchor)
+    product = read_matmul(group, anchor)
     if product is None:
         return None
-    around = Surroundings(group, anchor)
+    around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
     right = anchor.inputs[1]
@@ -118,26 +73,12 @@ def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Schedul
     return Scheduled(function, tuple(packings), flops=2 * product.multiplications)
 
 
-def read_product(group: Group, anchor: Operator) -> Product | None:
-    """The matrix product of an operator, if the template can take it."""
-    values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
-    if {v.dtype for v in values} != {"float32"} or any(v.elements == 0 for v in values):
-        return None
-    left, right = (group.values[i].shape for i in anchor.inputs[:2])
-    output = group.values[anchor.outputs[0]].shape
-    if anchor.type == "MatMul":
-        return Product(left, right, output)
-    get = anchor.attributes.get
-    transposed = (bool(get("transA", 0)), bool(get("transB", 0)))
-    return Product(left, right, output, transposed, (get("alpha", 1.0), get("beta", 1.0)))
-
-
 @dataclass(frozen=True)
 class ProductNest:
     """A matrix product with its tile; `packed` when B is laid out in panels beforehand."""
 
-    product: Product
-    around: Surroundings
+    product: Matmul
+    around: FusionContext
     tile: Tile
     lanes: int
     packed: bool

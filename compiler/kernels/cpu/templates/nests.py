@@ -10,9 +10,11 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Planes
 from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
-from compiler.kernels.cpu.tiling import Tile, ceil_div, split_blocks
+from compiler.kernels.cpu.tiling import Tile, split_blocks
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
@@ -23,7 +25,6 @@ from compiler.kernels.tir.loops import (
     vector_at,
     vector_loop,
 )
-from compiler.kernels.tir.surroundings import Surroundings
 
 LOCAL_UNITS = 16
 """From this many groups on, blocks divide the groups and fill their planes themselves."""
@@ -77,7 +78,7 @@ class Nest(ABC):
     """
 
     conv: Convolution
-    around: Surroundings
+    around: FusionContext
     tile: Tile
     lanes: int
     flat: bool

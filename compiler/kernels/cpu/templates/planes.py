@@ -7,10 +7,10 @@ from tvm import tirx
 from tvm.ir import Var
 from tvm.tirx import Stmt
 
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.cpu.tiling import ceil_div
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import block_loops, loop, sequence, vector_loop
-from compiler.kernels.tir.surroundings import Surroundings
 
 UNROLLED_PHASES = 9
 """Most phases that are code of their own; more are a loop."""
@@ -20,7 +20,7 @@ BLOCK_ELEMENTS = 1 << 15
 
 
 def fill_planes(
-    conv: Convolution, around: Surroundings, target: Var, stride: int, lanes: int
+    conv: Convolution, around: FusionContext, target: Var, stride: int, lanes: int
 ) -> Stmt:
     """Write the operand 0 of the anchor into planes, `stride` elements from channel to channel."""
     channels = conv.groups * conv.channels
@@ -39,7 +39,7 @@ def fill_planes(
 
 def fill_channel(
     conv: Convolution,
-    around: Surroundings,
+    around: FusionContext,
     target: Var,
     lead: Sequence[Any],
     base: Any,
@@ -59,7 +59,7 @@ def fill_channel(
 
 def _fill_phases(
     conv: Convolution,
-    around: Surroundings,
+    around: FusionContext,
     target: Var,
     lead: Sequence[Any],
     base: Any,
@@ -102,7 +102,7 @@ def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[
 
 def _fill_plane(
     conv: Convolution,
-    around: Surroundings,
+    around: FusionContext,
     target: Var,
     lead: Sequence[Any],
     base: Any,

@@ -1,5 +1,5 @@
 // From sums in registers to results: a tile goes through shared memory, so that threads store what
-// lies together, with what it depends on fetched beforehand; see contraction.cuh and blocks.py.
+// lies together, with what it depends on fetched beforehand; see gemm.cuh and store.py.
 
 template <class P>
 using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];

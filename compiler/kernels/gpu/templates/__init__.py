@@ -1,1 +1,25 @@
-"""CUDA kernel templates, each with its headers."""
+"""The kernel templates, a folder each: problem, configs, estimate, CUDA text and headers."""
+
+from typing import Any
+
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.gpu.templates.attention.template import FusedAttention
+from compiler.kernels.gpu.templates.depthwise_pointwise.template import DepthwisePointwise
+from compiler.kernels.gpu.templates.gemm.template import Gemm
+from compiler.kernels.gpu.templates.gemv.template import Gemv
+from compiler.kernels.gpu.templates.grouped_conv.template import GroupedConv
+from compiler.kernels.gpu.templates.pointwise.template import Pointwise
+from compiler.kernels.gpu.templates.row_norm.template import RowNorm
+from compiler.kernels.gpu.templates.stem_conv.template import StemConv
+
+TEMPLATES: tuple[Template[Any, Any], ...] = (
+    FusedAttention(),
+    DepthwisePointwise(),
+    GroupedConv(),
+    StemConv(),
+    Gemv(),
+    Gemm(),
+    RowNorm(),
+    Pointwise(),
+)
+"""All templates; of equally fast ones the first takes a group."""

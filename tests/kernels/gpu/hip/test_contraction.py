@@ -11,17 +11,18 @@ import pytest
 
 from compiler.errors import DeviceError
 from compiler.kernels.gpu.compilers.hipcc import compile_object
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.gemm.amd_tiles import STAGES, WAVE, choose_wave_tile, wave_tiles
+from compiler.kernels.gpu.templates.gemm import mfma
 from compiler.kernels.gpu.templates.gemm.candidates import SHAPES
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.mfma import STAGES, WAVE
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import GpuTarget, parse_gpu
 from tests.export.code_objects import code_objects
 from tests.kernels.gpu.emulator import COMPILER, Order, run
+from tests.kernels.gpu.of_template import estimated, gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import CASES, DTYPES, group_of
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import single
@@ -64,7 +65,7 @@ def product(left: tuple[int, ...], right: tuple[int, ...]) -> Group:
 
 def kernel_of(group: Group, target: str, tile: Tile | None = SMALL) -> CudaKernel:
     """The kernel of a contraction for AMD."""
-    kernel = contraction_kernel(group, parse_gpu(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     return kernel
 
@@ -189,11 +190,11 @@ def test_the_tile_fits_and_gives_every_unit_work():
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     target = parse_gpu("hip:gfx90a:fp32")
-    tiles = list(wave_tiles(problem, target))
+    tiles = list(mfma.tiles(problem, target))
     assert {(t.rows, t.columns, t.warp_rows, t.warp_columns) for t in tiles} <= set(SHAPES)
-    chosen = choose_wave_tile(problem, target)
+    chosen = estimated("gemm", problem, target)
     assert chosen in tiles
-    blocks = (1024 // chosen.rows) * (1024 // chosen.columns) * chosen.shares
+    blocks = (1024 // chosen.rows) * (1024 // chosen.columns) * chosen.split_k
     assert blocks >= 64
 
 

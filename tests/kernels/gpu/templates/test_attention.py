@@ -9,24 +9,20 @@ from hypothesis import strategies as st
 from onnx import ModelProto, helper
 
 import compiler
+from compiler.build import set_target
 from compiler.frontend import import_model
-from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.attention.template import (
-    Block,
-    attention_kernel,
-    attention_of,
-    choose_block,
-)
+from compiler.kernels.gpu.templates.attention.config import Config, likeliest
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import Runner, parse
 from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import kernel_in, problem_in
 from tests.tools import needs_nvrtc
 
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
@@ -48,16 +44,16 @@ def attention_group(case: Attention) -> tuple[Group, list[str]]:
 
 
 def result(case: Attention, inputs: dict[str, numpy.ndarray], precision: str = "tf32",
-           block: Block | None = None, offset: int = 0) -> numpy.ndarray:  # fmt: skip
+           block: Config | None = None, offset: int = 0) -> numpy.ndarray:  # fmt: skip
     """What the emulated kernel gives."""
     group, names = attention_group(case)
-    kernel = attention_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), block)
+    kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     (found,) = run_twice(kernel, group, [inputs[name] for name in names], offset)
     return found.reshape(case.expected(inputs).shape)
 
 
-def error(case: Attention, precision: str = "tf32", block: Block | None = None,
+def error(case: Attention, precision: str = "tf32", block: Config | None = None,
           offset: int = 0) -> float:  # fmt: skip
     """The error relative to the result's norm."""
     inputs = case.inputs()
@@ -91,18 +87,19 @@ cases = st.builds(
 @settings(max_examples=5, deadline=None)
 @given(
     case=cases,
-    block=st.builds(Block, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3)),
+    block=st.builds(Config, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3)),
     odd=st.booleans(),
 )
-def test_any_size(case: Attention, block: Block, odd: bool):
+def test_any_size(case: Attention, block: Config, odd: bool):
     assert error(case, "tf32", block, 4 * odd) < BOUNDS["tf32"]
 
 
 def test_many_rows_give_each_warp_its_own():
     group, _ = attention_group(Attention("heads", "each", 16, 12, 128, 128, 64, 64))
-    attention = attention_of(group)
-    assert attention is not None
-    assert choose_block(attention, parse_gpu("cuda:sm_90:fp16")) == Block(1, 1, 8)
+    target = parse_gpu("cuda:sm_90:fp16")
+    problem = problem_in("attention", group, target)
+    assert problem is not None
+    assert likeliest(problem, target) == Config(1, 1, 8)
 
 
 @emulated
@@ -127,7 +124,7 @@ def test_nothing_spills(depth: int, precision: str):
     for rows in (197, 1000):
         group, _ = attention_group(Attention("heads", "added", 1, 12, rows, 197, depth, depth))
         target = parse_gpu(f"cuda:sm_90:{precision}")
-        kernel = attention_kernel(group, target)
+        kernel = kernel_in("attention", group, target)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()

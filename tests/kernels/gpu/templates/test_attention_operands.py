@@ -11,7 +11,7 @@ from compiler.errors import KernelError
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.attention.template import attention_of
+from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.target.target import parse_gpu

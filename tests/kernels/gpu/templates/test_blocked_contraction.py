@@ -8,12 +8,13 @@ import numpy
 import pytest
 
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Form, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.problem import Form
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -80,7 +81,7 @@ def error_of(group: Group, target: str = "cuda", tile: Tile | None = SMALL) -> f
     kinds = [ml_dtypes.bfloat16 if v.dtype == "bfloat16" else v.dtype for v in group.reads]
     pairs = enumerate(zip(group.reads, kinds, strict=True))
     inputs = [draw(*v.shape, seed=i).astype(kind) for i, (v, kind) in pairs]
-    kernel = contraction_kernel(group, parse_gpu(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     (result,) = run(kernel, group, inputs)
     anchor = next(op for op in group.operators if op.type in ("Conv", "ConvTranspose"))
@@ -146,7 +147,7 @@ def test_transposed(attributes: dict[str, object], blocks: tuple[int, int]):
 def test_shares_of_a_second_launch_store_single_elements():
     case = ((1, 64, 5, 5), (16, 64, 3, 3), (1, 16, 5, 5), {"pads": [1] * 4})
     group = group_of("Conv", *case, (4, 4))
-    kernel = contraction_kernel(group, parse_gpu("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4))
+    kernel = gemm_kernel(group, parse_gpu("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4))
     assert kernel is not None
     assert len(kernel.launches) == 2
     assert error_of(group, "cuda:sm_80:fp32", Tile(16, 64, 16, 16, 4)) < BOUNDS["fp32"]

@@ -8,14 +8,14 @@ import pytest
 
 from compiler.errors import KernelError
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
 from compiler.schedule import Launch
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import group_of
 from tests.kernels.gpu.templates.test_contraction import draw, exact
 from tests.kernels.harness import laid_out, logical, single
@@ -23,8 +23,8 @@ from tests.tools import needs_nvrtc
 
 TARGET = "cuda:sm_90:tf32"
 SEEDS = range(12)
-SMALL = Tile(32, 32, 16, 16, 1, early=True, release=True)
-WIDE = Tile(64, 32, 16, 32, 1, 4, wide=True, early=True, release=True)
+SMALL = Tile(32, 32, 16, 16, 1, prefetch=True, release=True)
+WIDE = Tile(64, 32, 16, 32, 1, 4, wgmma=True, prefetch=True, release=True)
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
@@ -42,7 +42,7 @@ def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, num
     shapes, attributes = [(1, 16, 5, 7), (24, 16, 3, 3), (1, 24, 5, 7)], {"pads": [1] * 4}
     group = group_of("Conv", *shapes, attributes, (4, 4))
     inputs = [draw(*read.shape, seed=i) for i, read in enumerate(group.reads)]
-    kernel = contraction_kernel(group, parse_gpu(TARGET), tile)
+    kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
     assert kernel is not None
     sums = exact("Conv", inputs[:3], attributes)
     return group, inputs, kernel, numpy.maximum(sums + inputs[3], 0)
@@ -52,17 +52,17 @@ def product(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.n
     """A product by a constant matrix, the right operand."""
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, inputs = single("MatMul", arrays, [info], weights=(1,))
-    kernel = contraction_kernel(group, parse_gpu(TARGET), tile)
+    kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
     assert kernel is not None
     return group, inputs, kernel, inputs[0].astype("float64") @ inputs[1]
 
 
 CASES = {
     "convolution": lambda: convolution(SMALL),
-    "convolution in a cluster": lambda: convolution(replace(SMALL, shares=2)),
+    "convolution in a cluster": lambda: convolution(replace(SMALL, split_k=2)),
     "convolution by warpgroups": lambda: convolution(WIDE),
     "product": lambda: product(SMALL),
-    "product by warpgroups": lambda: product(replace(WIDE, shares=2)),
+    "product by warpgroups": lambda: product(replace(WIDE, split_k=2)),
 }
 
 
@@ -187,14 +187,14 @@ def test_only_weights_are_read_before_the_wait(name: str, weights: int):
 def test_tiles_are_not_early_where_there_are_no_weights():
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, _ = single("MatMul", arrays, [info])
-    with pytest.raises(KernelError, match="neither early nor releases"):
-        contraction_kernel(group, parse_gpu(TARGET), SMALL)
+    with pytest.raises(KernelError, match="without prefetch and release"):
+        gemm_kernel(group, parse_gpu(TARGET), SMALL)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80:tf32", TARGET])
 def test_tiles_of_two_launches_or_without_a_wait_are_not_early(target: str):
-    tile = replace(SMALL, shares=16 if target == TARGET else 1)
-    with pytest.raises(KernelError, match="neither early nor releases"):
-        product(tile) if target == TARGET else contraction_kernel(
+    tile = replace(SMALL, split_k=16 if target == TARGET else 1)
+    with pytest.raises(KernelError, match="without prefetch and release"):
+        product(tile) if target == TARGET else gemm_kernel(
             product(SMALL)[0], parse_gpu(target), tile
         )

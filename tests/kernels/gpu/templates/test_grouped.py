@@ -13,14 +13,15 @@ from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.grouped_conv.template import (
-    Work,
-    choose_work,
-    grouped_kernel,
+    Config as Work,
+)
+from compiler.kernels.gpu.templates.grouped_conv.template import (
     read_grouped,
 )
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.harness import numpy_dtype
 
 TARGET = parse_gpu("cuda:sm_90:tf32")
@@ -123,7 +124,7 @@ def check(shape: Shape, dtype: str, block: int, work: Work, plain: bool = False)
     """Run on the emulator and compare."""
     group = convolution(shape, dtype, block, plain)
     inputs = draw_inputs(group)
-    kernel = grouped_kernel(group, TARGET, work)
+    kernel = kernel_in("grouped_conv", group, TARGET, work)
     assert kernel is not None
     assert "convolve_groups" in kernel.text
     (result,) = run_twice(kernel, group, inputs)
@@ -172,7 +173,7 @@ NASNET = Shape(44, (28, 28), (5, 5), (2, 2), (1, 1), (2, 2, 2, 2))
 @pytest.mark.parametrize("size", [3, 7])
 def test_kernels_keep_everything_in_registers(dtype: str, size: int):
     shape = replace(NASNET, channels=48, image=(224, 224), kernel=(size, size), strides=(1, 1))
-    kernel = grouped_kernel(convolution(shape, dtype), TARGET)
+    kernel = kernel_in("grouped_conv", convolution(shape, dtype), TARGET)
     assert kernel is not None
     for target in (TARGET, parse_gpu("cuda:sm_80:tf32")):
         (found,) = read_resources(compile_cubin(complete_text(kernel.text), target)).values()
@@ -207,36 +208,38 @@ def test_threads_share_sums(dtype: str, members: int, plain: bool):
 def test_what_it_declines():
     group = convolution(NASNET)
     one = replace(NASNET, channels=4, members=4, filters=4)
-    assert grouped_kernel(convolution(one), TARGET) is None
+    assert kernel_in("grouped_conv", convolution(one), TARGET) is None
     multiplied = replace(NASNET, filters=2)
-    assert grouped_kernel(convolution(multiplied), TARGET) is None
-    assert grouped_kernel(replace(group, weights=(False,) * 4), TARGET) is None
+    assert kernel_in("grouped_conv", convolution(multiplied), TARGET) is None
+    assert kernel_in("grouped_conv", replace(group, weights=(False,) * 4), TARGET) is None
     computed = replace(group.operators[0], type="Relu")
-    assert (
-        grouped_kernel(replace(group, operators=(computed, *group.operators[1:])), TARGET) is None
-    )
+    other = replace(group, operators=(computed, *group.operators[1:]))
+    assert kernel_in("grouped_conv", other, TARGET) is None
 
 
-def chosen(shape: Shape) -> Work:
+def by_estimate(shape: Shape) -> Work:
     """What a thread does by the estimate."""
     group = convolution(shape)
     problem = read_grouped(group, group.operators[2])
     assert problem is not None
-    return choose_work(problem, parse_gpu("cuda"))
+    return estimated("grouped_conv", problem, TARGET)
 
 
 def test_large_images_get_several_pixels_a_thread():
-    few, many = (chosen(replace(NASNET, image=(n, n), strides=(1, 1))) for n in (14, 224))
+    few, many = (by_estimate(replace(NASNET, image=(n, n), strides=(1, 1))) for n in (14, 224))
     assert few.pixels <= many.pixels
     assert many.pixels > 1
 
 
 def test_deep_groups_share_their_sums():
     deep = replace(NASNET, channels=1024, members=32, filters=32, image=(7, 7), strides=(1, 1))
-    assert chosen(replace(deep, kernel=(3, 3), pads=(1, 1, 1, 1))).shares > 1
+    assert by_estimate(replace(deep, kernel=(3, 3), pads=(1, 1, 1, 1))).split_k > 1
 
 
 def test_wide_groups_are_left_to_tensor_cores():
     wide = replace(NASNET, channels=512, members=256, filters=256, image=(56, 56))
-    assert grouped_kernel(convolution(wide), TARGET) is None
-    assert grouped_kernel(convolution(replace(NASNET, members=4, filters=4)), TARGET) is not None
+    assert kernel_in("grouped_conv", convolution(wide), TARGET) is None
+    assert (
+        kernel_in("grouped_conv", convolution(replace(NASNET, members=4, filters=4)), TARGET)
+        is not None
+    )

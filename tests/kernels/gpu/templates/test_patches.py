@@ -9,10 +9,10 @@ from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel, tiled_problems
-from compiler.kernels.gpu.templates.gemm.tiles import Tile, shared_bytes
+from compiler.kernels.gpu.templates.gemm.config import Tile, shared_bytes
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
+from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
 from tests.tools import needs_nvrtc
 
@@ -54,21 +54,21 @@ def test_any_size(precision: str, batch: int, steps: int, image: tuple[int, int]
     taps = window[0] * window[1]
     shares = min(shares, taps * steps // 2)
     stages = max(3, min(stages, taps + 1))
-    tile = Tile(*shape, shares, stages, patch=True)
+    tile = Tile(*shape, shares, stages, halo=True)
     assert error_of(group, f"cuda:sm_90:{precision}", tile) < BOUNDS[precision]
 
 
 def test_images_of_one_pixel_are_refused():
     group = same_group("tf32", 2, 32, 24, (1, 1), (1, 2), 1)
     with pytest.raises(KernelError):
-        error_of(group, "cuda:sm_90:tf32", Tile(32, 32, 16, 16, 1, 3, patch=True))
+        error_of(group, "cuda:sm_90:tf32", Tile(32, 32, 16, 16, 1, 3, halo=True))
 
 
 @emulated
 @pytest.mark.parametrize("image", [(9, 8), (3, 4, 5)])
 def test_groups_volumes_and_a_second_launch(image: tuple[int, ...]):
     group = same_group("tf32", 2, 64, 48, image, (3,) * len(image), groups=2)
-    tile = Tile(32, 32, 16, 16, 3, patch=True)
+    tile = Tile(32, 32, 16, 16, 3, halo=True)
     for target in ("cuda:sm_90:tf32", "cuda:sm_80:tf32"):
         assert error_of(group, target, tile) < BOUNDS["tf32"]
 
@@ -80,14 +80,14 @@ def test_groups_volumes_and_a_second_launch(image: tuple[int, ...]):
 def test_others_are_refused(change: dict[str, object], target: str):
     sizes = {"batch": 1, "channels": 32, "rows": 16, "image": (8, 8), "window": (3, 3), **change}
     group = same_group("tf32", **sizes)
-    with pytest.raises(KernelError, match="once for all taps"):
-        contraction_kernel(group, parse_gpu(target), Tile(32, 32, 16, 16, 1, patch=True))
+    with pytest.raises(KernelError, match="cannot keep the halo"):
+        gemm_kernel(group, parse_gpu(target), Tile(32, 32, 16, 16, 1, halo=True))
 
 
 def test_only_measurements_choose_them():
     target = parse_gpu("cuda:sm_90:tf32")
-    (problem,) = tiled_problems(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)), target)
-    patches = [tile for tile in candidates(problem, target) if tile.patch]
+    (problem,) = gemm_problems(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)), target)
+    patches = [tile for tile in candidates(problem, target) if tile.halo]
     assert patches
     assert not any(is_measured(tile) for tile in patches)
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in patches)
@@ -99,8 +99,8 @@ def test_nothing_spills(precision: str):
     group = same_group(precision, 1, 256, 256, (19, 19), (3, 3))
     target = parse_gpu(f"cuda:sm_90:{precision}")
     for tile in (Tile(64, 64, 32, 32, 4, 6), Tile(128, 128, 64, 32, 2, 4)):
-        patch = Tile(*tile.shape[:4], tile.shares, tile.stages, patch=True)
-        kernel = contraction_kernel(group, target, patch)
+        patch = Tile(*tile.shape[:4], tile.split_k, tile.stages, halo=True)
+        kernel = gemm_kernel(group, target, patch)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()

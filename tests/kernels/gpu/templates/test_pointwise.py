@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
-from compiler.kernels.gpu.templates.pointwise.template import pointwise_kernel
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import kernel_in
 from tests.kernels.gpu.templates.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -46,7 +46,7 @@ def web(
 def check(group: Group, offset: int = 0) -> None:
     """Compare every result with numpy's."""
     values = [draw(*info.shape, seed=i) for i, info in enumerate(group.reads)]
-    kernel = pointwise_kernel(group, TARGET)
+    kernel = kernel_in("pointwise", group, TARGET)
     assert kernel is not None
     assert len(kernel.launches) == 1
     results = run_twice(kernel, group, values, offset)
@@ -76,11 +76,11 @@ def test_any_web(
 def test_what_is_used_twice_is_computed_once():
     """Forty doublings would be an expression of a million million terms."""
     group = web([("Max", 3, 3), *[("Max", 4 + i, 4 + i) for i in range(39)]], [39])
-    kernel = pointwise_kernel(group, TARGET)
+    kernel = kernel_in("pointwise", group, TARGET)
     assert kernel is not None
     assert len(kernel.text) < 20_000
     check(group)
 
 
 def test_few_operators_with_one_result_are_left():
-    assert pointwise_kernel(web([("Add", 0, 1), ("Tanh", 4, 0)], [1]), TARGET) is None
+    assert kernel_in("pointwise", web([("Add", 0, 1), ("Tanh", 4, 0)], [1]), TARGET) is None

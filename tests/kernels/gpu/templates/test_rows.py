@@ -7,15 +7,12 @@ from hypothesis import strategies as st
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.gpu.templates.row_norm.template import (
-    Work,
-    choose_work,
-    rows_kernel,
-    rows_problem,
-)
+from compiler.kernels.gpu.templates.row_norm.template import Config as Work
+from compiler.kernels.gpu.templates.row_norm.template import likeliest
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
+from tests.kernels.gpu.of_template import kernel_in, problem_in
 from tests.kernels.gpu.templates.test_contraction import draw
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
@@ -52,7 +49,7 @@ def residual_group(shape: tuple[int, ...], axis: int) -> Group:
 )
 def test_residual(shape: tuple[int, ...], axis: int, odd: bool, work: Work | None):
     group = residual_group(shape, axis)
-    kernel = rows_kernel(group, TARGET, work)
+    kernel = kernel_in("row_norm", group, TARGET, work)
     assert kernel is not None
     a, b, scale, bias = (
         draw(*s, seed=i) for i, s in enumerate((shape, shape, shape[axis:], shape[axis:]))
@@ -90,7 +87,7 @@ def test_rows_too_long_for_registers():
     infos = (TensorInfo("float32", (1, 20000)), TensorInfo("float32", (1,)))
     operator = Operator("RMSNormalization", {"axis": -1}, (0, 1), (2,))
     group = Group("long", (*infos, infos[0]), 2, (False,) * 2, {}, (operator,), (2,))
-    assert rows_kernel(group, TARGET) is None
+    assert kernel_in("row_norm", group, TARGET) is None
 
 
 @pytest.mark.parametrize(
@@ -103,6 +100,6 @@ def test_rows_too_long_for_registers():
     ],
 )
 def test_many_short_rows_have_a_warp_each(rows: int, columns: int, work: Work):
-    problem = rows_problem(residual_group((1, rows, columns), 2))
+    problem = problem_in("row_norm", residual_group((1, rows, columns), 2), TARGET)
     assert problem is not None
-    assert choose_work(problem) == work
+    assert likeliest(problem) == work

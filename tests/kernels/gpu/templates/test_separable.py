@@ -13,20 +13,21 @@ from compiler.errors import DeviceError
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
     KEPT,
-    Choice,
     candidates,
-    choose,
     read_separable,
-    separable_kernel,
 )
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
+    Config as Choice,
+)
+from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.target.target import PRECISIONS, parse_gpu, parse_target
+from compiler.target.target import PRECISIONS, parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
+from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
@@ -132,7 +133,7 @@ def reference(shape: Shape, inputs: Sequence[numpy.ndarray], relu: bool = True) 
 
 def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKernel:
     """The kernel of the template."""
-    kernel = separable_kernel(group, parse_gpu(target), choice)
+    kernel = kernel_in("depthwise_pointwise", group, parse_gpu(target), choice)
     assert kernel is not None
     assert "contract_separable" in kernel.text
     return kernel
@@ -147,9 +148,7 @@ def check(shape: Shape, choice: Choice | None, target: str = "cuda:sm_90:fp32", 
     expected = reference(shape, inputs, relu)
     error = numpy.linalg.norm(result.astype("float64") - expected)
     bound = (
-        BOUNDS[parse_target(target).precision]
-        + STORED[group.reads[0].dtype]
-        + STORED[group.reads[2].dtype]
+        BOUNDS[target.split(":")[2]] + STORED[group.reads[0].dtype] + STORED[group.reads[2].dtype]
     )
     assert error <= bound * max(float(numpy.linalg.norm(expected)), 1e-3)
 
@@ -284,8 +283,8 @@ def test_what_it_declines():
     grouped = with_first(attributes={**convolutions[0].attributes, "group": 22})
     for other in (biased, grouped, changed(weights=(False,) * 5),
                   changed(outputs=(*group.outputs, *convolutions[0].outputs))):  # fmt: skip
-        assert separable_kernel(other, target) is None
-    assert separable_kernel(group, parse_gpu("hip:gfx90a:fp32")) is None
+        assert kernel_in("depthwise_pointwise", other, target) is None
+    assert kernel_in("depthwise_pointwise", group, parse_gpu("hip:gfx90a:fp32")) is None
 
 
 def test_choices_keep_rows_whole_and_few_numbers():
@@ -295,7 +294,7 @@ def test_choices_keep_rows_whole_and_few_numbers():
     pixels = {choice.pixels for choice in candidates(found, target)}
     assert pixels == {1, 2, 4}
     assert found.window.kept(4) <= KEPT
-    assert choose(found, target) in set(candidates(found, target))
+    assert estimated("depthwise_pointwise", found, target).pixels in pixels
     odd = read_separable(separable(Shape(8, 8, (6, 7), (3, 3))))
     assert odd is not None
     assert {choice.pixels for choice in candidates(odd, target)} == {1}

@@ -1,7 +1,7 @@
 """Attention whose warps share keys in shared memory: on the emulator, and when it is chosen."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy
@@ -10,31 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.autotune.kernels.prepare import CANDIDATES
+from compiler.build import set_target
 from compiler.errors import KernelError
 from compiler.frontend import import_model
-from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GraphOp
+from compiler.kernels import database
 from compiler.kernels.database import Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
+from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.select import measurable
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.attention import template as template
-from compiler.kernels.gpu.templates.attention.template import (
-    Block,
-    attention_kernel,
-    attention_of,
-    can_stage,
-    candidates,
-    choose_block,
-    tuned_block,
-)
+from compiler.kernels.gpu.templates.attention import config as config
+from compiler.kernels.gpu.templates.attention.config import Config as Block
+from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
+from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
+from tests.kernels.gpu.of_template import chosen, kernel_in, key_text, problem_in
 from tests.kernels.gpu.templates.test_attention import BOUNDS, attention_group, behind_kernels
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
@@ -78,8 +75,8 @@ def staged_kernel(
     group: Group, block: Block, precision: str = "fp16", ahead: int = 2
 ) -> CudaKernel:
     """The kernel of a block; without room for all keys unless `ahead` is 0."""
-    with patch.object(template, "STAGED_BYTES", 0 if ahead else 1 << 20):
-        kernel = attention_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), block)
+    with patch.object(config, "STAGED_BYTES", 0 if ahead else 1 << 20):
+        kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
     return kernel
 
@@ -158,22 +155,24 @@ def test_masked_rows():
 
 def test_many_rows_share_keys():
     target = parse_gpu("cuda:sm_90:fp16")
-    attention = attention_of(group := short_group(VIT))
-    assert attention is not None
-    assert can_stage(group, attention, target)
-    chosen = choose_block(attention, target, stages=True)
-    assert chosen == Block(2, 1, 4, 32) == next(candidates(attention, target, stages=True))
-    assert Block(1, 1, 7, 64) in candidates(attention, target, stages=True), "rows are shared out"
-    (choices,) = choices_of(group, target, CANDIDATES)
-    assert astuple(chosen) == choices.options[0].values
-    assert len(choices.options) < CANDIDATES, "none is left out"
+    problem = problem_in("attention", group := short_group(VIT), target)
+    assert problem is not None
+    assert problem.chunks
+    first = likeliest(problem, target)
+    assert first == Block(2, 1, 4, 32) == next(candidates(problem, target))
+    assert Block(1, 1, 7, 64) in candidates(problem, target), "rows are shared out"
+    (found,) = measurable(group, target)
+    configs = found.shortlist(CANDIDATES)
+    assert first == configs[0]
+    assert len(configs) < CANDIDATES, "none is left out"
 
 
 def block_of(case: Attention) -> Block:
     """The block that is taken without measurement."""
-    attention = attention_of(short_group(case))
-    assert attention is not None
-    return choose_block(attention, parse_gpu("cuda:sm_90:fp16"), stages=True)
+    target = parse_gpu("cuda:sm_90:fp16")
+    problem = problem_in("attention", short_group(case), target)
+    assert problem is not None
+    return likeliest(problem, target)
 
 
 def test_fewer_rows_share_keys_if_these_are_many():
@@ -197,32 +196,34 @@ def test_fewer_rows_share_keys_if_these_are_many():
 )
 def test_others_keep_their_kernel(case, target):
     """HIP, heads and keys in no chunks of 16 bytes, and operands of another type."""
-    attention = attention_of(group := short_group(case))
-    assert attention is not None
-    assert not can_stage(group, attention, target)
-    kernel = attention_kernel(group, target)
+    problem = problem_in("attention", group := short_group(case), target)
+    assert problem is not None
+    assert not problem.chunks
+    kernel = kernel_in("attention", group, target)
     assert kernel is not None
     assert "staged" not in kernel.text
-    assert all(not block.staged for block in candidates(attention, target))
+    assert all(not block.staged for block in candidates(problem, target))
 
 
 def test_wide_operands_are_refused():
     group, _ = attention_group(SMALL)
-    with pytest.raises(KernelError, match="cannot keep in pieces"):
-        attention_kernel(group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
+    with pytest.raises(KernelError, match="cannot stage"):
+        kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 
 @pytest.mark.parametrize("tile", [(2, 2, 2), (1, 4, 1, 0), (1, 1, 4, 64)])
 def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
     """Those of unstaged blocks may have three values; those that are not offered are left out."""
     target = parse_gpu("cuda:sm_90:fp16")
-    attention = attention_of(short_group(VIT))
-    assert attention is not None
-    entry = Entry("", "", "", (Measured((2, 1, 4), 1.0), Measured(tile, 2.0)))
-    monkeypatch.setattr(template, "recorded", lambda key, target: entry)
-    assert tuned_block(attention, target, stages=True) == Block(*tile)
-    chosen = tuned_block(attention, target)
-    assert not chosen.staged, "of operands that do not lie in chunks"
+    problem = problem_in("attention", short_group(VIT), target)
+    assert problem is not None
+    configs = [config_fields(Block(*values)) for values in ((2, 1, 4), tile)]
+    measured = tuple(Measured(config, 1.0 + i) for i, config in enumerate(configs))
+    entry = Entry(key_text("attention", problem, target), "", "", measured)
+    monkeypatch.setattr(database, "known", lambda *_: {entry.key: entry})
+    assert chosen("attention", problem, target) == Block(*tile)
+    odd = chosen("attention", replace(problem, chunks=False), target)
+    assert not odd.staged, "of operands that cannot be copied in chunks"
 
 
 @needs_nvrtc
@@ -237,11 +238,11 @@ def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch)
 )
 def test_nothing_spills(case: Attention, precision: str):
     target = parse_gpu(f"cuda:sm_90:{precision}")
-    attention = attention_of(group := short_group(case, precision))
-    assert attention is not None
+    problem = problem_in("attention", group := short_group(case, precision), target)
+    assert problem is not None
     whole = case.form == "packed"
-    for block in [x for x in candidates(attention, target, stages=True) if whole or x.staged]:
-        kernel = attention_kernel(group, target, block)
+    for block in [x for x in candidates(problem, target) if whole or x.staged]:
+        kernel = kernel_in("attention", group, target, block)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)
         (found,) = check_resources(code, kernel.launches, target).values()

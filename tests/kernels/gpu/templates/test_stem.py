@@ -1,6 +1,6 @@
 """First convolutions of networks on the emulator, against float64, and their choice."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -9,27 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels import database
-from compiler.kernels.database import Database, Entry, Measured
-from compiler.kernels.gpu.choices import choices_of
+from compiler.kernels.database import Database
 from compiler.kernels.gpu.kernel import compile_text, generate
+from compiler.kernels.gpu.select import measurable
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.gemm.candidates import choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import read_problem
-from compiler.kernels.gpu.templates.gemm.tuned import key_of
-from compiler.kernels.gpu.templates.stem_conv.template import (
-    Stem,
-    Work,
-    candidates,
-    choose_work,
-    diverse,
-    pitch,
-    stem_kernel,
-    stem_key,
-    stem_problem,
-)
+from compiler.kernels.gpu.templates.gemm.read import read_problem
+from compiler.kernels.gpu.templates.stem_conv.config import Config as Work
+from compiler.kernels.gpu.templates.stem_conv.config import candidates, halo_of, pitch
+from compiler.kernels.gpu.templates.stem_conv.problem import Problem
+from compiler.kernels.gpu.templates.stem_conv.template import diverse
 from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run, run_twice
+from tests.kernels.gpu.of_template import entry, estimated, estimated_tile, kernel_in, problem_in
 from tests.kernels.gpu.templates.test_grouped import (
     Shape,
     draw_inputs,
@@ -85,7 +77,7 @@ def without_sum(group: Group) -> Group:
 def check(shape: Shape, precision: str, group: Group, work: Work) -> None:
     """Run on the emulator and compare."""
     inputs = draw_inputs(group)
-    kernel = stem_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), work)
+    kernel = kernel_in("stem_conv", group, parse_gpu(f"cuda:sm_90:{precision}"), work)
     assert kernel is not None
     assert "convolve_stem" in kernel.text
     (result,) = run_twice(kernel, group, inputs)
@@ -119,9 +111,9 @@ def test_any_convolution_is_right(
     block = block if blocked and shape.filters % block == 0 else 0
     group = convolution(shape, stored, block, stored if narrow else "float32")
     target = parse_gpu(f"cuda:sm_90:{precision}")
-    found = stem_problem(group, target)
+    found = problem_in("stem_conv", group, target)
     assert found is not None
-    works = list(candidates(found[1], target))
+    works = list(candidates(found, target))
     check(shape, precision, group, data.draw(st.sampled_from(works)))
 
 
@@ -148,19 +140,19 @@ def test_blocks_of_any_shape(shape: Shape, work: Work, precision: str):
     check(shape, precision, convolution(shape, stored, block), work)
 
 
-def problem_of(shape: Shape, precision: str = "tf32") -> Stem:
+def problem_of(shape: Shape, precision: str = "tf32") -> Problem:
     """The problem of a convolution of a float32 image with a blocked result."""
     stored = PRECISIONS[precision]
     group = convolution(shape, stored, 4 if stored == "float32" else 8)
-    found = stem_problem(group, parse_gpu(f"cuda:sm_90:{precision}"))
+    found = problem_in("stem_conv", group, parse_gpu(f"cuda:sm_90:{precision}"))
     assert found is not None
-    return found[1]
+    return found
 
 
 @given(st.integers(1, 4), st.tuples(*[st.integers(1, 11)] * 2), st.sampled_from(["tf32", "fp16"]))
 def test_every_tap_is_multiplied_once(channels: int, kernel: tuple[int, int], precision: str):
     shape = replace(SMALL, channels=channels, image=(20, 20), kernel=kernel)
-    taken = list(problem_of(shape, precision).taken())
+    taken = list(problem_of(shape, precision).tap_order())
     taps = channels * kernel[0] * kernel[1]
     assert sorted(tap for tap in taken if tap < taps) == list(range(taps))
     assert set(taken) <= set(range(taps + 1))
@@ -174,7 +166,7 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
     image, *others = draw_inputs(group)
     image[0, 1, 4, 5] = numpy.inf
     target, work = parse_gpu(f"cuda:sm_90:{precision}"), Work(4, 16, 16, 16, 1)
-    kernel = stem_kernel(group, target, work)
+    kernel = kernel_in("stem_conv", group, target, work)
     assert kernel is not None
     (result,) = run(kernel, group, [image, *others])
     rows, columns = numpy.nonzero(~numpy.isfinite(result.astype("float64"))[0].all(0))
@@ -185,21 +177,21 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
 
 def test_what_it_declines():
     group = convolution(SMALL, "float32", 4)
-    assert stem_problem(group, TARGET) is not None
-    assert stem_problem(group, parse_gpu("cuda:sm_90:fp32")) is None
-    assert stem_problem(group, parse_gpu("hip:gfx90a:fp16")) is None
-    assert stem_problem(replace(group, weights=(False,) * 4), TARGET) is None
+    assert problem_in("stem_conv", group, TARGET) is not None
+    assert problem_in("stem_conv", group, parse_gpu("cuda:sm_90:fp32")) is None
+    assert problem_in("stem_conv", group, parse_gpu("hip:gfx90a:fp16")) is None
+    assert problem_in("stem_conv", replace(group, weights=(False,) * 4), TARGET) is None
     cast, others = group.operators[0], group.operators[1:]
     computed = (replace(cast, type="Relu"), *others)
-    assert stem_problem(replace(group, operators=computed), TARGET) is None
+    assert problem_in("stem_conv", replace(group, operators=computed), TARGET) is None
     blocked = (replace(group.values[0], block=4), *group.values[1:])
-    assert stem_problem(replace(group, values=blocked), TARGET) is None
+    assert problem_in("stem_conv", replace(group, values=blocked), TARGET) is None
     for other in (
         replace(SMALL, channels=5),
         replace(SMALL, image=(9,), kernel=(3,), strides=(1,), dilations=(1,), pads=(1, 1)),
         replace(SMALL, image=(40, 40), kernel=(40, 40)),
     ):
-        assert stem_problem(convolution(other, "float32"), TARGET) is None
+        assert problem_in("stem_conv", convolution(other, "float32"), TARGET) is None
 
 
 @needs_nvrtc
@@ -209,9 +201,9 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
     target = parse_gpu(f"cuda:sm_90:{precision}")
     for batch in (1, 16):
         shape = replace(STEMS[name], batch=batch)
-        work = choose_work(problem_of(shape, precision), target)
+        work = estimated("stem_conv", problem_of(shape, precision), target)
         group = convolution(shape, PRECISIONS[precision], 4 if precision == "tf32" else 8)
-        kernel = stem_kernel(without_sum(group), target, work)
+        kernel = kernel_in("stem_conv", without_sum(group), target, work)
         assert kernel is not None
         for arch in ("sm_80", "sm_90"):
             built = compile_text(
@@ -224,12 +216,12 @@ def test_stems_keep_everything_in_registers(name: str, precision: str):
 @pytest.mark.parametrize("name", STEMS)
 def test_lanes_do_not_wait_for_the_banks_of_others(name: str, precision: str):
     problem = problem_of(STEMS[name], precision)
-    patches = {problem.patch(work) for work in candidates(problem, TARGET)}
+    patches = {halo_of(problem, work) for work in candidates(problem, TARGET)}
     assert {pitch(problem, *patch)[1] for patch in patches} == {1}
 
 
 def is_stem(group: Group) -> bool:
-    """Whether the kernel that is taken reads patches."""
+    """Whether the kernel that is taken reads halos."""
     return "convolve_stem" in generate(group, TARGET).text
 
 
@@ -243,15 +235,14 @@ def test_measured_times_decide_between_patches_and_tiles(
 ):
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     group = convolution(STEMS["ResNet-50"], "float32", 4)
-    found, tiled = stem_problem(group, TARGET), read_problem(group, group.operators[2])
+    found, tiled = problem_in("stem_conv", group, TARGET), read_problem(group, group.operators[2])
     assert found is not None
     assert tiled is not None
-    work, tile = choose_work(found[1], TARGET), choose_tile(tiled, TARGET)
-    assert work is not None
+    work, tile = estimated("stem_conv", found, TARGET), estimated_tile(tiled, TARGET)
 
     def record(time: float, device: str = "sm_90/132") -> None:
-        own = Entry(stem_key(found[1]), device, "v", (Measured(astuple(work), time, time),))
-        other = Entry(key_of(tiled, TARGET), "sm_90/132", "v", (Measured(astuple(tile), 2.0, 2.0),))
+        own = entry("stem_conv", found, work, time, device)
+        other = entry("gemm", tiled, tile, 2.0)
         database.save(database.user_file("sm_90"), Database([own, other], "sm_90/132"))
 
     record(1.0)
@@ -264,24 +255,25 @@ def test_the_measured_work_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     group = convolution(STEMS["ResNet-50"], "float32", 4)
     problem = problem_of(STEMS["ResNet-50"])
-    *_, (_, work) = diverse(problem, TARGET, 20)
-    entry = Entry(stem_key(problem), "sm_90/132", "v", (Measured(astuple(work), 1.0, 1.0),))
-    database.save(database.user_file("sm_90"), Database([entry], "sm_90/132"))
-    taken, chosen = stem_kernel(group, TARGET), choose_work(problem, TARGET)
-    assert taken == stem_kernel(group, TARGET, work) != stem_kernel(group, TARGET, chosen)
+    *_, work = diverse(problem, TARGET, 20)
+    measured = Database([entry("stem_conv", problem, work, 1.0)], "sm_90/132")
+    database.save(database.user_file("sm_90"), measured)
+    taken = kernel_in("stem_conv", group, TARGET)
+    other = estimated("stem_conv", problem, TARGET)
+    assert taken == kernel_in("stem_conv", group, TARGET, work)
+    assert taken != kernel_in("stem_conv", group, TARGET, other)
 
 
 def test_works_to_measure_are_of_different_warps():
     works = diverse(problem_of(STEMS["ResNet-50"]), TARGET, 12)
-    assert len({(work.pixels, work.width) for _, work in works}) > 3
-    assert works[0][0] == min(time for time, _ in works)
-    assert works[0][1] == choose_work(problem_of(STEMS["ResNet-50"]), TARGET)
+    assert len({(work.pixels, work.width) for work in works}) > 3
+    assert works[0] == estimated("stem_conv", problem_of(STEMS["ResNet-50"]), TARGET)
 
 
 def test_choices_share_one_packing():
     group = convolution(STEMS["UNet"], "float16", 8)
-    (own, _) = choices_of(group, parse_gpu("cuda:sm_90:fp16"), 12)
-    assert own.template == "stem"
-    kernels = [own.build(option.values) for option in own.options]
+    (own, _) = measurable(group, parse_gpu("cuda:sm_90:fp16"))
+    assert own.template.name == "stem_conv"
+    kernels = [own.emit(config) for config in own.shortlist(12)]
     assert len(kernels) == 12
-    assert len({kernel.packings for kernel in kernels if kernel is not None}) == 1
+    assert len({kernel.packings for kernel in kernels}) == 1

@@ -3,11 +3,14 @@
 import numpy
 import pytest
 
-from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates, choose_tile
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import ceil_div, shared_bytes
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.templates.gemm.candidates import STAGES, candidates
+from compiler.kernels.gpu.templates.gemm.config import shared_bytes
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import TensorInfo
 from compiler.target.target import parse_gpu
+from tests.kernels.gpu.of_template import estimated_tile
 from tests.kernels.harness import single
 
 
@@ -27,13 +30,13 @@ def test_candidates_fit_the_device(arch: str):
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in tiles)
     assert all(STAGES[0] <= tile.stages <= STAGES[1] for tile in tiles)
     assert any(tile.in_cluster(target) for tile in tiles) == (arch == "sm_90")
-    assert not any(tile.in_cluster(target) for tile in tiles if tile.shares in (1, 16))
+    assert not any(tile.in_cluster(target) for tile in tiles if tile.split_k in (1, 16))
 
 
 @pytest.mark.parametrize("shape", [(128, 768, 768), (512, 100, 4608), (256, 361, 2304)])
 def test_long_sums_are_shared_so_that_one_wave_fills_the_device(shape: tuple[int, int, int]):
     target = parse_gpu("cuda:sm_90")
-    tile = choose_tile(product(*shape), target)
+    tile = estimated_tile(product(*shape), target)
     tiles = ceil_div(shape[0], tile.rows) * ceil_div(shape[1], tile.columns)
-    assert tile.shares > 1
-    assert target.device.sms / 2 <= tiles * tile.shares <= target.device.sms
+    assert tile.split_k > 1
+    assert target.device.sms / 2 <= tiles * tile.split_k <= target.device.sms

@@ -6,22 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import KernelError
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.tiles import SIDE_BY_SIDE, WIDE_SHAPES, Tile
+from compiler.kernels.gpu.templates.gemm.config import SIDE_BY_SIDE, WGMMA_SHAPES, Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Order, run
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import BOUNDS, draw
 from tests.kernels.harness import single
 
-WIDE = Tile(64, 64, 16, 64, 2, 4, wide=True)
+WIDE = Tile(64, 64, 16, 64, 2, 4, wgmma=True)
 
 
 def product(target: str, tile: Tile):
     """The kernel of a product by a constant matrix."""
     inputs = [draw(70, 256), draw(256, 96)]
     group, _ = single("MatMul", inputs, [TensorInfo("float32", (70, 96))], weights=(1,))
-    return contraction_kernel(group, parse_gpu(target), tile)
+    return gemm_kernel(group, parse_gpu(target), tile)
 
 
 def test_warpgroups_multiply_on_hopper():
@@ -33,13 +33,13 @@ def test_warpgroups_multiply_on_hopper():
 
 @pytest.mark.parametrize("target", ["cuda:sm_80:tf32", "cuda:sm_90:fp16", "cuda:sm_90:fp32"])
 def test_other_targets_refuse(target: str):
-    with pytest.raises(KernelError, match="not wide"):
+    with pytest.raises(KernelError, match="without wgmma"):
         product(target, WIDE)
 
 
 def test_refuses_columns_without_an_instruction():
-    with pytest.raises(KernelError, match="not wide"):
-        product("cuda:sm_90:tf32", Tile(64, 48, 16, 48, 1, 4, wide=True))
+    with pytest.raises(KernelError, match="without wgmma"):
+        product("cuda:sm_90:tf32", Tile(64, 48, 16, 48, 1, 4, wgmma=True))
 
 
 def transposed_product(dtype: str, m: int, n: int, k: int, weight: bool) -> Group:
@@ -62,7 +62,7 @@ def error(dtype: str, size: tuple[int, int, int], tile: Tile, weight: bool = Tru
     """The error of the emulated kernel relative to the result's norm."""
     m, n, k = size
     group = transposed_product(dtype, m, n, k, weight)
-    kernel = contraction_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
+    kernel = gemm_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
     assert kernel is not None
     assert "contract_wide<Problem>" in kernel.text
     x, y, bias = draw(m, k).astype(dtype), draw(n, k).astype(dtype), draw(n)
@@ -81,7 +81,7 @@ BOUND = {"float32": 2 * BOUNDS["tf32"], "float16": BOUNDS["fp16"]}
 @given(
     st.sampled_from(sorted(BOUND)),
     st.tuples(st.integers(5, 140), st.integers(2, 140), st.integers(2, 400)),
-    st.sampled_from(WIDE_SHAPES), st.sampled_from([1, 2, 3]), st.sampled_from([SIDE_BY_SIDE, 4]),
+    st.sampled_from(WGMMA_SHAPES), st.sampled_from([1, 2, 3]), st.sampled_from([SIDE_BY_SIDE, 4]),
     st.booleans(), st.booleans(), st.integers(0, 9), st.sampled_from([32, 64]),
 )  # fmt: skip
 def test_any_product_is_right(
@@ -92,15 +92,15 @@ def test_any_product_is_right(
     shares = min(shares, steps)
     if -(-steps // shares) * (shares - 1) >= steps:
         shares = 1
-    tile = Tile(*shape, 16, shape[1], shares, stages, wide=True)
+    tile = Tile(*shape, 16, shape[1], shares, stages, wgmma=True)
     offset = odd * numpy.dtype(dtype).itemsize
     assert error(dtype, size, tile, weight, offset, Order(seed, warp)) < BOUND[dtype]
 
 
 @emulated
-@pytest.mark.parametrize("shape", [shape for shape in WIDE_SHAPES if max(shape) > 128])
+@pytest.mark.parametrize("shape", [shape for shape in WGMMA_SHAPES if max(shape) > 128])
 def test_large_tiles(shape: tuple[int, int]):
-    tile = Tile(*shape, 16, shape[1], 1, 4, wide=True)
+    tile = Tile(*shape, 16, shape[1], 1, 4, wgmma=True)
     assert error("float16", (300, 264, 200), tile) < BOUND["float16"]
 
 
@@ -109,7 +109,7 @@ def test_large_tiles(shape: tuple[int, int]):
 @pytest.mark.parametrize("seed", range(3))
 def test_several_blocks_a_processor(dtype: str, seed: int):
     """With the fewest stages, each is filled again as soon as that is safe."""
-    tile = Tile(128, 128, 16, 128, 1, SIDE_BY_SIDE, wide=True)
+    tile = Tile(128, 128, 16, 128, 1, SIDE_BY_SIDE, wgmma=True)
     assert error(dtype, (200, 140, 500), tile, order=Order(seed)) < BOUND[dtype]
 
 
@@ -118,5 +118,5 @@ def test_several_blocks_a_processor(dtype: str, seed: int):
     ("dtype", "columns", "size"), [("float32", 64, (70, 96, 256)), ("float16", 96, (64, 100, 192))]
 )
 def test_shares_in_a_cluster(dtype: str, columns: int, size: tuple[int, int, int]):
-    tile = Tile(64, columns, 16, columns, 2, 4, wide=True)
+    tile = Tile(64, columns, 16, columns, 2, 4, wgmma=True)
     assert error(dtype, size, tile) < BOUND[dtype]

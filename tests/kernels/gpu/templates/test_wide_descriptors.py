@@ -16,14 +16,15 @@ import numpy
 import pytest
 
 from compiler.graph.packing import apply_packing
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import headers
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import Tile
+from compiler.kernels.gpu.templates.gemm.config import Tile
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.schedule import Launch
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Program
+from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import draw
 from tests.kernels.gpu.templates.test_wide_images import CASES, TYPES, convolution, wide
 from tests.kernels.harness import laid_out, numpy_dtype
@@ -140,7 +141,7 @@ def test_warpgroups_see_the_operands(name: str, precision: str, descriptor: Desc
     image, weight, attributes = CASES[name]
     group, tile = convolution(precision, image, weight, **attributes), wide(64, 32)
     problem = read_problem(group, next(op for op in group.operators if op.type == "Conv"))
-    kernel = contraction_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), tile)
+    kernel = gemm_kernel(group, parse_gpu(f"cuda:sm_90:{precision}"), tile)
     assert problem is not None
     assert kernel is not None
     launches = (Launch("dump", (), (1, 1, 1), (tile.threads, 1, 1)),)

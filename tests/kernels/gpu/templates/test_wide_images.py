@@ -12,25 +12,26 @@ from compiler.errors import KernelError
 from compiler.kernels import database
 from compiler.kernels.gpu.cubin import read_resources
 from compiler.kernels.gpu.kernel import compile_kernel
-from compiler.kernels.gpu.templates.gemm.candidates import choose_tile, diverse
-from compiler.kernels.gpu.templates.gemm.emit import contraction_kernel
-from compiler.kernels.gpu.templates.gemm.problem import Problem, read_problem
-from compiler.kernels.gpu.templates.gemm.tiles import WIDE_SHAPES, Tile
+from compiler.kernels.gpu.templates.gemm.candidates import diverse
+from compiler.kernels.gpu.templates.gemm.config import WGMMA_SHAPES, Tile
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import read_problem
 from compiler.kernels.group import Group
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
+from tests.kernels.gpu.of_template import estimated_tile, gemm_kernel
 from tests.kernels.gpu.templates.test_blocked_contraction import BOUNDS, DTYPES, error_of, group_of
 
 emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 TYPES = {"tf32": "float32", **DTYPES}
 BLOCKS = {"tf32": 4, "fp16": 8, "bf16": 8}
-SHAPES = [(rows, columns) for rows, columns in WIDE_SHAPES if 2 * rows % columns == 0]
+SHAPES = [(rows, columns) for rows, columns in WGMMA_SHAPES if 2 * rows % columns == 0]
 
 
 def wide(rows: int, columns: int, shares: int = 1, stages: int = 4) -> Tile:
     """A wide tile."""
-    return Tile(rows, columns, 16, columns, shares, stages, wide=True)
+    return Tile(rows, columns, 16, columns, shares, stages, wgmma=True)
 
 
 def convolution(
@@ -56,7 +57,7 @@ def convolution(
 def error(precision: str, group: Group, tile: Tile) -> float:
     """The error of the emulated kernel of a wide tile, relative to the result's norm."""
     target = f"cuda:sm_90:{precision}"
-    kernel = contraction_kernel(group, parse_gpu(target), tile)
+    kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
     assert "contract_wide<Problem>" in kernel.text
     return error_of(group, target, tile)
@@ -153,8 +154,8 @@ def problem_of(group: Group) -> Problem:
 def test_refused(groups: int, tile: Tile):
     shape = 64 * groups, 32 // groups, 3, 3
     group = convolution("tf32", (1, 32, 7, 7), shape, group=groups)
-    with pytest.raises(KernelError, match="not wide"):
-        contraction_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
+    with pytest.raises(KernelError, match="without wgmma"):
+        gemm_kernel(group, parse_gpu("cuda:sm_90:tf32"), tile)
 
 
 @pytest.mark.parametrize("precision", TYPES)
@@ -165,10 +166,10 @@ def test_estimates_choose_them_for_large_images(
     group = convolution(precision, (4, 256, 28, 28), (256, 256, 3, 3), pads=[1] * 4)
     target, problem = parse_gpu(f"cuda:sm_90:{precision}"), problem_of(group)
     found = diverse(problem, target, 24)
-    assert sum(tile.wide for tile in found) >= 6
-    assert not any(tile.early for tile in found)
-    assert found[0] == choose_tile(problem, target)
-    kernel = contraction_kernel(group, target)
+    assert sum(tile.wgmma for tile in found) >= 6
+    assert not any(tile.prefetch for tile in found)
+    assert found[0] == estimated_tile(problem, target)
+    kernel = gemm_kernel(group, target)
     assert kernel is not None
     assert "contract_wide" in kernel.text
     assert "begin_launch" not in kernel.text
@@ -179,8 +180,8 @@ def test_estimates_choose_them_for_large_images(
 def test_compiles_without_spills(precision: str, rows: int, columns: int):
     group = convolution(precision, (1, 96, 14, 14), (128, 96, 3, 3), pads=[1] * 4)
     target = parse_gpu(f"cuda:sm_90:{precision}")
-    for tile in (wide(rows, columns), replace(wide(rows, columns, 2), early=True, release=True)):
-        kernel = contraction_kernel(group, target, tile)
+    for tile in (wide(rows, columns), replace(wide(rows, columns, 2), prefetch=True, release=True)):
+        kernel = gemm_kernel(group, target, tile)
         assert kernel is not None
         (found,) = read_resources(compile_kernel(group, kernel, target).code).values()
         assert found.stack_bytes == 0

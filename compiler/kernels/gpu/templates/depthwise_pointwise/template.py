@@ -1,90 +1,110 @@
-"""A depthwise convolution and the pointwise one behind it, as one CUDA kernel."""
+"""A depthwise convolution and the pointwise one after it, as one CUDA kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.graph.separable import Convolution, are_separable
-from compiler.kernels.gpu.epilogue import c_type
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import c_type, is_fusible
 from compiler.kernels.gpu.operands import find_operand
-from compiler.kernels.gpu.scheduled import CudaKernel
+from compiler.kernels.gpu.template import Template
 from compiler.kernels.gpu.templates.gemm.candidates import candidates as tiles
-from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Source, tiled_kernel
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.problem import Problem, pointwise_problem
-from compiler.kernels.gpu.templates.gemm.tiles import (
+from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
-    ceil_div,
     resident_blocks,
     shared_bytes,
     shared_room,
 )
+from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Source, tiled_kernel
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.image import pointwise_problem
+from compiler.kernels.gpu.templates.gemm.problem import Problem as GemmProblem
 from compiler.kernels.gpu.templates.grouped_conv.template import (
     LOADS,
     PRODUCTS,
     ROW_US,
-    Grouped,
-    Work,
     constants,
     read_grouped,
+)
+from compiler.kernels.gpu.templates.grouped_conv.template import (
+    Config as WindowConfig,
+)
+from compiler.kernels.gpu.templates.grouped_conv.template import (
+    Problem as WindowProblem,
 )
 from compiler.kernels.group import Group, Operator
 from compiler.target.target import GpuTarget
 
-HEADERS = (*TILE_HEADERS, "grouped", "separable")
+HEADERS = (*TILE_HEADERS, "grouped_conv", "depthwise_pointwise")
 
 STAGES = 2
 """Tiles of a block: one is filled while the other is multiplied."""
 
 KEPT = 48
-"""Most numbers of a row of the image that a thread keeps in registers, beside its pieces."""
+"""Most numbers of a row of the image that a thread keeps in registers, besides MMA fragments."""
 
 
 @dataclass(frozen=True)
-class Separable:
-    """The two convolutions of a group: `window` reads an image, `problem` multiplies its results.
+class Problem:
+    """The two convolutions of a group: `window` reads an image, `gemm` multiplies its results.
 
     `rest` is the group without what comes before the pointwise convolution, `anchor` that one
     there. The image is read through a Relu where `rectified`.
     """
 
-    window: Grouped
-    problem: Problem
+    window: WindowProblem
+    gemm: GemmProblem
     rectified: bool
     rest: Group
     anchor: Operator
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A tile of the product, and how many pixels of a row a thread convolves at once."""
+class Config:
+    """A tile of the GEMM, and how many pixels of a row a thread convolves at once."""
 
     tile: Tile
     pixels: int
 
 
-def separable_kernel(
-    group: Group, target: GpuTarget, choice: Choice | None = None
-) -> CudaKernel | None:
-    """The kernel of such a group; None when another schedule must take it.
+class DepthwisePointwise(Template[Problem, Config]):
+    """A depthwise convolution and the pointwise one after it, with constant weights.
 
-    Sums are in float32, in an order that depends on the choice only: the same bits every time.
+    Sums are in float32, in an order that depends on the config only: the same bits every time.
+    Configs are estimated, not measured.
     """
-    found = read_separable(group) if target.fuses_depthwise_pointwise else None
-    if found is None:
-        return None
-    choice = choice or choose(found, target)
-    source = _source(found, choice)
-    kernel = tiled_kernel(found.rest, found.anchor, found.problem, choice.tile, target, source)
-    if kernel is None:
-        return None
-    packings = list(kernel.packings)
-    packings[found.window.weight.read] = found.window.packing
-    flops = 2 * prod(found.window.result) * prod(found.window.window.kernel)
-    return replace(kernel, packings=tuple(packings), flops=kernel.flops + flops)
+
+    name = "depthwise_pointwise"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The two convolutions of a group that has no others."""
+        problem = read_separable(group) if target.fuses_depthwise_pointwise else None
+        if problem is None or not is_fusible(problem.rest, problem.anchor):
+            return []
+        return [problem] if any(True for _ in candidates(problem, target)) else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
+        """The tiles of warps and one launch, with the strips that divide rows."""
+        return candidates(problem, target)
+
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """Microseconds that a kernel should take."""
+        return estimate_us(problem, config, target)
+
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        window, source = problem.window, _source(problem, config)
+        rest, anchor = problem.rest, problem.anchor
+        kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, source)
+        packings = list(kernel.packings)
+        packings[window.weight.read] = window.packing
+        flops = kernel.flops + 2 * prod(window.result) * prod(window.window.kernel)
+        return replace(kernel, packings=tuple(packings), flops=flops)
 
 
-def read_separable(group: Group) -> Separable | None:
+def read_separable(group: Group) -> Problem | None:
     """The convolutions of a group that has two such, with constant weights; None for any other."""
     convolutions = [op for op in group.operators if op.type == "Conv"]
     if len(convolutions) != 2:
@@ -104,12 +124,12 @@ def read_separable(group: Group) -> Separable | None:
     weight = find_operand(group, pointwise.inputs[1])
     if window is None or weight is None or not weight.constant:
         return None
-    problem = pointwise_problem(group, pointwise, weight, window.image)
+    gemm = pointwise_problem(group, pointwise, weight, window.image)
     anchor = replace(pointwise, inputs=(window.image.read, *pointwise.inputs[1:]))
     gone = (depthwise, pointwise, relu)
     rest = tuple(anchor if op is pointwise else op for op in group.operators
                  if op is pointwise or not any(op is each for each in gone))  # fmt: skip
-    return Separable(window, problem, relu is not None, replace(group, operators=rest), anchor)
+    return Problem(window, gemm, relu is not None, replace(group, operators=rest), anchor)
 
 
 def _shapes(group: Group, conv: Operator) -> Convolution:
@@ -127,49 +147,44 @@ def _relu(group: Group, depthwise: Operator) -> Operator | None:
     return maker if maker is not None and maker.type == "Relu" and alone else None
 
 
-def candidates(found: Separable, target: GpuTarget) -> Iterator[Choice]:
+def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
     """The tiles of warps and one launch, with the strips that divide rows and fit in registers."""
-    columns = found.window.result[-1]
+    columns = problem.window.result[-1]
     strips = [p for p in (1, 2, 4)
-              if columns % p == 0 and (p == 1 or found.window.kept(p) <= KEPT)]  # fmt: skip
-    for tile in tiles(found.problem, target):
+              if columns % p == 0 and (p == 1 or problem.window.kept(p) <= KEPT)]  # fmt: skip
+    for tile in tiles(problem.gemm, target):
         tile = replace(tile, stages=STAGES)
-        fits = shared_bytes(found.problem, tile, target) <= shared_room(found.problem, target)
-        plain = not tile.wide and not tile.overlaps
+        fits = shared_bytes(problem.gemm, tile, target) <= shared_room(problem.gemm, target)
+        plain = not tile.wgmma and not tile.overlaps
         if plain and tile.launches(target) == 1 and fits:
-            yield from (Choice(tile, pixels) for pixels in strips)
+            yield from (Config(tile, pixels) for pixels in strips)
 
 
-def choose(found: Separable, target: GpuTarget) -> Choice:
-    """The choice of the least estimated time."""
-    return min(candidates(found, target), key=lambda choice: time_us(found, choice, target))
-
-
-def time_us(found: Separable, choice: Choice, target: GpuTarget) -> float:
-    """Microseconds that a kernel should take: the product's, and the windows' of all steps."""
-    problem, tile, window = found.problem, choice.tile, found.window
-    units = ceil_div(problem.step, window.block) * tile.columns // choice.pixels
+def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
+    """Microseconds that a kernel should take: the GEMM's, and the windows' of all steps."""
+    gemm, tile, window = problem.gemm, config.tile, problem.window
+    units = ceil_div(gemm.step, window.block) * tile.columns // config.pixels
     taps = prod(window.window.kernel)
-    loads = window.items * window.kept(choice.pixels) / window.block + taps
-    products = taps * window.block * choice.pixels
-    resident = resident_blocks(problem, tile, target)
+    loads = window.items * window.kept(config.pixels) / window.block + taps
+    products = taps * window.block * config.pixels
+    resident = resident_blocks(gemm, tile, target)
     busy = resident * units * (products / PRODUCTS + loads / LOADS)
     waiting = ceil_div(units, tile.threads) * window.items * ROW_US
-    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
-    return estimate(problem, tile, target) + steps * max(busy, waiting)
+    steps = ceil_div(ceil_div(gemm.k, gemm.step), tile.split_k)
+    return estimate(gemm, tile, target) + steps * max(busy, waiting)
 
 
-def _source(found: Separable, choice: Choice) -> Source:
+def _source(problem: Problem, config: Config) -> Source:
     """The template's headers, and what its kernels are given."""
-    window, problem = found.window, found.problem
+    window, gemm = problem.window, problem.gemm
     image = c_type(window.image.dtype)
-    element = "float" if problem.element_bytes == 4 else "uint16_t"
-    read = f"Rectified<{image}>" if found.rectified else image
+    element = "float" if gemm.element_bytes == 4 else "uint16_t"
+    read = f"Rectified<{image}>" if problem.rectified else image
     parameters = (
         f"const {element}* __restrict__ a, const {read}* __restrict__ image,"
         f" const {c_type(window.weight.dtype)}* __restrict__ window"
     )
-    text = constants(window, Work(choice.pixels, choice.tile.threads, 1), "Depthwise")
-    sizes = (problem.left, window.image.read, window.weight.read)
+    text = constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
+    sizes = (gemm.left, window.image.read, window.weight.read)
     function = "contract_separable<Problem, Depthwise>"
     return Source(HEADERS, function, sizes, parameters, "a, image, window", text, 1)

@@ -1,30 +1,30 @@
-"""The tiles that a contraction can have, which to measure, and which to take without."""
+"""The tiles that a GEMM can have, which to measure, and which to take without."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import log
 
-from compiler.kernels.gpu.templates.gemm.estimates import estimate
-from compiler.kernels.gpu.templates.gemm.problem import Problem
-from compiler.kernels.gpu.templates.gemm.tiles import (
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.templates.gemm.config import (
     SIDE_BY_SIDE,
     STAGES,
-    WIDE_SHAPES,
-    WIDE_STAGES,
+    WGMMA_SHAPES,
+    WGMMA_STAGES,
     Tile,
     block_count,
-    can_be_wide,
-    can_patch,
-    ceil_div,
-    fetch_bytes,
-    patch_bytes,
+    can_use_halo,
+    can_use_wgmma,
+    fills_splits,
+    halo_bytes,
+    prefetch_bytes,
     resident_blocks,
     shared_bytes,
     shared_room,
-    shares_work,
     stage_bytes,
 )
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.target.target import GpuTarget
 
 SHAPES = (
@@ -45,7 +45,7 @@ SHAPES = (
 )
 """Rows and columns of a block's tile and of each of its four or eight warps'."""
 
-SHARES = (1, 2, 3, 4, 6, 8, 12, 16)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 SLOWEST = 1.6
 """Tiles with an estimate of this many times the least are not worth measuring: of 1,099 problems
@@ -55,30 +55,24 @@ that were measured on an H200, the fastest tile's was more in 20."""
 def is_measured(tile: Tile) -> bool:
     """Whether an estimate alone may choose a tile: its kind is one that estimates were fitted to.
 
-    Patches and overlap with neighbours win in few problems: only what was measured of one or of
+    Halos and overlap with neighbours win in few problems: only what was measured of one or of
     similar ones chooses these.
     """
-    return not (tile.overlaps or tile.patch)
-
-
-def choose_tile(problem: Problem, target: GpuTarget) -> Tile:
-    """The tile with the least estimated time of those that are measured; the largest of equals."""
-    tiles = (tile for tile in candidates(problem, target) if is_measured(tile))
-    return min(tiles, key=lambda tile: estimate(problem, tile, target))
+    return not (tile.overlaps or tile.halo)
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The tiles that fit the device and leave each share at least one step."""
+    """The tiles that fit the device and leave each split-K slice at least one step."""
     for shape in SHAPES:
-        for shares in SHARES:
-            tile = Tile(*shape, shares)
-            whole = shares_work(problem, tile)
+        for split_k in SPLITS:
+            tile = Tile(*shape, split_k)
+            whole = fills_splits(problem, tile)
             if whole and _has_room(problem, tile, target):
                 yield replace(tile, stages=_stages(problem, tile, target))
-            patch = replace(tile, patch=True)
-            if whole and can_patch(problem, patch, target) and _has_room(problem, patch, target):
-                yield replace(patch, stages=_stages(problem, patch, target))
-    yield from wide_candidates(problem, target)
+            halo = replace(tile, halo=True)
+            if whole and can_use_halo(problem, halo, target) and _has_room(problem, halo, target):
+                yield replace(halo, stages=_stages(problem, halo, target))
+    yield from wgmma_candidates(problem, target)
 
 
 def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
@@ -86,14 +80,14 @@ def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     return shared_bytes(problem, tile, target) <= shared_room(problem, target)
 
 
-def wide_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The wide tiles for problems that fill their rows: with all stages that there is room for, and
-    with few where a processor then has several blocks.
+def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
+    """The WGMMA tiles for problems that fill their rows: with all stages that there is room for,
+    and with few where an SM then has several blocks.
     """
-    for (rows, columns), shares in product(WIDE_SHAPES, SHARES):
-        tile = Tile(rows, columns, 16, columns, shares, WIDE_STAGES[0], wide=True)
-        steps = ceil_div(ceil_div(problem.k, problem.step), shares)
-        if problem.m < rows or steps < 2 or not can_be_wide(problem, tile, target):
+    for (rows, columns), split_k in product(WGMMA_SHAPES, SPLITS):
+        tile = Tile(rows, columns, 16, columns, split_k, WGMMA_STAGES[0], wgmma=True)
+        steps = ceil_div(ceil_div(problem.k, problem.step), split_k)
+        if problem.m < rows or steps < 2 or not can_use_wgmma(problem, tile, target):
             continue
         room = shared_room(problem, target) - shared_bytes(problem, tile, target)
         if room >= 0:
@@ -104,16 +98,16 @@ def wide_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
             yield few
 
 
-def has_wide_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a problem can have a wide tile with as many stages as it says."""
-    able = SIDE_BY_SIDE <= tile.stages <= WIDE_STAGES[1] and can_be_wide(problem, tile, target)
+def has_wgmma_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
+    """Whether a problem can have a WGMMA tile with as many stages as it says."""
+    able = SIDE_BY_SIDE <= tile.stages <= WGMMA_STAGES[1] and can_use_wgmma(problem, tile, target)
     return able and _has_room(problem, tile, target)
 
 
 def _useful_stages(problem: Problem, tile: Tile) -> int:
-    """The stages that the steps of a wide tile can use."""
-    fewest, most = WIDE_STAGES
-    return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.shares) + 2))
+    """The stages that the steps of a WGMMA tile can use."""
+    fewest, most = WGMMA_STAGES
+    return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.split_k) + 2))
 
 
 def _stages(problem: Problem, tile: Tile, target: GpuTarget) -> int:
@@ -121,9 +115,9 @@ def _stages(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     fewest, most = STAGES
     taken = target.shared_bytes - shared_room(problem, target)
     room = target.shared_bytes // resident_blocks(problem, tile, target) - taken
-    room -= fetch_bytes(problem, tile, target) + patch_bytes(problem, tile)
-    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
-    most = min(most, problem.gather.taps + 1) if tile.patch else most
+    room -= prefetch_bytes(problem, tile, target) + halo_bytes(problem, tile)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
+    most = min(most, problem.gather.taps + 1) if tile.halo else most
     return max(fewest, min(most, steps + 1, room // stage_bytes(problem, tile)))
 
 
@@ -132,17 +126,17 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
     blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
-    that no estimate is fitted to come last, patches behind others, ranked among themselves. None
+    that no estimate is fitted to come last, halos after others, ranked among themselves. None
     overlaps with its neighbours: what that is worth shows only between other kernels.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
-    kinds = {tile: (not is_measured(tile), tile.patch) for tile in times}
+    kinds = {tile: (not is_measured(tile), tile.halo) for tile in times}
     least, shapes = dict[tuple[bool, bool], float](), dict[tuple[int, ...], list[Tile]]()
     for tile in sorted(times, key=lambda tile: (kinds[tile], times[tile])):
         if times[tile] <= SLOWEST * least.setdefault(kinds[tile], times[tile]):
             shapes.setdefault(tile.shape, []).append(tile)
     lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
-    turns = [tiles[turn] for turn in range(len(SHARES)) for tiles in lists if turn < len(tiles)]
+    turns = [tiles[turn] for turn in range(len(SPLITS)) for tiles in lists if turn < len(tiles)]
     return turns[:count]
 
 

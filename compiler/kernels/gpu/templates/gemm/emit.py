@@ -1,130 +1,47 @@
-"""Convolutions and matrix products as CUDA kernels: tiles by tensor cores, or rows by a matrix."""
+"""The CUDA text of GEMMs in tiles: their constants, the epilogue and the launches."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from compiler.kernels.gpu.blocks import block_methods, element_methods, fetched_reads
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, store_function
-from compiler.kernels.gpu.recorded import Contender
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.gemm.amd_tiles import WAVE, choose_wave_tile
-from compiler.kernels.gpu.templates.gemm.problem import (
-    FEW_ROWS,
-    Form,
-    Problem,
-    merges,
-    read_problem,
-)
-from compiler.kernels.gpu.templates.gemm.tiles import (
+from compiler.kernels.gpu.templates.gemm.config import (
     TABLE_DEPTH,
     Tile,
-    ceil_div,
-    check_tile,
-    early_operand,
+    prefetched_operand,
     resident_blocks,
     shared_bytes,
     shared_room,
     staged_bytes,
 )
-from compiler.kernels.gpu.templates.gemm.tuned import contender, tile_for
+from compiler.kernels.gpu.templates.gemm.mfma import WAVE
+from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.kernels.gpu.templates.gemm.store import (
+    block_methods,
+    element_methods,
+    prefetched_reads,
+)
 from compiler.kernels.group import Group, Operator
 from compiler.schedule import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
-CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+GEMV_WARPS = 16
+"""Warps of a block that multiplies a few rows with a matrix."""
 
-ROW_WARPS = 16
-"""Warps of a block that multiplies a few rows."""
+TILE_HEADERS = ("operands", "results", "gemm")
 
-TILE_HEADERS = ("operands", "results", "contraction")
+HALO_HEADERS = (*TILE_HEADERS, "halo")
+"""Headers of tiles with the halo of their pixels in shared memory."""
 
-PATCH_HEADERS = (*TILE_HEADERS, "patch")
-"""Headers of tiles whose part of the image is copied once for all taps."""
-
-WAVE_HEADERS = ("mfma", *TILE_HEADERS, "waves")
+MFMA_HEADERS = ("mfma", *TILE_HEADERS, "mfma_gemm")
 """Headers of tiles that AMD's matrix cores multiply."""
 
-WIDE_HEADERS = ("warpgroups", *TILE_HEADERS, "wide")
-"""Headers of tiles that warpgroups multiply."""
+WGMMA_HEADERS = ("warpgroups", *TILE_HEADERS, "wgmma_gemm")
+"""Headers of WGMMA tiles."""
 
 ADD_THREADS = 256
-"""Threads of a block that adds shares."""
-
-
-Stores = dict[tuple[int, bool], StoreFunction | None]
-"""Store functions of one group by block, and for vectors; writing one takes longest."""
-
-
-def contraction_kernel(
-    group: Group,
-    target: GpuTarget,
-    tile: Tile | None = None,
-    stores: Stores | None = None,
-    problem: Problem | None = None,
-) -> CudaKernel | None:
-    """The kernel of a group with a contraction; None when the generic schedule must take it.
-
-    Without a problem or a tile those that should be fastest are taken. Calls that write kernels of
-    one group may share `stores`. Sums are in float32, in an order that depends on the problem and
-    the tile only, shares of k too: the same bits every time.
-    """
-    anchor, problems = contraction_problems(group, target)
-    if anchor is None or not problems:
-        return None
-    if tile is None and _few_rows(anchor, problems[0]):
-        few = store_function(group, anchor, target)
-        return few and Emitter(group, anchor, replace(problems[0], vector=0), few, target).rows()
-    problem = problem or fastest(problems, target)
-    tile = tile or _choose(problem, target)
-    check_tile(problem, tile, target)
-    return tiled_kernel(group, anchor, problem, tile, target, stores=stores)
-
-
-def tiled_problems(group: Group, target: GpuTarget) -> list[Problem]:
-    """What a group's contraction can be as tiles, merged groups of channels last."""
-    anchor, problems = contraction_problems(group, target)
-    few = anchor is not None and any(_few_rows(anchor, problem) for problem in problems)
-    return [] if few else problems
-
-
-def fastest(problems: Sequence[Problem], target: GpuTarget) -> Problem:
-    """The problem of a group that should be computed fastest, the first of equals."""
-    best, *others = problems
-    for other in others:
-        if contender(other, target).is_faster(contender(best, target)):
-            best = other
-    return best
-
-
-def tiles_beat(other: Contender, group: Group, target: GpuTarget) -> bool:
-    """Whether tiles should take a group's contraction faster than a kernel of another template."""
-    problems = tiled_problems(group, target)
-    return bool(problems) and contender(fastest(problems, target), target).is_faster(other)
-
-
-def contraction_problems(group: Group, target: GpuTarget) -> tuple[Operator | None, list[Problem]]:
-    """The only contraction of a group, and the problems that it can be."""
-    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
-    if len(anchors) != 1:
-        return None, []
-    (anchor,) = anchors
-    found = [read_problem(group, anchor)]
-    found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
-    able = [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
-    return anchor, able
-
-
-def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
-    """Whether tensor cores multiply a problem, which zeros then cost little."""
-    short = problem.element_bytes == 2 or target.precision != "fp32"
-    return short and target.has_mma
-
-
-def _few_rows(anchor: Operator, problem: Problem) -> bool:
-    few = problem.m <= FEW_ROWS and problem.form is Form.LINES
-    return few and anchor.type in ("MatMul", "Gemm")
+"""Threads of a block that adds split-K slices."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +49,7 @@ class Source:
     """Where tiles of A and B come from: the template and what its kernels are given for that.
 
     `reads` index the task's buffers, `passed` names the parameters; `text` is the template's own.
-    With `resident`, the compiler is told how many blocks a processor must have, so that it does not
+    With `resident`, the compiler is told how many blocks an SM must have, so that it does not
     spill to make room for more.
     """
 
@@ -150,15 +67,15 @@ class Source:
 
 
 def operands_source(problem: Problem, tile: Tile) -> Source:
-    """Both operands as they lie in memory, by the template of a tile's kind."""
+    """Both operands in memory, and the function for a tile's kind."""
     headers, function, resident = TILE_HEADERS, "contract<Problem>", 0
-    if tile.wide:
-        headers, function = WIDE_HEADERS, "contract_wide<Problem>"
+    if tile.wgmma:
+        headers, function = WGMMA_HEADERS, "contract_wide<Problem>"
         resident = 2 * int(tile.side_by_side)
-    elif tile.patch:
-        headers = PATCH_HEADERS
+    elif tile.halo:
+        headers = HALO_HEADERS
     elif tile.lanes == WAVE:
-        headers, function = WAVE_HEADERS, "contract_waves<Problem>"
+        headers, function = MFMA_HEADERS, "contract_waves<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
     reads = (problem.left, problem.right)
     return Source(headers, function, reads, operand_parameters(kind), resident=resident)
@@ -176,40 +93,29 @@ def tiled_kernel(
     tile: Tile,
     target: GpuTarget,
     source: Source | None = None,
-    stores: Stores | None = None,
-) -> CudaKernel | None:
-    """The kernel of one tile; None when what follows the anchor needs other elements."""
-    together = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
-    kind, stores = (together[0], together[1] > 0), {} if stores is None else stores
-    if kind not in stores:
-        stores[kind] = store_function(group, anchor, target, *kind)
-    store = stores[kind]
-    if store is None:
-        return None
-    block, vector = together if store.by_block else (0, 0)
+) -> CudaKernel:
+    """The kernel of one tile."""
+    block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
+    store = store_function(group, anchor, target, block, vector > 0)
+    block, vector = (block, vector) if store.by_block else (0, 0)
     problem = replace(problem, block=block, vector=vector)
-    problem = _with_fetches(problem, store, group, tile, target)
+    problem = _with_prefetched(problem, store, group, tile, target)
     return Emitter(group, anchor, problem, store, target).tiles(tile, source)
 
 
-def _choose(problem: Problem, target: GpuTarget) -> Tile:
-    if target.has_mfma:
-        return choose_wave_tile(problem, target)
-    return tile_for(problem, target)
-
-
-def _with_fetches(
+def _with_prefetched(
     problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: GpuTarget
 ) -> Problem:
-    """The problem with what its store function reads by place and by row or column.
+    """The problem with the epilogue operands that are prefetched: by element, and by row or column.
 
-    It is fetched late where there is no room beside the stages, or, of vectors, where fewer blocks
-    would fit a processor; not at all where that leaves no room for the results.
+    It is prefetched late, into the pipeline buffers after the main loop, where there is no room for
+    both, or, of vectors, where fewer blocks would fit an SM; not at all where that leaves no room
+    for the results.
     """
-    if not problem.together:
+    if not problem.width:
         return problem
-    places, edges = fetched_reads(store, problem, group)
-    found = replace(problem, fetches=(len(places), len(edges)))
+    places, edges = prefetched_reads(store, problem, group)
+    found = replace(problem, prefetched=(len(places), len(edges)))
     resident = [resident_blocks(each, tile, target) for each in (problem, found)]
     room, later = shared_room(problem, target), replace(found, late=True)
     fewer = problem.vector > 0 and resident[1] < resident[0]
@@ -228,58 +134,62 @@ class Emitter:
     store: StoreFunction
     target: GpuTarget
 
-    def rows(self) -> CudaKernel:
+    def gemv(self) -> CudaKernel:
         """A few rows by a matrix."""
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
-        call = f"multiply_rows<Problem, {ROW_WARPS}>(a, b, {self._store_object()});"
+        call = f"multiply_rows<Problem, {GEMV_WARPS}>(a, b, {self._store_object()});"
         parameters = operand_parameters(c_type(problem.dtype))
-        kernel = self._kernel(name, ROW_WARPS * 32, parameters, call)
-        text = self._text(("vector",), tile, kernel)
+        kernel = self._kernel(name, GEMV_WARPS * 32, parameters, call)
+        text = self._text(("gemv",), tile, kernel)
         grid = (ceil_div(problem.n, 32), 1, problem.count)
         arguments = (problem.left, problem.right, *self.store.arguments)
-        launch = Launch(name, arguments, grid, (ROW_WARPS * 32, 1, 1))
+        launch = Launch(name, arguments, grid, (GEMV_WARPS * 32, 1, 1))
         return self._result(text, (launch,), (), exact=True)
 
     def tiles(self, tile: Tile, source: Source | None = None) -> CudaKernel:
-        """Tiles of the result; a cluster adds its shares, or else a second launch."""
-        problem, name = self.problem, self.group.name
+        """Tiles of the result; a cluster adds its split-K slices, or else a second launch."""
+        problem = self.problem
         source = source or operands_source(problem, tile)
         grid = (
             ceil_div(problem.n, tile.columns),
             ceil_div(problem.m, tile.rows),
-            problem.count * tile.shares,
+            problem.count * tile.split_k,
         )
-        block, shared = (tile.threads, 1, 1), shared_bytes(problem, tile, self.target)
-        cluster, bounds = tile.in_cluster(self.target), source.bounds(tile.threads)
+        shared = shared_bytes(problem, tile, self.target)
+        first = Launch(f"{self.group.name}_0", source.reads, grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            call = f"{source.function}({source.passed}, {self._store_object()});"
-            parts = tile.shares if cluster else 1
-            kernel = self._kernel(f"{name}_0", bounds, source.parameters, call, parts)
-            text = self._text(source.headers, tile, source.text + kernel)
-            arguments = (*source.reads, *self.store.arguments)
-            launch = Launch(f"{name}_0", arguments, grid, block, shared)
-            return self._result(text, (launch,), ())
+            return self._in_one_launch(tile, source, first)
+        return self._in_two_launches(tile, source, first)
+
+    def _in_one_launch(self, tile: Tile, source: Source, launch: Launch) -> CudaKernel:
+        call = f"{source.function}({source.passed}, {self._store_object()});"
+        cluster = tile.split_k if tile.in_cluster(self.target) else 1
+        bounds = source.bounds(tile.threads)
+        kernel = self._kernel(launch.symbol, bounds, source.parameters, call, cluster)
+        text = self._text(source.headers, tile, source.text + kernel)
+        launch = replace(launch, args=(*launch.args, *self.store.arguments))
+        return self._result(text, (launch,), ())
+
+    def _in_two_launches(self, tile: Tile, source: Source, launch: Launch) -> CudaKernel:
+        """The second launch adds the split-K slices, which the first one writes to scratch."""
+        problem, symbol = self.problem, f"{self.group.name}_1"
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
         first = (
-            f'extern "C" __global__ void __launch_bounds__({bounds})'
-            f" {name}_0({source.parameters}, float* __restrict__ shares) {{\n"
+            f'extern "C" __global__ void __launch_bounds__({source.bounds(tile.threads)})'
+            f" {launch.symbol}({source.parameters}, float* __restrict__ shares) {{\n"
             f"  {source.function}({source.passed}, KeepShare<Problem>{{shares}});\n}}\n"
         )
-        add = f"add_shares<Problem>(shares, {self._store_object()});"
-        second = self._kernel(f"{name}_1", ADD_THREADS, "const float* shares", add)
+        call = f"add_shares<Problem>(shares, {self._store_object()});"
+        second = self._kernel(symbol, ADD_THREADS, "const float* shares", call)
         text = self._text(source.headers, tile, source.text + first + second)
+        arguments, grid = (scratch, *self.store.arguments), (ceil_div(elements, ADD_THREADS), 1, 1)
         launches = (
-            Launch(f"{name}_0", (*source.reads, scratch), grid, block, shared),
-            Launch(
-                f"{name}_1",
-                (scratch, *self.store.arguments),
-                (ceil_div(elements, ADD_THREADS), 1, 1),
-                (ADD_THREADS, 1, 1),
-            ),
+            replace(launch, args=(*launch.args, scratch)),
+            Launch(symbol, arguments, grid, (ADD_THREADS, 1, 1)),
         )
-        return self._result(text, launches, (elements * tile.shares * 4,))
+        return self._result(text, launches, (elements * tile.split_k * 4,))
 
     def _result(
         self,
@@ -333,8 +243,8 @@ class Emitter:
     def _overlap(self, tile: Tile) -> str:
         """What makes a kernel copy its weights before it waits, and release those that follow."""
         head = "  static __device__ __forceinline__ void"
-        operand = early_operand(self.problem) if tile.early else 0
-        begin = "begin_launch();" if tile.early else ""
+        operand = prefetched_operand(self.problem) if tile.prefetch else 0
+        begin = "begin_launch();" if tile.prefetch else ""
         release = "release_launches();" if tile.release else ""
         lines = [f"  static constexpr int EARLY = {operand};", f"{head} begin() {{ {begin} }}"]
         lines += [f"{head} release() {{ {release} }}"]
@@ -350,15 +260,23 @@ class Emitter:
         """What hands results to the store function: single ones, or consecutive ones together."""
         fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
         body = [] if self.problem.block else element_methods(self.store, self.problem)
-        if self.problem.together:
+        if self.problem.width:
             body += block_methods(self.store, self.problem, self.group)
         return "\n".join(["struct Store {", *fields, *body, "};", ""])
 
     def _constants(self, tile: Tile) -> str:
-        problem, gather = self.problem, self.problem.gather
+        scalars = self._sizes() | self._layout() | self._tile(tile)
+        element = "float" if self.problem.element_bytes == 4 else "uint16_t"
+        lines = [f"  using Element = {element};"]
+        lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        lines += [*_triples(self.problem.gather), *_offsets(self.problem)]
+        return "\n".join(["struct Problem {", *lines, "};", ""])
+
+    def _sizes(self) -> dict[str, int]:
+        problem = self.problem
         packed = [number for number, _ in problem.packings]
-        sure = {problem.left, problem.right} <= {*packed, *self._aligned_reads()}
-        scalars: dict[str, Any] = {
+        aligned = {problem.left, problem.right} <= {*packed, *self._aligned_reads()}
+        return {
             "M": problem.m,
             "N": problem.n,
             "K": problem.k,
@@ -368,11 +286,16 @@ class Emitter:
             "B_ROW": problem.b_row,
             "A_ROUNDED": int(problem.left in packed),
             "B_ROUNDED": int(problem.right in packed),
-            "ALIGNED": int(sure),
+            "ALIGNED": int(aligned),
+        }
+
+    def _layout(self) -> dict[str, int]:
+        problem, gather = self.problem, self.problem.gather
+        return {
             "OUT_BLOCK": problem.block,
             "VECTOR": problem.vector,
-            "PLACES": problem.fetches[0],
-            "EDGES": problem.fetches[1],
+            "PLACES": problem.prefetched[0],
+            "EDGES": problem.prefetched[1],
             "LATE": int(problem.late),
             "CHANNELS": gather.channels,
             "ROW": gather.row,
@@ -383,38 +306,45 @@ class Emitter:
             "TAP_MAJOR": int(gather.tap_major),
             "CONTIGUOUS": int(problem.contiguous),
             "TRANSPOSED": int(gather.transposed),
+        }
+
+    def _tile(self, tile: Tile) -> dict[str, int]:
+        return {
             "PRECISION": PRECISIONS.index(self._precision),
             "BM": tile.rows,
             "BN": tile.columns,
-            "BK": problem.step,
+            "BK": self.problem.step,
             "WM": tile.warp_rows,
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
-            "STAGED": staged_bytes(problem, tile),
-            "PATCH": int(tile.patch),
+            "STAGED": staged_bytes(self.problem, tile),
+            "PATCH": int(tile.halo),
             "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
-            "SPLITS": tile.shares,
+            "SPLITS": tile.split_k,
             "CLUSTER": int(tile.in_cluster(self.target)),
         }
-        triples = {
-            "SOURCE": gather.source,
-            "RESULT": gather.result,
-            "WINDOW": gather.window,
-            "STRIDES": gather.strides,
-            "PADS": gather.pads,
-            "DILATIONS": gather.dilations,
-        }
-        element = "float" if problem.element_bytes == 4 else "uint16_t"
-        lines = [f"  using Element = {element};"]
-        lines += [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
-        lines += [
-            f"  __device__ static constexpr int {name}(int axis)"
-            f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"
-            for name, (a, b, c) in triples.items()
-        ]
-        for name, offset in (("a_offset", problem.a_offset), ("b_offset", problem.b_offset)):
-            lines.append(
-                f"  __device__ static __forceinline__ int64_t {name}(int z) {{ return {offset}; }}"
-            )
-        return "\n".join(["struct Problem {", *lines, "};", ""])
+
+
+def _triples(gather: Gather) -> list[str]:
+    triples = {
+        "SOURCE": gather.source,
+        "RESULT": gather.result,
+        "WINDOW": gather.window,
+        "STRIDES": gather.strides,
+        "PADS": gather.pads,
+        "DILATIONS": gather.dilations,
+    }
+    return [
+        f"  __device__ static constexpr int {name}(int axis)"
+        f" {{ return axis == 0 ? {a} : axis == 1 ? {b} : {c}; }}"
+        for name, (a, b, c) in triples.items()
+    ]
+
+
+def _offsets(problem: Problem) -> list[str]:
+    offsets = {"a_offset": problem.a_offset, "b_offset": problem.b_offset}
+    return [
+        f"  __device__ static __forceinline__ int64_t {name}(int z) {{ return {offset}; }}"
+        for name, offset in offsets.items()
+    ]

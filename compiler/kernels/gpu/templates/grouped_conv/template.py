@@ -1,21 +1,22 @@
 """Convolutions whose groups have few channels, as CUDA kernels of plain multiply-adds."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import product
 from math import prod
 
 from compiler.ir.layouts import block_steps
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.database import Entry
 from compiler.kernels.gpu.blocks import block_store, image_kernel
-from compiler.kernels.gpu.epilogue import store_function
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import is_fusible, store_function
 from compiler.kernels.gpu.operands import Operand, find_operand
-from compiler.kernels.gpu.recorded import Contender, first_of, recorded
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.gemm.emit import tiles_beat
+from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import Context
-from compiler.kernels.ops.pooling import Window, window_of
+from compiler.kernels.ops.windows import Window, window_of
 from compiler.schedule import Launch
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
@@ -27,28 +28,28 @@ MOST_THREADS = 512
 """Most threads of a block, so that each has the registers it needs."""
 
 START_US, ROW_US, SHARE_US = 1.38, 0.43, 0.04
-"""Launching and ending, the latency of a row of the window, and of adding each share."""
+"""Launching and ending, the latency of a row of the window, and of adding each part of a sum."""
 
 PRODUCTS, LOADS = 6.7e4, 5.2e4
-"""Multiply-adds, and loads of 16 bytes, a microsecond of one SM (fitted on an H200)."""
+"""Multiply-adds, and loads of 16 bytes, a microsecond of one SM; all fitted on an H200."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """How much a thread does: pixels in a row; and the places and shares of a block of threads."""
+class Config:
+    """Pixels in a row of a thread; places of a block, and the threads that share a place's sums."""
 
     pixels: int
     places: int
-    shares: int
+    split_k: int
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.places * self.shares
+        return self.places * self.split_k
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Problem:
     """One problem: `source` and `result` are images (N, C, *spatial), padded to three axes.
 
     A thread computes `block` output channels. A group has `channels` inputs and `rows` outputs.
@@ -86,8 +87,13 @@ class Grouped:
         return f"{split}|transpose:0,2,4,3,1"
 
     @property
+    def flops(self) -> int:
+        """Floating-point operations: two a multiply-add."""
+        return 2 * prod(self.result) * prod(self.window.kernel) * self.channels
+
+    @property
     def items(self) -> int:
-        """What the threads of one place can share: rows of the window in each part."""
+        """What the threads of one place divide among them: rows of the window in each part."""
         return self.parts * prod(self.window.kernel[:-1])
 
     def places(self, pixels: int) -> int:
@@ -101,59 +107,103 @@ class Grouped:
         return ((pixels - 1) * self.window.strides[-1] + reach + 1) * self.block
 
 
-def candidates(problem: Grouped) -> Iterator[Work]:
+class GroupedConv(Template[Problem, Config]):
+    """A convolution with constant weights whose groups have few channels.
+
+    Sums are in float32, in an order that depends on the problem only: the same bits every time.
+    """
+
+    name = "grouped_conv"
+    headers = ("grouped_conv",)
+    config_type = Config
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The only convolution of a group."""
+        anchors = [op for op in group.operators if op.type == "Conv"]
+        problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
+        return [problem] if problem and is_fusible(group, anchors[0]) else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
+        """The configs that fit registers and shared memory, those of few threads first."""
+        return sorted(candidates(problem), key=lambda config: config.threads)
+
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """Microseconds that a kernel should take."""
+        rows = problem.items // config.split_k
+        blocks = ceil_div(problem.places(config.pixels), config.places)
+        threads = max(config.threads, config.threads * blocks / target.device.sms)
+        busy = threads * _thread_us(problem, config)
+        added = SHARE_US * config.split_k if config.split_k > 1 else 0.0
+        return START_US + rows * ROW_US + busy + added
+
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
+        """The types, the sizes and the window."""
+        window = problem.window
+        return {
+            "image_dtype": problem.image.dtype,
+            "weight_dtype": problem.weight.dtype,
+            "blocked": problem.image.block > 0,
+            "source": problem.source,
+            "result": problem.result,
+            "channels": problem.channels,
+            "rows": problem.rows,
+            "block": problem.block,
+            "kernel": window.kernel,
+            "strides": window.strides,
+            "dilations": window.dilations,
+            "before": window.before,
+        }
+
+    def shortlist(
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
+    ) -> Sequence[Config]:
+        """At most `count` configs to measure, of the least estimates."""
+
+        def rank(config: Config) -> tuple[float, tuple[int, ...]]:
+            return self.estimate_us(problem, config, target), astuple(config)
+
+        return sorted(candidates(problem), key=rank)[:count]
+
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        anchor = next(op for op in group.operators if op.type == "Conv")
+        block = group.writes[0].block
+        store = store_function(group, anchor, target, block if block == problem.block else 0)
+        name = f"{group.name}_0"
+        operands = (problem.image, problem.weight)
+        kernel = image_kernel(name, "convolve_groups", operands, store, config.threads)
+        parts = [store.text, constants(problem, config), block_store(store, group, problem.block)]
+        packings = [""] * group.inputs
+        packings[problem.weight.read] = problem.packing
+        grid = (ceil_div(problem.places(config.pixels), config.places), 1, 1)
+        arguments = (problem.image.read, problem.weight.read, *store.arguments)
+        launch = Launch(name, arguments, grid, (config.threads, 1, 1))
+        text = "\n".join([header("grouped_conv"), *parts, kernel])
+        return CudaKernel(text, (launch,), (), tuple(packings), problem.flops)
+
+
+def candidates(problem: Problem) -> Iterator[Config]:
     """The ways to divide a problem that fit a block's registers and shared memory."""
     for pixels in (1, 2, 4, 7):
         if pixels > 1 and problem.kept(pixels) > KEPT:
             continue
-        for places in (32, 64, 128):
-            for shares in (1, 2, 3, 4, 5, 6, 7, 8, 12):
-                work = Work(pixels, places, shares)
-                kept = 4 * pixels * problem.block * work.threads if shares > 1 else 0
-                fits = work.threads <= MOST_THREADS and kept <= DEFAULT_SHARED_BYTES
-                if fits and problem.items % shares == 0:
-                    yield work
+        for places, split_k in product((32, 64, 128), (1, 2, 3, 4, 5, 6, 7, 8, 12)):
+            config = Config(pixels, places, split_k)
+            kept = 4 * pixels * problem.block * config.threads if split_k > 1 else 0
+            fits = config.threads <= MOST_THREADS and kept <= DEFAULT_SHARED_BYTES
+            if fits and problem.items % split_k == 0:
+                yield config
 
 
-def grouped_kernel(group: Group, target: GpuTarget, work: Work | None = None) -> CudaKernel | None:
-    """The kernel of a group with such a convolution; None when another schedule must take it.
-
-    Sums are in float32, in an order that depends on the problem only: the same bits every time.
-    """
-    found = grouped_problem(group)
-    if found is None:
-        return None
-    anchor, problem = found
-    block = group.writes[0].block
-    store = store_function(group, anchor, target, block if block == problem.block else 0)
-    if store is None:
-        return None
-    if work is None:
-        work = tuned_work(problem, target)
-        if not _is_faster(group, target, problem, work):
-            return None
-    name = f"{group.name}_0"
-    parts = [store.text, constants(problem, work), block_store(store, group, problem.block)]
-    operands = (problem.image, problem.weight)
-    kernel = image_kernel(name, "convolve_groups", operands, store, work.threads)
-    packings = [""] * group.inputs
-    packings[problem.weight.read] = problem.packing
-    grid = (-(-problem.places(work.pixels) // work.places), 1, 1)
-    arguments = (problem.image.read, problem.weight.read, *store.arguments)
-    launch = Launch(name, arguments, grid, (work.threads, 1, 1))
-    flops = 2 * prod(problem.result) * prod(problem.window.kernel) * problem.channels
-    text = "\n".join([header("grouped"), *parts, kernel])
-    return CudaKernel(text, (launch,), (), tuple(packings), flops)
+def _thread_us(problem: Problem, config: Config) -> float:
+    """Microseconds of an SM for one thread: its multiply-adds and loads."""
+    rows, taps = problem.items // config.split_k, problem.window.kernel[-1]
+    products = rows * taps * problem.width * problem.block * config.pixels
+    loads = rows * (problem.kept(config.pixels) / problem.block + taps * problem.width)
+    return products / PRODUCTS + loads / LOADS
 
 
-def grouped_problem(group: Group) -> tuple[Operator, Grouped] | None:
-    """The only convolution of a group, if it has few channels in each of its groups."""
-    anchors = [op for op in group.operators if op.type == "Conv"]
-    problem = read_grouped(group, anchors[0]) if len(anchors) == 1 else None
-    return None if problem is None else (anchors[0], problem)
-
-
-def read_grouped(group: Group, anchor: Operator) -> Grouped | None:
+def read_grouped(group: Group, anchor: Operator) -> Problem | None:
     """The problem of a convolution with constant weights in groups of few channels; else None."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
@@ -168,7 +218,7 @@ def read_grouped(group: Group, anchor: Operator) -> Grouped | None:
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
     context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
     window = window_of(context, kernel[2:])
-    return Grouped(image, weight, shape, output, window, channels, rows, block)
+    return Problem(image, weight, shape, output, window, channels, rows, block)
 
 
 def _block(image: Operand, channels: int, rows: int) -> int:
@@ -188,49 +238,8 @@ def _block(image: Operand, channels: int, rows: int) -> int:
     return next((block for block in able if fits(block)), 0)
 
 
-def choose_work(problem: Grouped, target: GpuTarget) -> Work:
-    """The work with the least estimated time; the fewest threads of equals."""
-    return min(candidates(problem), key=lambda work: (work_us(problem, work, target), work.threads))
-
-
-def work_us(problem: Grouped, work: Work, target: GpuTarget) -> float:
-    """Microseconds that a kernel should take on a device of the target."""
-    rows = problem.items // work.shares
-    taps = problem.window.kernel[-1]
-    products = rows * taps * problem.width * problem.block * work.pixels
-    loads = rows * (problem.kept(work.pixels) / problem.block + taps * problem.width)
-    blocks = -(-problem.places(work.pixels) // work.places)
-    threads = max(work.threads, work.threads * blocks / target.device.sms)
-    busy = threads * (products / PRODUCTS + loads / LOADS)
-    added = SHARE_US * work.shares if work.shares > 1 else 0.0
-    return START_US + rows * ROW_US + busy + added
-
-
-def tuned_work(problem: Grouped, target: GpuTarget) -> Work:
-    """The work that was measured to be fastest, or else should be."""
-    entry = recorded(grouped_key(problem), target)
-    fits = {astuple(work) for work in candidates(problem)} if entry else set[tuple[int, ...]]()
-    found = first_of(entry, fits)
-    return Work(*found) if found else choose_work(problem, target)
-
-
-def grouped_key(problem: Grouped) -> str:
-    """What decides the speed of a problem's works."""
-    window = problem.window
-    sizes = (problem.source, problem.result, problem.channels, problem.rows, problem.block)
-    axes = (window.kernel, window.strides, window.dilations, window.before)
-    types = (problem.image.dtype, problem.weight.dtype, problem.image.block > 0)
-    return json.dumps(("grouped", *types, *sizes, *axes), separators=(",", ":"))
-
-
-def _is_faster(group: Group, target: GpuTarget, grouped: Grouped, work: Work) -> bool:
-    """Whether tiles on tensor cores would take longer, or cannot be used."""
-    own = Contender(recorded(grouped_key(grouped), target), work_us(grouped, work, target))
-    return not tiles_beat(own, group, target)
-
-
-def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
-    """The struct of constants that grouped.cuh takes."""
+def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
+    """The struct of constants that grouped_conv.cuh takes."""
     window = problem.window
     image, channels = _source_steps(problem)
     scalars = {
@@ -243,9 +252,9 @@ def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
         "GROUP_BLOCKS": max(1, problem.rows // problem.block),
         "PARTS": problem.parts,
         "WIDTH": problem.width,
-        "PIXELS": work.pixels,
-        "PLACES": work.places,
-        "SHARES": work.shares,
+        "PIXELS": config.pixels,
+        "PLACES": config.places,
+        "SHARES": config.split_k,
         **_axes("SOURCE", problem.source[2:], 1),
         **_axes("RESULT", problem.result[2:], 1),
         **_axes("WINDOW", window.kernel, 1),
@@ -257,7 +266,7 @@ def constants(problem: Grouped, work: Work, name: str = "Problem") -> str:
     return "\n".join([f"struct {name} {{", *lines, "};", ""])
 
 
-def _source_steps(problem: Grouped) -> tuple[int, int]:
+def _source_steps(problem: Problem) -> tuple[int, int]:
     """Elements from one image to the next, and from one block of channels."""
     if problem.image.block:
         image, channels = block_steps(problem.source, problem.block)

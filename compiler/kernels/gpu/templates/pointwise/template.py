@@ -1,20 +1,22 @@
-"""Webs of elementwise operators with several results in one loop: a thread has one place of all.
+"""Elementwise operators with several results in one loop: a thread has one place of all.
 
 What several operators use is computed once and stays in a register, so that the text grows with
 the number of operators however they are linked, and results do not become kernels of their own.
 """
 
+from collections.abc import Sequence
 from math import prod
 
 from compiler.ir.operators import KINDS, Kind
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, device_function
 from compiler.kernels.gpu.generic import ELEMENT_THREADS
-from compiler.kernels.gpu.scheduled import CudaKernel
-from compiler.kernels.gpu.templates.gemm.tiles import ceil_div
+from compiler.kernels.gpu.template import Template
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.surroundings import Surroundings
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
@@ -23,20 +25,36 @@ MANY = 32
 
 HALVES = ("float16", "bfloat16")
 
+Shape = tuple[int, ...]
 
-def pointwise_kernel(group: Group, target: GpuTarget) -> CudaKernel | None:
-    """The kernel of elementwise operators whose results have one shape; None for others.
 
-    One result of few operators is left to the generic schedule.
-    """
-    shape = group.writes[0].shape
-    single = len(group.writes) == 1 and len(group.operators) <= MANY
-    if single or {info.shape for info in group.writes} != {shape} or not _is_pointwise(group):
-        return None
-    around, place = Surroundings(group, None), variable("place")
-    at = unflatten_index(place, shape)
-    statement, name = around.store(None, at), f"{group.name}_place"
-    return _kernel(group, device_function(name, around, statement, [place], target), prod(shape))
+class Pointwise(Template[Shape, None]):
+    """A group of elementwise operators whose results have one shape: the problem."""
+
+    name = "pointwise"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Shape]:
+        """The shape of all results; one result of few operators is left to the generic schedule."""
+        shape = group.writes[0].shape
+        single = len(group.writes) == 1 and len(group.operators) <= MANY
+        alike = {info.shape for info in group.writes} == {shape}
+        return [shape] if alike and not single and _is_pointwise(group) else []
+
+    def configs(self, problem: Shape, target: GpuTarget) -> Sequence[None]:
+        """There is nothing to choose."""
+        return [None]
+
+    def estimate_us(self, problem: Shape, config: None, target: GpuTarget) -> float:
+        """Unknown: no other template takes such a group."""
+        return 0.0
+
+    def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> CudaKernel:
+        """The kernel of all results."""
+        context, place = FusionContext(group, None), variable("place")
+        statement = context.store(None, unflatten_index(place, problem))
+        name = f"{group.name}_place"
+        function = device_function(name, context, statement, [place], target)
+        return _kernel(group, function, prod(problem))
 
 
 def _is_pointwise(group: Group) -> bool:

@@ -1,28 +1,27 @@
-"""Normalisations of rows as CUDA kernels that read memory once: the text around rows.cuh."""
+"""Normalisations of rows as CUDA kernels that read memory once: the text around row_norm.cuh."""
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.ir import PrimType, Var
 
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
     value_function,
     value_struct,
 )
-from compiler.kernels.gpu.recorded import first_of, recorded
-from compiler.kernels.gpu.scheduled import CudaKernel
 from compiler.kernels.gpu.source import header
-from compiler.kernels.gpu.templates.gemm.tiles import ceil_div
+from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import variable
-from compiler.kernels.tir.surroundings import Surroundings
 from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
@@ -30,116 +29,116 @@ NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 
 MOST_THREADS = 1024
 ITEMS = 4
-"""Elements that a thread has, as long as there are threads for all."""
+"""Elements of a thread, as long as there are threads for all."""
 MOST_ITEMS = 16
 """Elements that fit the registers of a thread."""
 
 WARP_ITEMS = 32
 """Elements that fit the registers of a thread whose warp has a row."""
 MANY_ROWS = 128
-"""Blocks that there are at least where they have several rows: about one a processor."""
+"""Blocks that there are at least where they have several rows: about one for each SM."""
+
+START_US = 0.51
+"""Microseconds of any config: nothing tells them apart but measuring."""
 
 EPSILON = 1e-5
 """ONNX's own where the attribute is left out."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A normalisation with what is around it; its rows begin at the axis `first`."""
+class Problem:
+    """A normalisation with what is fused to it; its rows begin at the axis `first`."""
 
     anchor: Operator
-    around: Surroundings
+    context: FusionContext
     first: int
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Rows and columns."""
-        return prod(self.around.shape[: self.first]), prod(self.around.shape[self.first :])
+        shape = self.context.shape
+        return prod(shape[: self.first]), prod(shape[self.first :])
 
 
-@dataclass(frozen=True, order=True)
-class Work:
+@dataclass(frozen=True)
+class Config:
     """The threads of a row and the rows of a block."""
 
     threads: int
     rows: int = 1
 
 
-def rows_kernel(group: Group, target: GpuTarget, work: Work | None = None) -> CudaKernel | None:
-    """The kernel of a group around one float32 normalisation; None for any other group.
+class RowNorm(Template[Problem, Config]):
+    """A group around one float32 normalisation whose rows fit a block's registers.
 
     A block adds up a row in an order that depends on its length only: the same bits every time.
     """
-    problem = rows_problem(group)
-    if problem is None:
-        return None
-    anchor, around, first = problem.anchor, problem.around, problem.first
-    shape = around.shape
-    work = work or tuned_work(problem, target)
-    row, column = place = [variable(name) for name in ("row", "column")]
-    at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
-    values = {
-        "Load": around.operand(0, at),
-        "Scale": _broadcast(around, 1, at, 1.0),
-        "Shift": _broadcast(around, 2, at, 0.0),
-    }
-    functions = {
-        name: value_function(f"{group.name}_{name.lower()}", around, value, place, target)
-        for name, value in values.items()
-    }
-    value = Var("value", PrimType("float32"))
-    store = device_function(
-        f"{group.name}_store", around, around.store(value, at), [*place, value], target
-    )
-    return _kernel(group, anchor, functions, store, problem.sizes, work)
+
+    name = "row_norm"
+    headers = ("row_norm",)
+    config_type = Config
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The only normalisation of a group."""
+        anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
+        if len(anchors) != 1 or not _is_plain(group, anchors[0]):
+            return []
+        context = FusionContext(group, anchors[0])
+        first = anchors[0].attributes.get("axis", -1) % len(context.shape)
+        problem = Problem(anchors[0], context, first)
+        fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
+        return [problem] if context.elementwise and fits else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
+        """The configs whose threads' registers hold a row, the likeliest first."""
+        columns = problem.sizes[1]
+        single = (Config(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
+        found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
+        yield from (config for config in found if config.threads <= MOST_THREADS)
+
+    def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
+        """The same of all configs."""
+        return START_US
+
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
+        """Its type and sizes; what is fused to it is left out."""
+        rows, columns = problem.sizes
+        return {"type": problem.anchor.type, "rows": rows, "columns": columns}
+
+    def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        context, shape, first = problem.context, problem.context.shape, problem.first
+        row, column = place = [variable(name) for name in ("row", "column")]
+        at = [*unflatten_index(row, shape[:first]), *unflatten_index(column, shape[first:])]
+        values = {
+            "Load": context.operand(0, at),
+            "Scale": _broadcast(context, 1, at, 1.0),
+            "Shift": _broadcast(context, 2, at, 0.0),
+        }
+        functions = {
+            name: value_function(f"{group.name}_{name.lower()}", context, value, place, target)
+            for name, value in values.items()
+        }
+        value = Var("value", PrimType("float32"))
+        statement, scalars = context.store(value, at), [*place, value]
+        store = device_function(f"{group.name}_store", context, statement, scalars, target)
+        return _kernel(group, problem, functions, store, config)
 
 
-def rows_problem(group: Group) -> Rows | None:
-    """The only float32 normalisation of a group, if its rows fit a block's registers."""
-    anchors = [op for op in group.operators if op.type in NORMALIZATIONS]
-    if len(anchors) != 1 or not _is_plain(group, anchors[0]):
-        return None
-    around = Surroundings(group, anchors[0])
-    first = anchors[0].attributes.get("axis", -1) % len(around.shape)
-    problem = Rows(anchors[0], around, first)
-    fits = 0 < problem.sizes[1] <= MOST_THREADS * MOST_ITEMS
-    return problem if around.elementwise and fits else None
-
-
-def choose_work(problem: Rows) -> Work:
+def likeliest(problem: Problem) -> Config:
     """A warp a row where there are many rows, else threads that have a few elements each."""
-    together = list(_together(problem))
-    if together:
-        return together[-1]
-    return Work(min(MOST_THREADS, ceil_div(problem.sizes[1], ITEMS * 32) * 32))
+    several = list(_several_rows(problem))
+    if several:
+        return several[-1]
+    return Config(min(MOST_THREADS, ceil_div(problem.sizes[1], ITEMS * 32) * 32))
 
 
-def candidates(problem: Rows) -> Iterator[Work]:
-    """The works whose threads' registers hold a row, the chosen one first."""
-    columns = problem.sizes[1]
-    apart = (Work(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
-    works = dict.fromkeys((choose_work(problem), *apart, *_together(problem)))
-    yield from (work for work in works if work.threads <= MOST_THREADS)
-
-
-def _together(problem: Rows) -> Iterator[Work]:
-    """Several rows a block, of a warp each, where that leaves every processor some."""
+def _several_rows(problem: Problem) -> Iterator[Config]:
+    """Several rows a block, of a warp each, where that leaves some for every SM."""
     rows, columns = problem.sizes
-    for together in (2, 4, 8):
-        if columns <= 32 * WARP_ITEMS and rows >= MANY_ROWS * together:
-            yield Work(32, together)
-
-
-def tuned_work(problem: Rows, target: GpuTarget) -> Work:
-    """The work that was measured to be fastest, or else should be."""
-    entry = recorded(rows_key(problem), target)
-    found = first_of(entry, {astuple(work) for work in candidates(problem)})
-    return Work(*found) if found else choose_work(problem)
-
-
-def rows_key(problem: Rows) -> str:
-    """What decides the speed of a problem's threads; what is around it is left out."""
-    return json.dumps(("rows", problem.anchor.type, *problem.sizes), separators=(",", ":"))
+    for several in (2, 4, 8):
+        if columns <= 32 * WARP_ITEMS and rows >= MANY_ROWS * several:
+            yield Config(32, several)
 
 
 def _is_plain(group: Group, anchor: Operator) -> bool:
@@ -149,44 +148,47 @@ def _is_plain(group: Group, anchor: Operator) -> bool:
     return len(results) == 1 and all(group.values[i].dtype == "float32" for i in (*used, *results))
 
 
-def _broadcast(around: Surroundings, position: int, at: list[Any], missing: float) -> Any:
+def _broadcast(context: FusionContext, position: int, at: list[Any], missing: float) -> Any:
     """The element of an operand that goes with an element of the result."""
-    if position >= len(around.operands) or around.operands[position] is None:
+    if position >= len(context.operands) or context.operands[position] is None:
         return tirx.const(missing, "float32")
-    shape = [int(extent) for extent in around.operands[position].shape]
+    shape = [int(extent) for extent in context.operands[position].shape]
     own = at[len(at) - len(shape) :]
     own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
-    return around.operand(position, own)
+    return context.operand(position, own)
 
 
 def _kernel(
     group: Group,
-    anchor: Operator,
+    problem: Problem,
     functions: Mapping[str, StoreFunction],
     store: StoreFunction,
-    sizes: tuple[int, int],
-    work: Work,
+    config: Config,
 ) -> CudaKernel:
-    rows, columns = sizes
-    epsilon = float(anchor.attributes.get("epsilon", EPSILON)).hex()
+    parts = [*(function.text for function in functions.values()), store.text]
+    parts += [header("row_norm"), _constants(problem, config)]
+    parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
+    name, (rows, columns) = f"{group.name}_0", problem.sizes
+    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, config)])
+    arguments = [i for function in (*functions.values(), store) for i in function.arguments]
+    grid, block = ceil_div(rows, config.rows), config.threads * config.rows
+    launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
+    return CudaKernel(text, (launch,), flops=8 * rows * columns)
+
+
+def _constants(problem: Problem, config: Config) -> str:
+    rows, columns = problem.sizes
+    epsilon = float(problem.anchor.attributes.get("epsilon", EPSILON)).hex()
     constants = [
         "struct Problem {",
         f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};",
-        f"  static constexpr int THREADS = {work.threads}, ROWS = {work.rows};",
-        f"  static constexpr bool CENTRED = {int(anchor.type == 'LayerNormalization')};",
+        f"  static constexpr int THREADS = {config.threads}, ROWS = {config.rows};",
+        f"  static constexpr bool CENTRED = {int(problem.anchor.type == 'LayerNormalization')};",
         f"  static constexpr float EPSILON = {epsilon}f;",
         "};",
         "",
     ]
-    parts = [*(function.text for function in functions.values()), store.text]
-    parts += [header("rows"), "\n".join(constants)]
-    parts += [value_struct(name, f, "int row, int column") for name, f in functions.items()]
-    name = f"{group.name}_0"
-    text = "\n".join([*parts, _store_struct(store), _function(name, functions, store, work)])
-    arguments = [i for function in (*functions.values(), store) for i in function.arguments]
-    grid, block = ceil_div(rows, work.rows), work.threads * work.rows
-    launch = Launch(name, tuple(arguments), (grid, 1, 1), (block, 1, 1))
-    return CudaKernel(text, (launch,), flops=8 * rows * columns)
+    return "\n".join(constants)
 
 
 def _store_struct(store: StoreFunction) -> str:
@@ -206,7 +208,7 @@ def _store_struct(store: StoreFunction) -> str:
 
 
 def _function(
-    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, work: Work
+    name: str, functions: Mapping[str, StoreFunction], store: StoreFunction, config: Config
 ) -> str:
     given: list[str] = []
     objects: list[str] = []
@@ -214,7 +216,7 @@ def _function(
         names = [f"buffer{len(given) + i}" for i in range(len(function.types))]
         given += [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
         objects.append(f"{struct}{{{', '.join(names)}}}")
-    threads = work.threads * work.rows
+    threads = config.threads * config.rows
     return (
         f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
         f"  standardise<Problem>({', '.join(objects)});\n}}\n"

@@ -1,9 +1,10 @@
-"""The tile of a contraction: its shape, its shared memory, and what it can be on a device."""
+"""The tile of a GEMM: its shape, its shared memory, and what it can be on a device."""
 
 from dataclasses import dataclass, replace
 from itertools import product
 
 from compiler.errors import KernelError
+from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.target.target import GpuTarget
 
@@ -13,74 +14,73 @@ STAGES = (3, 6)
 CLUSTER = 8
 """Most blocks of a portable cluster."""
 
-WIDE_ROWS, WIDE_COLUMNS, WIDE_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
-"""Rows of wide tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
+WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
+"""Rows of WGMMA tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
 
 LARGE_SHAPES = ((128, 160), (128, 192), (128, 224), (128, 256), (256, 64), (256, 128))
 
-WIDE_SHAPES = (*product(WIDE_ROWS, WIDE_COLUMNS), *LARGE_SHAPES)
-"""Rows and columns of wide tiles; large ones need fewer bytes of the L2 cache for a product."""
+WGMMA_SHAPES = (*product(WGMMA_ROWS, WGMMA_COLUMNS), *LARGE_SHAPES)
+"""Rows and columns of WGMMA tiles; large ones need fewer bytes of the L2 cache."""
 
-WIDE_STAGES, SIDE_BY_SIDE = (4, 8), 3
-"""Fewest and most stages of wide tiles, and stages of those of which a processor has several: while
+WGMMA_STAGES, SIDE_BY_SIDE = (4, 8), 3
+"""Fewest and most stages of WGMMA tiles, and stages of those of which an SM has several: while
 one stores its results, others multiply."""
 
 RESERVED = 1024
-"""Bytes of shared memory that each block takes beside its own."""
+"""Bytes of shared memory that each block takes besides its own."""
 
 TABLE_DEPTH = 1024
 """Up to this many k, a table of taps is kept in shared memory; see LineCopies."""
 
 WARPS, REGISTERS = 64, 65536
-"""Warps and registers of a processor."""
+"""Warps and registers of an SM."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's and a warp's rows and columns, shares of k, pipeline stages, lanes of a
-    warp.
+    """Rows and columns of a block and of a warp, split-K slices, pipeline stages, lanes of a warp.
 
-    A wide tile is multiplied by warpgroups, whose warps take 16 rows and all columns each. An early
-    one begins to copy weights before its kernel waits for the launches before; with `release` the
-    launches behind it may begin once its steps are done. With `patch` a tile's part of the image is
-    copied once for all taps; see patch.cuh.
+    With `wgmma` warpgroups multiply, whose warps take 16 rows and all columns each. With `prefetch`
+    the kernel copies weights before it waits for its predecessors (PDL); with `release` its
+    successors may begin once its steps are done. With `halo` the pixels that all taps of the tile
+    read are in shared memory, copied once; see halo.cuh.
     """
 
     rows: int
     columns: int
     warp_rows: int
     warp_columns: int
-    shares: int
+    split_k: int
     stages: int = STAGES[0]
     lanes: int = 32
-    wide: bool = False
-    early: bool = False
+    wgmma: bool = False
+    prefetch: bool = False
     release: bool = False
-    patch: bool = False
+    halo: bool = False
 
     def in_cluster(self, target: GpuTarget) -> bool:
-        """Whether the blocks that share k are one cluster, which adds their sums."""
-        return 1 < self.shares <= CLUSTER and target.has_clusters
+        """Whether the blocks of a tile's split-K slices are one cluster, which adds their sums."""
+        return 1 < self.split_k <= CLUSTER and target.has_clusters
 
     def launches(self, target: GpuTarget) -> int:
-        """One, and one more where shares are added by a launch of their own."""
-        return 1 if self.shares == 1 or self.in_cluster(target) else 2
+        """One, and one more where a second launch adds the split-K slices."""
+        return 1 if self.split_k == 1 or self.in_cluster(target) else 2
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What tiles have in common that differ by their shares, stages and neighbours only."""
-        kind = (int(self.patch), int(self.side_by_side))
+        """What tiles have in common that differ by split-K slices, stages and PDL only."""
+        kind = (int(self.halo), int(self.side_by_side))
         return self.rows, self.columns, self.warp_rows, self.warp_columns, *kind
 
     @property
     def side_by_side(self) -> bool:
-        """Whether a wide tile has so few stages that a processor has several."""
-        return self.wide and self.stages == SIDE_BY_SIDE
+        """Whether a WGMMA tile has so few stages that an SM has several."""
+        return self.wgmma and self.stages == SIDE_BY_SIDE
 
     @property
     def overlaps(self) -> bool:
-        """Whether the kernel overlaps with those before or behind it more than others do."""
-        return self.early or self.release
+        """Whether the kernel overlaps with those before or after it more than others do."""
+        return self.prefetch or self.release
 
     @property
     def threads(self) -> int:
@@ -89,11 +89,11 @@ class Tile:
 
 
 def stage_bytes(problem: Problem, tile: Tile) -> int:
-    """Shared memory of one stage, padded as in operands.cuh; of wide tiles as in wide.cuh."""
+    """Shared memory of one stage, padded as in operands.cuh or wgmma_gemm.cuh."""
     row, column = STEP_BYTES + 16, STEP_BYTES
-    if tile.wide:
+    if tile.wgmma:
         return STEP_BYTES * (tile.rows + tile.columns)
-    if tile.patch:
+    if tile.halo:
         right = 0
     elif problem.form is Form.LINES:
         right = problem.step * (tile.columns + 8) * problem.element_bytes
@@ -102,8 +102,8 @@ def stage_bytes(problem: Problem, tile: Tile) -> int:
     return tile.rows * row + right
 
 
-def patch_pixels(problem: Problem, tile: Tile) -> int:
-    """The pixels that the taps of a tile's columns read, on one line through the image."""
+def halo_pixels(problem: Problem, tile: Tile) -> int:
+    """The pixels that the taps of a tile's columns read, in row-major order."""
     gather, reach = problem.gather, 0
     for source, window, dilation in zip(
         gather.source, gather.window, gather.dilations, strict=True
@@ -112,83 +112,83 @@ def patch_pixels(problem: Problem, tile: Tile) -> int:
     return tile.columns + reach
 
 
-def patch_bytes(problem: Problem, tile: Tile) -> int:
-    """Shared memory of two patches and of a row of zeros; 0 without patches."""
-    return 2 * patch_pixels(problem, tile) * STEP_BYTES + 16 if tile.patch else 0
+def halo_bytes(problem: Problem, tile: Tile) -> int:
+    """Shared memory of two halos and of a row of zeros; 0 without halos."""
+    return 2 * halo_pixels(problem, tile) * STEP_BYTES + 16 if tile.halo else 0
 
 
 def staged_bytes(problem: Problem, tile: Tile) -> int:
     """Shared memory of all that is in flight."""
-    return tile.stages * stage_bytes(problem, tile) + patch_bytes(problem, tile)
+    return tile.stages * stage_bytes(problem, tile) + halo_bytes(problem, tile)
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """Dynamic shared memory of a block: stages, whose place results take, and fetches.
+    """Dynamic shared memory of a block: stages, which results reuse, and epilogue operands.
 
-    Late ones take the place of stages too.
+    Late ones reuse the stages too.
     """
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
     else:
         result = 4 * tile.rows * (tile.columns + 8)
-    aligned = WIDE_ALIGNMENT if tile.wide else 0
-    stages, fetches = staged_bytes(problem, tile), fetch_bytes(problem, tile, target)
+    aligned = WGMMA_ALIGNMENT if tile.wgmma else 0
+    stages, prefetched = staged_bytes(problem, tile), prefetch_bytes(problem, tile, target)
     if problem.late:
-        return max(stages, result + fetches) + aligned
-    return max(stages, result) + fetches + aligned
+        return max(stages, result + prefetched) + aligned
+    return max(stages, result) + prefetched + aligned
 
 
 def shared_room(problem: Problem, target: GpuTarget) -> int:
-    """Most dynamic shared memory of one block, beside a table of taps."""
+    """Most dynamic shared memory of one block, next to a table of taps."""
     table = problem.form is Form.LINES and problem.gather.taps > 1 and problem.k <= TABLE_DEPTH
     return target.shared_bytes - RESERVED - (8 * problem.k if table else 0)
 
 
-def fetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """Shared memory of what the results depend on."""
-    places, edges = problem.fetches
-    if not problem.together:
+def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
+    """Shared memory of prefetched epilogue operands."""
+    places, edges = problem.prefetched
+    if not problem.width:
         return 0
-    parts = tile.shares if tile.in_cluster(target) else 1
-    turns = ceil_div(tile.rows * tile.columns // problem.together, tile.threads * parts)
+    parts = tile.split_k if tile.in_cluster(target) else 1
+    turns = ceil_div(tile.rows * tile.columns // problem.width, tile.threads * parts)
     edge = tile.rows if problem.block else tile.columns
     return places * turns * tile.threads * 16 + edges * edge * 4
 
 
-def can_be_wide(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether warpgroups can multiply a tile: on Hopper, operands as they lie, one launch."""
+def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
+    """Whether WGMMA can multiply a tile: on Hopper, unconverted operands, one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     shape = (tile.rows, tile.columns)
-    whole = shape in WIDE_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
+    whole = shape in WGMMA_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
     plain = problem.form is Form.ROWS and not problem.block
-    image = problem.form is Form.BLOCKS and problem.count == 1 and shares_work(problem, tile)
+    image = problem.form is Form.BLOCKS and problem.count == 1 and fills_splits(problem, tile)
     plain |= image and tile.threads % tile.columns == 0
     ours = multiplied or problem.element_bytes == 2
     fits = target.has_wgmma and ours and whole
     return fits and plain and tile.launches(target) == 1
 
 
-def can_patch(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a tile's part of the image is a line of pixels: results lie as their images do.
+def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
+    """Whether the halo of a tile is contiguous pixels: the result has the layout of the image.
 
-    Images of one pixel lie otherwise: each has its blocks of channels together.
+    Images of one pixel have another: the blocks of channels of each are adjacent.
     """
     gather = problem.gather
     plain = not gather.transposed and gather.strides == (1, 1, 1)
     alike = gather.source == gather.result != (1, 1, 1) and tile.stages - 1 <= gather.taps > 1
     whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
     exact = multiplied_in(problem, target) == "fp32"
-    return plain and alike and whole and not (exact or tile.wide or tile.early)
+    return plain and alike and whole and not (exact or tile.wgmma or tile.prefetch)
 
 
-def shares_work(problem: Problem, tile: Tile) -> bool:
-    """Whether every share of k has a step."""
+def fills_splits(problem: Problem, tile: Tile) -> bool:
+    """Whether every split-K slice has a step."""
     steps = ceil_div(problem.k, problem.step)
-    return ceil_div(steps, tile.shares) * (tile.shares - 1) < steps
+    return ceil_div(steps, tile.split_k) * (tile.split_k - 1) < steps
 
 
-def early_operand(problem: Problem) -> int:
-    """Which operand is copied early: 1 for A, 2 for B, 0 for none.
+def prefetched_operand(problem: Problem) -> int:
+    """Which operand is prefetched: 1 for A, 2 for B, 0 for none.
 
     It is packed: a weight, which no launch writes.
     """
@@ -197,21 +197,21 @@ def early_operand(problem: Problem) -> int:
 
 
 def can_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a kernel can be early, if it is, or release: its one launch waits itself."""
+    """Whether a kernel can prefetch or release: its only launch waits for its predecessors."""
     waits = target.has_pdl and tile.launches(target) == 1
-    copies = early_operand(problem) > 0 and not tile.patch
-    return waits and (copies or not tile.early)
+    copies = prefetched_operand(problem) > 0 and not tile.halo
+    return waits and (copies or not tile.prefetch)
 
 
 def in_order(tile: Tile) -> Tile:
-    """A tile that is neither early nor releases what follows."""
-    return replace(tile, early=False, release=False)
+    """A tile that neither prefetches nor releases its successors."""
+    return replace(tile, prefetch=False, release=False)
 
 
 def overlapping(problem: Problem, tile: Tile, target: GpuTarget) -> list[Tile]:
     """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
     pairs = product((False, True), repeat=2)
-    found = [replace(tile, early=early, release=release) for early, release in pairs]
+    found = [replace(tile, prefetch=prefetch, release=release) for prefetch, release in pairs]
     return [t for t in found if t != tile and fits_order(problem, t, target)]
 
 
@@ -222,37 +222,32 @@ def fits_order(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
 
 def check_tile(problem: Problem, tile: Tile, target: GpuTarget) -> None:
     """Raise KernelError for a tile that the problem or the target cannot have."""
-    if tile.wide and not can_be_wide(problem, tile, target):
+    if tile.wgmma and not can_use_wgmma(problem, tile, target):
         raise KernelError(
-            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by warpgroups in"
-            f" {tile}: choose a tile that is not wide"
+            f"{target} cannot multiply {problem.form.name} of {problem.dtype} by WGMMA in"
+            f" {tile}: choose a tile without wgmma"
         )
-    if tile.patch and not can_patch(problem, tile, target):
+    if tile.halo and not can_use_halo(problem, tile, target):
         raise KernelError(
-            f"{target} cannot copy {tile} of this image once for all taps: that needs channel"
+            f"{target} cannot keep the halo of {tile} in shared memory: that needs channel"
             " blocks, stride 1, as many results as pixels, tensor cores, no more stages than taps"
         )
     if not fits_order(problem, tile, target):
         raise KernelError(
             f"a kernel for {target} in {tile} cannot overlap with its neighbours: it has no weights"
-            " to copy early, or it takes two launches, or it does not wait itself; choose a tile"
-            " that is neither early nor releases"
+            " to prefetch, or it takes two launches, or it has no PDL; choose a tile"
+            " without prefetch and release"
         )
-
-
-def ceil_div(a: int, b: int) -> int:
-    """The quotient, rounded up."""
-    return -(-a // b)
 
 
 def block_count(problem: Problem, tile: Tile) -> int:
     """The blocks of a kernel."""
     tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
-    return tiles * problem.count * tile.shares
+    return tiles * problem.count * tile.split_k
 
 
 def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """The blocks that one processor has at once: no more than there are, and than it has room."""
+    """The blocks that one SM has at once: no more than there are, and than it has room."""
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
     room = min(

@@ -6,7 +6,7 @@
 // of the image with its halo in registers for all taps of a row of the window. The sums lie in
 // shared memory as a blocked image would, and one tile is filled while the other is multiplied.
 // Blocks of other rows m compute them again. `P` holds the constants of the product, `D` those of
-// the depthwise convolution; see contraction.cuh and grouped.cuh, whose functions do the work.
+// the depthwise convolution; see gemm.cuh and grouped_conv.cuh, whose functions do the work.
 
 // An element that is read as its positive part.
 template <class Element>

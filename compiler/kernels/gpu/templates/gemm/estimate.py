@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 
-from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
-from compiler.kernels.gpu.templates.gemm.tiles import (
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     block_count,
-    ceil_div,
+    halo_pixels,
     multiplied_in,
-    patch_pixels,
     resident_blocks,
 )
+from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
 from compiler.target.target import GpuTarget
 
 
 @dataclass(frozen=True)
-class WideCosts:
+class WgmmaCosts:
     """What wide tiles take: microseconds to start, for each wave of blocks, to add shares within a
     cluster and for each of its blocks; and, a microsecond, bytes that one processor copies of one
     tap and of several, bytes that all of them do, multiply-adds of one processor in TF32 (half of
@@ -34,16 +34,16 @@ class WideCosts:
     shared_results: float
 
 
-MATRICES = WideCosts(0.49, 0.48, 0.15, 0.21, 98e3, 98e3, 10.5e6, 1.7e6, 7.7e3, 6.2e3)
+MATRICES = WgmmaCosts(0.49, 0.48, 0.15, 0.21, 98e3, 98e3, 10.5e6, 1.7e6, 7.7e3, 6.2e3)
 """Fitted to 1,274 tiles measured on an H200; half of the estimates are within 10 %."""
 
-IMAGES = WideCosts(0.98, 0.04, 0.0, 0.26, 87e3, 62e3, 8.2e6, 1.75e6, 7.0e3, 2.9e3)
+IMAGES = WgmmaCosts(0.98, 0.04, 0.0, 0.26, 87e3, 62e3, 8.2e6, 1.75e6, 7.0e3, 2.9e3)
 """Fitted to 3,111 tiles of images in channel blocks; half of the estimates are within 11 %."""
 
 SIDE_BY_SIDE_STORES = 1.5
 """How much faster blocks store that share a processor with others."""
 
-START_US, WAVE_US, SHARE_US = 0.51, 0.61, 0.59
+START_US, WAVE_US, SPLIT_US = 0.51, 0.61, 0.59
 """Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
 
 CLUSTER_US, MEMBER_US = 0.89, 0.43
@@ -63,28 +63,28 @@ SCATTERED_CHUNKS = 1.8e3
 """Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
 
 CACHE_BYTES, REUSE = 4.2e6, 0.76
-"""Bytes a microsecond that all SMs copy from the L2 cache, and how much of a window's image
+"""Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
 they do, since taps overlap in the first level."""
 
 RESULT_BYTES = 12.3e3
 """Bytes of results a microsecond that one processor stores."""
 
-SHARES_BYTES = 5.7e6
+SPLIT_BYTES = 5.7e6
 """Bytes a microsecond that shares of a second launch take."""
 
 
 def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds that a kernel should take."""
-    if tile.wide:
-        return _wide_us(problem, tile, target)
+    if tile.wgmma:
+        return _wgmma_us(problem, tile, target)
     resident = resident_blocks(problem, tile, target)
     waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
     parts, added = 1, 0.0
     if tile.in_cluster(target):
-        parts, added = tile.shares, CLUSTER_US + MEMBER_US * tile.shares
-    elif tile.shares > 1:
+        parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
+    elif tile.split_k > 1:
         elements = problem.count * problem.m * problem.n
-        added = SHARE_US + 8 * elements * tile.shares / SHARES_BYTES
+        added = SPLIT_US + 8 * elements * tile.split_k / SPLIT_BYTES
     results = tile.rows * tile.columns * resident * problem.element_bytes / parts / RESULT_BYTES
     return START_US + waves * (WAVE_US + results) + _loop_us(problem, tile, target) + added
 
@@ -105,7 +105,7 @@ def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
 def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
     blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
-    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
     step = max(STEP_US + WARP_US * tile.threads / 32 + work, resident * work)
     copied = STEP_BYTES * (tile.rows + _columns_copied(problem, tile))
@@ -116,15 +116,15 @@ def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
 def _columns_copied(problem: Problem, tile: Tile) -> float:
     """Columns of the image's tile that one step copies from the L2 cache, in the mean."""
     taps = problem.gather.taps
-    if tile.patch:
-        return patch_pixels(problem, tile) / taps
+    if tile.halo:
+        return halo_pixels(problem, tile) / taps
     return tile.columns * (REUSE if problem.form is Form.BLOCKS and taps > 1 else 1)
 
 
-def _wide_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
+def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
-    steps = ceil_div(ceil_div(problem.k, problem.step), tile.shares)
-    together = target.device.sms // tile.shares * tile.shares
+    steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
+    together = target.device.sms // tile.split_k * tile.split_k
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
     waves = ceil_div(blocks, together)
     copied = STEP_BYTES * (tile.rows + tile.columns)
@@ -132,9 +132,9 @@ def _wide_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     rate = costs.rate * (1 if multiplied_in(problem, target) == "tf32" else 2)
     single = max(own, elements * problem.step / rate)
     step = max(waves * single, blocks * copied / costs.cache_bytes)
-    stored = elements / tile.shares / costs.results
+    stored = elements / tile.split_k / costs.results
     if tile.side_by_side:
         stored /= SIDE_BY_SIDE_STORES
-    if tile.shares > 1:
-        stored += elements / costs.shared_results + costs.cluster + costs.member * tile.shares
+    if tile.split_k > 1:
+        stored += elements / costs.shared_results + costs.cluster + costs.member * tile.split_k
     return costs.start + steps * step + waves * (costs.wave + stored)

@@ -1,4 +1,4 @@
-// The tiles of contraction.cuh by AMD's matrix cores: wavefronts of 64 lanes, pieces of 16 x 16.
+// The tiles of gemm.cuh by AMD's matrix cores: wavefronts of 64 lanes, pieces of 16 x 16.
 //
 // A lane reads one chunk of 16 bytes along k of row (or column) lane % 16 of each piece, of the four
 // chunks that one turn takes the one numbered lane / 16. A product's k are therefore not neighbours

@@ -1,7 +1,7 @@
 // Products of a few rows with a matrix, which are bound by reading the matrix once.
 //
 // Each block has 32 columns; its WARPS warps take every WARPS-th line of the matrix and add up in
-// shared memory, in a fixed order. `P` is as in contraction.cuh.
+// shared memory, in a fixed order. `P` is as in gemm.cuh.
 
 template <class P, int WARPS, class Element, class Store>
 __device__ __forceinline__ void multiply_rows(const Element* a, const Element* b, const Store& store) {

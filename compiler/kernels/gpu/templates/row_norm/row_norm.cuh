@@ -4,7 +4,7 @@
 // registers: memory is read once. Sums run in a fixed order: a warp's by shuffles, then the warps' one
 // after another; several rows of a block have a warp each, which waits for no other.
 //
-// `P` holds the constants of one problem; see rows.py. `load(row, column)` gives an element, `scale`
+// `P` holds the constants of one problem; see template.py. `load(row, column)` gives an element, `scale`
 // and `shift` what its standard value is multiplied by and moved by, `store(row, column, value)`
 // takes the result. All that the sums do not need is read before them, too.
 

@@ -271,7 +271,7 @@ __device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typena
   __syncthreads();
 }
 
-// As `accumulate`; see patch.cuh.
+// As `accumulate`; see halo.cuh.
 template <class P, class Fetch>
 __device__ __forceinline__ void accumulate_patch(Sums<P>& c, int4* tiles, const typename P::Element* a,
                                                  const typename P::Element* b, int first, int steps, const Fetch& fetch);

@@ -24,7 +24,7 @@ from compiler.kernels.tir.loops import buffer, sequence, variable
 _ROW, _COLUMN = variable("row"), variable("column")
 
 
-class Surroundings:
+class FusionContext:
     """The group around one anchor, whose first result is a float32 tensor, or without one.
 
     `buffers` are the kernel's parameters, each flat: the reads, then the writes.

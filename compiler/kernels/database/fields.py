@@ -1,0 +1,43 @@
+"""Problems and configs as named fields: how the database stores them and kernels are told apart."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any
+
+Value = bool | int | str | tuple[int, ...]
+"""What a field holds."""
+
+Config = tuple[tuple[str, Value], ...]
+"""The fields of a template's config by name; those with their default are left out."""
+
+
+def config_fields(config: Any) -> Config:
+    """The fields of a config, a dataclass, but for those with their default."""
+    found = ((each, getattr(config, each.name)) for each in fields(config))
+    return tuple(
+        (each.name, value)
+        for each, value in found
+        if each.default is MISSING or value != each.default
+    )
+
+
+def as_config(values: Mapping[str, Any]) -> Config:
+    """The fields of a config that were read from JSON."""
+    return tuple((name, _plain(value)) for name, value in values.items())
+
+
+def problem_key(template: str, problem: Mapping[str, Value]) -> str:
+    """The text of a template's problem: a JSON object, its template first, then its fields."""
+    return json.dumps({"template": template, **problem}, separators=(",", ":"))
+
+
+@cache
+def problem_fields(key: str) -> Mapping[str, Value]:
+    """The fields of a problem by its key, `template` among them."""
+    return {name: _plain(value) for name, value in json.loads(key).items()}
+
+
+def _plain(value: Any) -> Value:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,208 @@
+"""Which template takes a group, and with which config: measured, of similar problems, or estimated.
+
+A config comes from the database entry of the problem, else from the nearest neighbours there, else
+it is the one of the least estimate.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, cached_property
+from typing import Any
+
+from compiler.kernels import database
+from compiler.kernels.database import Entry
+from compiler.kernels.database.fields import problem_key
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.headers import code_hash, full_version
+from compiler.kernels.gpu.template import Key, Template
+from compiler.kernels.gpu.templates import TEMPLATES
+from compiler.kernels.group import Group
+from compiler.nvrtc import nvrtc_version
+from compiler.target.target import GpuTarget
+
+
+class Provenance(Enum):
+    """Where a config comes from, the surest first."""
+
+    TUNED = "tuned"
+    OTHER_DEVICE = "tuned on another device"
+    OTHER_VERSION = "tuned with older templates or another compiler"
+    SIMILAR = "taken from similar kernels"
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A template that can take a group as a problem, and what was measured of that."""
+
+    template: Template[Any, Any]
+    group: Group
+    problem: Any
+    target: GpuTarget
+
+    @cached_property
+    def key(self) -> str:
+        """The text of the problem's fields; empty where its configs are not measured."""
+        return self._text(self.template.key(self.problem, self.target))
+
+    @cached_property
+    def entry(self) -> Entry | None:
+        """What the database holds of the problem."""
+        return entries(self.target).get(self.key)
+
+    @cached_property
+    def estimate_us(self) -> float:
+        """The least estimate in microseconds."""
+        return self.estimate_of(self._estimated)
+
+    def estimate_of(self, config: Any) -> float:
+        """The microseconds that a config should take."""
+        return self.template.estimate_us(self.problem, config, self.target)
+
+    def is_faster(self, other: "Candidate") -> bool:
+        """By measured times where both have one of the same device, else by estimates."""
+        own, others = self.entry, other.entry
+        if own and others and own.device == others.device:
+            return own.ranked[0].warm < others.ranked[0].warm
+        return self.estimate_us < other.estimate_us
+
+    @cached_property
+    def configs(self) -> tuple[Any, ...]:
+        """The configs that fit the target."""
+        return tuple(self.template.configs(self.problem, self.target))
+
+    def choose(self) -> tuple[Any, Provenance]:
+        """The config to build, and where it comes from."""
+        if not self.key:
+            return self._estimated, Provenance.ESTIMATED
+        known, configs = entries(self.target), set(self.configs)
+        config = self._measured(self.entry or known.get(self._related), configs)
+        if config is not None:
+            entry = self.entry
+            return config, provenance_of(entry, "") if entry else Provenance.SIMILAR
+        config = self.template.nearest(self.problem, self.target, known, configs)
+        if config is not None:
+            return config, Provenance.SIMILAR
+        return self._estimated, Provenance.ESTIMATED
+
+    def provenance(self, device: str) -> Provenance:
+        """Where the config that is taken without more measurements comes from, on a device."""
+        if self.entry is not None:
+            return provenance_of(self.entry, device)
+        return self.choose()[1]
+
+    def shortlist(self, count: int) -> Sequence[Any]:
+        """At most `count` configs to measure, the likeliest first."""
+        known = entries(self.target)
+        return self.template.shortlist(self.problem, self.target, known, count)
+
+    def variants(self, config: Any) -> Sequence[Any]:
+        """Configs that differ from one only among other kernels."""
+        return self.template.variants(self.problem, config, self.target)
+
+    def emit(self, config: Any) -> CudaKernel:
+        """The group's kernel with a config."""
+        return self.template.emit(self.group, self.problem, config, self.target)
+
+    def _measured(self, entry: Entry | None, configs: set[Any]) -> Any:
+        """The best measured config that can be built; None without any."""
+        template, problem, target = self.template, self.problem, self.target
+        read = (template.config(each.config) for each in (entry.ranked if entry else ()))
+        return next((c for c in read if template.allows(problem, c, target, configs)), None)
+
+    @cached_property
+    def _estimated(self) -> Any:
+        """The config of the least estimate, the first of equals."""
+        modelled = [each for each in self.configs if self.template.is_modelled(each)]
+        return modelled[0] if len(modelled) == 1 else min(modelled, key=self.estimate_of)
+
+    @property
+    def _related(self) -> str:
+        """The key of the problem whose entry serves as well; empty without one."""
+        return self._text(self.template.related_key(self.problem, self.target))
+
+    def _text(self, fields: Key) -> str:
+        return problem_key(self.template.name, fields) if fields else ""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The template, problem and config of a group's kernel."""
+
+    candidate: Candidate
+    config: Any
+    provenance: Provenance
+
+    @property
+    def template(self) -> Template[Any, Any]:
+        """The template that writes the kernel."""
+        return self.candidate.template
+
+    def emit(self) -> CudaKernel:
+        """The group's kernel."""
+        return self.candidate.emit(self.config)
+
+
+def best(group: Group, target: GpuTarget) -> Selection | None:
+    """What should compute a group fastest; None where only the generic schedule can take it.
+
+    Templates are asked in their order, and each problem has to be faster than the best before it.
+    """
+    found: Candidate | None = None
+    for template in TEMPLATES:
+        own = fastest(candidates_of(template, group, target))
+        if own is not None and (found is None or own.is_faster(found)):
+            found = own
+    return None if found is None else Selection(found, *found.choose())
+
+
+def candidates_of(
+    template: Template[Any, Any], group: Group, target: GpuTarget
+) -> Iterator[Candidate]:
+    """A template's candidates for a group, one a problem."""
+    for problem in template.match(group, target):
+        yield Candidate(template, group, problem, target)
+
+
+def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:
+    """The candidates of all templates whose configs are measured.
+
+    A convolution of few channels may go to two templates, and groups to tiles of several merges of
+    them: the times of all decide.
+    """
+    for template in TEMPLATES:
+        yield from (each for each in candidates_of(template, group, target) if each.key)
+
+
+def fastest(candidates: Iterator[Candidate]) -> Candidate | None:
+    """The fastest of one template's candidates, the first of equals."""
+    found = next(candidates, None)
+    for each in candidates:
+        if found is not None and each.is_faster(found):
+            found = each
+    return found
+
+
+def code_of(template: Template[Any, Any]) -> str:
+    """The hash of a template's code."""
+    return code_hash(template.headers)
+
+
+@cache
+def current_versions() -> frozenset[str]:
+    """The versions of this package's templates with the compiler in use."""
+    measured = (each for each in TEMPLATES if each.headers)
+    return frozenset(full_version(code_of(each), nvrtc_version()) for each in measured)
+
+
+def entries(target: GpuTarget) -> Mapping[str, Entry]:
+    """The entry that counts for each key of an architecture."""
+    return database.known(target.architecture, current_versions())
+
+
+def provenance_of(entry: Entry, device: str) -> Provenance:
+    """How far an entry can be trusted on a device, which may be unknown: empty."""
+    if entry.version not in current_versions():
+        return Provenance.OTHER_VERSION
+    return Provenance.TUNED if device in ("", entry.device) else Provenance.OTHER_DEVICE

@@ -1,0 +1,172 @@
+"""The CUDA text of fused attention: the constants of attention.cuh and its kernel."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import e, log2, prod
+from typing import Any
+
+from tvm.ir import PrimType, Var
+from tvm.tirx import Div, FloatImm, Mul
+
+from compiler.graph.strides import Window
+from compiler.graph.windows import MATRIX, Operand
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
+from compiler.kernels.gpu.source import header
+from compiler.kernels.gpu.templates.attention.config import (
+    Config,
+    ahead,
+    resident_blocks,
+    shared_bytes,
+)
+from compiler.kernels.gpu.templates.attention.problem import EIGHT, FOUR, Problem, in_chunks
+from compiler.kernels.group import Group
+from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import variable
+from compiler.schedule import Launch
+from compiler.target.target import GpuTarget
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """Writes the CUDA text of one attention."""
+
+    group: Group
+    problem: Problem
+    target: GpuTarget
+    config: Config
+
+    def kernel(self) -> CudaKernel:
+        """The whole kernel."""
+        (score, scale), name = self._score(), f"{self.group.name}_0"
+        sources = tuple(operand.source for operand in self._operands()[:3])
+        text = "\n".join(
+            [
+                header("instructions"),
+                header("attention"),
+                *([header("staged_attention")] if self.config.staged else []),
+                score.text,
+                self._constants(scale),
+                value_struct("Score", score, "int outer, int row, int column, float product"),
+                self._function(name, score),
+            ]
+        )
+        arguments = (*sources, len(self.group.reads), *score.arguments)
+        rows = self.problem.attention.query.window.shape[-2]
+        grid = (ceil_div(rows, self.config.rows), prod(self.problem.attention.batch), 1)
+        shared = shared_bytes(self.problem, self.config)
+        launch = Launch(name, arguments, grid, (self.config.threads, 1, 1), shared)
+        return CudaKernel(text, (launch,), flops=2 * self.problem.attention.multiplications)
+
+    def _score(self) -> tuple[StoreFunction, float]:
+        """A score as the softmax sees it; its factor to the dot product if that is all, else 0."""
+        attention, operators = self.problem.attention, self.group.operators
+        first = operators[attention.first]
+        seen = operators[attention.softmax].inputs[0]
+        assert seen is not None
+        left_out = {attention.softmax, attention.second, *attention.result.operators}
+        kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
+        context = FusionContext(replace(self.group, operators=kept, outputs=(seen,)), first)
+        z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
+        value = Var("value", PrimType("float32"))
+        at = [*unflatten_index(z, self.problem.attention.batch), row, column]
+        score = context.result(value, at)
+        name = f"{self.group.name}_score"
+        function = value_function(name, context, score, [*place, value], self.target)
+        return function, _scale(score, value)
+
+    def _function(self, name: str, score: StoreFunction) -> str:
+        types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
+        names = [f"buffer{i}" for i in range(len(score.types))]
+        given = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
+        given += [f"{types[3]}* o"]
+        given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        form, bounds = "attend", f"{self.config.threads}"
+        if self.config.staged:
+            resident = resident_blocks(self.problem, self.config, self.target)
+            form, bounds = "attend_staged", f"{bounds}, {resident}"
+        return (
+            f'extern "C" __global__ void __launch_bounds__({bounds})'
+            f" {name}({', '.join(given)}) {{\n"
+            f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
+        )
+
+    def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
+        attention = self.problem.attention
+        return attention.query, attention.key, attention.value, attention.result
+
+    def _constants(self, scale: float) -> str:
+        factor = self.problem.attention.query.factor * self.problem.attention.key.factor
+        slope = factor * scale
+        scalars = (
+            self._sizes() | self._widths() | (self._stages(slope) if self.config.staged else {})
+        )
+        lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
+        lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
+        lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
+        if self.config.staged:
+            slope = log2(e) * (slope if slope > 0 else 1)
+            lines.append(f"  static constexpr float SLOPE = {slope.hex()}f;")
+        lines += [
+            f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
+            f" {{ return {batch_offset(operand.window)}; }}"
+            for letter, operand in zip("qkvo", self._operands(), strict=True)
+        ]
+        return "\n".join(["struct Problem {", *lines, "};", ""])
+
+    def _sizes(self) -> dict[str, Any]:
+        problem, config = self.problem, self.config
+        return {
+            "ROWS": problem.rows,
+            "COLUMNS": problem.columns,
+            "DEPTH": problem.depth,
+            "WIDTH": problem.width,
+            "PRECISION": self.target.precision.upper(),
+            "TILES": config.tiles,
+            "WARPS": config.warps,
+            "BANDS": config.bands,
+            "PAIRS": int(problem.pairs),
+        }
+
+    def _widths(self) -> dict[str, Any]:
+        """Whether operands are read in chunks; and, of staged ones, copied so."""
+        found: dict[str, int] = {}
+        sizes = {"EIGHTS": EIGHT, "WIDE": FOUR} if self.config.staged else {"WIDE": FOUR}
+        for name, size in sizes.items():
+            for letter, operand in zip("QKVO", self._operands(), strict=True):
+                inner = -2 if letter == "K" else -1
+                found[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
+        return found
+
+    def _stages(self, slope: float) -> dict[str, Any]:
+        rounds = ahead(self.problem, self.config)
+        return {"KEYS": self.config.staged, "AHEAD": rounds, "PLAIN": int(slope > 0)}
+
+    def _strides(self) -> Iterator[tuple[str, int]]:
+        for letter, operand in zip("QKVO", self._operands(), strict=True):
+            row, column = map(operand.window.stride, MATRIX)
+            yield f"{letter}_ROW", row
+            yield f"{letter}_COLUMN", column
+
+
+def _scale(score: Any, value: Var) -> float:
+    """A score's factor to the dot product, if that is all that decides it; else 0."""
+    if score.same_as(value):
+        return 1.0
+    if isinstance(score, Mul | Div) and score.a.same_as(value) and isinstance(score.b, FloatImm):
+        other = float(score.b.value)
+        return other if isinstance(score, Mul) else 1 / other if other else 0.0
+    return 0.0
+
+
+def batch_offset(window: Window) -> str:
+    """Where problem z of a window begins, as a C expression."""
+    terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
+    for extent, stride in chain.from_iterable(window.axes[:-2]):
+        inner //= extent
+        if stride:
+            terms.append(f"(int64_t)(z / {inner} % {extent}) * {stride}")
+    return " + ".join(terms) or "0"

@@ -1,0 +1,287 @@
+"""Convolutions as implicit GEMMs: how images are read and weights are packed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from compiler.ir.layouts import block_steps
+from compiler.kernels.arithmetic import round_up
+from compiler.kernels.gpu.operands import ELEMENT_BYTES, Operand
+from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Gather, Problem, Triple
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops.lowering import Context
+from compiler.kernels.ops.windows import transposed_pads, window_of
+
+TAP_CHANNELS = 16
+"""From this many channels on, a plain image's taps come outermost in k, so that a step has one."""
+
+
+WASTE = 1.125
+"""How much k may grow by padding a plain image's channels to whole steps."""
+
+
+def _triple(values: Sequence[int], missing: int) -> Triple:
+    padded = [missing] * (3 - len(values)) + list(values)
+    return padded[0], padded[1], padded[2]
+
+
+def image_problem(
+    group: Group, anchor: Operator, weight: Operand, image: Operand, merged: int = 1
+) -> Problem | None:
+    """The problem of a convolution, or of a transposed one whose weights are constant.
+
+    Where groups are merged, infinities of one make all results of the others NaN.
+    """
+    groups = anchor.attributes.get("group", 1) // merged
+    transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.outputs[0]].shape
+    channels, rows = image.view.shape[1] // groups, shape[1] // groups
+    form = _image_form(image, channels)
+    narrow = groups > 1 and rows < (4 if form is Form.BLOCKS else 8)
+    if narrow or form is None or weight.block or not weight.view.flags.c_contiguous:
+        return None
+    gather = _read_gather(group, anchor, channels, weight, image, form)
+    if not weight.constant and (transposed or (form is Form.BLOCKS and gather.taps > 1)):
+        return None
+    if transposed and _separate_taps(gather):
+        return _spread_problem(group, anchor, weight, image, gather)
+    k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
+    a_row = round_up(k, weight.chunk) if weight.constant else k
+    packing = _packing(weight, groups, gather, form, a_row, transposed, merged)
+    return Problem(
+        m=rows,
+        n=shape[0] * gather.pixels,
+        k=a_row,
+        count=groups,
+        dtype=image.dtype,
+        form=form,
+        a_row=a_row,
+        b_row=0,
+        left=weight.read,
+        right=image.read,
+        gather=gather,
+        a_offset=f"(int64_t)z * {rows * a_row}",
+        b_offset=f"(int64_t)z * {channels * gather.plane}",
+        place=_place(shape[0], gather.pixels, f"z * {rows} + m"),
+        packings=((weight.read, packing),) if weight.constant else (),
+        block=_result_block(group, rows),
+        merged=merged,
+    )
+
+
+def _place(batch: int, pixels: int, row: str) -> tuple[str, str, str]:
+    """The place of an element in an image's result: outer, row and column as C expressions."""
+    return ("0", row, "n") if batch == 1 else (f"n / {pixels}", row, f"n % {pixels}")
+
+
+def _packing(
+    weight: Operand,
+    groups: int,
+    gather: Gather,
+    form: Form,
+    a_row: int,
+    transposed: bool,
+    merged: int,
+) -> str:
+    """How weights are packed; merged groups are on the diagonal of a block of zeros."""
+    first, second, *window = weight.view.shape
+    kernel, step = (first, second * merged, *window), STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    if form is Form.BLOCKS and gather.taps > 1 and gather.channels % step == 0:
+        packing = _inner_taps(kernel, groups, gather, step, transposed)
+    else:
+        packing = _weight_packing(kernel, groups, gather, a_row, transposed)
+    return f"diagonal:{groups * merged},{merged}|{packing}" if merged > 1 else packing
+
+
+def pointwise_problem(group: Group, anchor: Operator, weight: Operand, image: Operand) -> Problem:
+    """The problem of a pointwise convolution whose image a block computes from another one."""
+    rows, channels = weight.view.shape[:2]
+    output = group.values[anchor.outputs[0]].shape
+    pixels, k = prod(output[2:]), round_up(channels, weight.chunk)
+    gather = Gather(
+        channels=channels,
+        pixels=pixels,
+        image=channels * pixels,
+        plane=pixels,
+        row=channels,
+        source=_triple(output[2:], 1),
+        result=_triple(output[2:], 1),
+    )
+    packing = _weight_packing(weight.view.shape, 1, replace(gather, row=k), k, False)
+    return Problem(
+        m=rows,
+        n=output[0] * pixels,
+        k=k,
+        count=1,
+        dtype=weight.dtype,
+        form=Form.BLOCKS,
+        a_row=k,
+        b_row=0,
+        left=weight.read,
+        right=image.read,
+        gather=gather,
+        a_offset="0",
+        b_offset="0",
+        place=_place(output[0], pixels, "m"),
+        packings=((weight.read, packing),),
+        block=_result_block(group, rows),
+    )
+
+
+def _result_block(group: Group, rows: int) -> int:
+    """How many rows lie together in the first result, where tiles do not cut them apart."""
+    block = group.writes[0].block
+    return block if block and rows % block == 0 else 0
+
+
+def _image_form(image: Operand, channels: int) -> Form | None:
+    """An image's form; None for one that cannot be read."""
+    if not image.block:
+        return Form.LINES if image.view.flags.c_contiguous else None
+    return Form.BLOCKS if image.block == image.chunk and channels % image.chunk == 0 else None
+
+
+def _separate_taps(gather: Gather) -> bool:
+    """Whether each output of a transposed convolution has exactly one tap."""
+    reached = tuple(s * t for s, t in zip(gather.source, gather.strides, strict=True))
+    whole = gather.window == gather.strides and reached == gather.result
+    return whole and gather.pads == (0, 0, 0) and gather.dilations == (1, 1, 1)
+
+
+def _spread_problem(
+    group: Group, anchor: Operator, weight: Operand, image: Operand, gather: Gather
+) -> Problem:
+    """A transposed convolution of separate taps: a GEMM whose rows are taps, then channels."""
+    groups, taps = anchor.attributes.get("group", 1), gather.taps
+    rows, channels, pixels = weight.view.shape[1], gather.channels, prod(gather.source)
+    form = Form.BLOCKS if image.block else Form.LINES
+    k = round_up(channels, weight.chunk)
+    packing = f"reshape:{groups},{channels},{rows},{taps}|transpose:0,3,2,1"
+    packing += f"|pad:0,0,0,{k - channels}" if k > channels else ""
+    return Problem(
+        m=rows * taps,
+        n=image.view.shape[0] * pixels,
+        k=k,
+        count=groups,
+        dtype=image.dtype,
+        form=form,
+        a_row=k,
+        b_row=0,
+        left=weight.read,
+        right=image.read,
+        gather=_pointwise(gather, k),
+        a_offset=f"(int64_t)z * {rows * taps * k}",
+        b_offset=f"(int64_t)z * {channels * gather.plane}",
+        place=(
+            f"n / {pixels}",
+            f"z * {rows} + m % {rows}",
+            _spread_pixel(gather, f"(m / {rows})"),
+        ),
+        packings=((weight.read, f"{packing}|reshape:{groups * rows * taps},{k}"),),
+        block=_result_block(group, rows),
+    )
+
+
+def _pointwise(gather: Gather, row: int) -> Gather:
+    source, pixels = gather.source, prod(gather.source)
+    return Gather(
+        gather.channels, pixels, gather.image, gather.plane, row=row, source=source, result=source
+    )
+
+
+def _spread_pixel(gather: Gather, tap: str) -> str:
+    """The output pixel of a tap of input pixel n, as a C expression."""
+    (_, high, wide), (_, b, c) = gather.source, gather.window
+    pixel = f"(n % {prod(gather.source)})"
+    depth = f"({pixel} / {high * wide} * {gather.window[0]} + {tap} / {b * c})"
+    row = f"({pixel} / {wide} % {high} * {b} + {tap} / {c} % {b})"
+    column = f"({pixel} % {wide} * {c} + {tap} % {c})"
+    return f"({depth} * {high * b} + {row}) * {wide * c} + {column}"
+
+
+def _read_gather(
+    group: Group, anchor: Operator, channels: int, weight: Operand, source: Operand, form: Form
+) -> Gather:
+    """How the taps of a convolution's windows are read from its image."""
+    image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
+    context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
+    rank, transposed = len(image) - 2, anchor.type == "ConvTranspose"
+    strides, dilations = (
+        list(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
+    )
+    pads = (
+        transposed_pads(context, strides, dilations)
+        if transposed
+        else window_of(context, kernel[2:]).before
+    )
+    taps = prod(kernel[2:])
+    apart, plane = _steps(source, form)
+    many = channels >= TAP_CHANNELS or form is Form.BLOCKS
+    return Gather(
+        channels=channels,
+        pixels=prod(output[2:]),
+        image=apart,
+        plane=plane,
+        taps=taps,
+        row=channels if form is Form.BLOCKS else _tap_row(channels, weight),
+        tap_major=taps == 1 or (weight.constant and many) or transposed,
+        source=_triple(image[2:], 1),
+        result=_triple(output[2:], 1),
+        window=_triple(kernel[2:], 1),
+        strides=_triple(strides, 1),
+        pads=_triple(pads, 0),
+        dilations=_triple(dilations, 1),
+        transposed=transposed,
+    )
+
+
+def _steps(image: Operand, form: Form) -> tuple[int, int]:
+    """Elements from one image to the next, and pixels from one channel, or block of them."""
+    shape = image.view.shape
+    if form is Form.BLOCKS:
+        outer, plane = block_steps(shape, image.block)
+        return outer * image.block, plane
+    plane = prod(shape[2:])
+    return shape[1] * plane, plane
+
+
+def _tap_row(channels: int, weight: Operand) -> int:
+    """How many k one tap of a plain image takes: whole steps where that wastes little."""
+    if not weight.constant:
+        return channels
+    steps = round_up(channels, STEP_BYTES // ELEMENT_BYTES[weight.dtype])
+    return steps if steps <= channels * WASTE else round_up(channels, weight.chunk)
+
+
+def _weight_packing(
+    weight: Sequence[int], groups: int, gather: Gather, a_row: int, transposed: bool
+) -> str:
+    """Lay weights out with k contiguous: taps then channels, or channels then taps."""
+    taps, channels = gather.taps, gather.channels
+    rows = weight[1] * groups if transposed else weight[0]
+    extra = gather.row - channels
+    if transposed:
+        steps = [f"reshape:{groups},{channels},{weight[1]},{taps}", "transpose:0,2,3,1"]
+        steps += [f"pad:0,0,0,{extra}"] if extra else []
+    elif gather.tap_major:
+        steps = [f"reshape:{rows},{channels},{taps}", "transpose:0,2,1"] if taps > 1 else []
+        steps = steps or [f"reshape:{rows},1,{channels}"]
+        steps += [f"pad:0,0,{extra}"] if extra else []
+    else:
+        steps = [f"reshape:{rows},{channels * taps}"]
+        steps += [f"pad:0,{a_row - channels * taps}"] if a_row > channels * taps else []
+    return "|".join([*steps, f"reshape:{rows},{a_row}"])
+
+
+def _inner_taps(
+    weight: Sequence[int], groups: int, gather: Gather, step: int, transposed: bool
+) -> str:
+    """Lay weights out with k contiguous: steps of channels, then taps, then a step's channels."""
+    taps, steps = gather.taps, gather.channels // step
+    if transposed:
+        rows = weight[1] * groups
+        moved = f"reshape:{groups},{steps},{step},{weight[1]},{taps}|transpose:0,3,1,4,2"
+    else:
+        rows, moved = weight[0], f"reshape:{weight[0]},{steps},{step},{taps}|transpose:0,1,3,2"
+    return f"{moved}|reshape:{rows},{taps * gather.channels}"

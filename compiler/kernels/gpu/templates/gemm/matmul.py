@@ -1,0 +1,90 @@
+"""Matmuls as GEMMs: how their operands are read and packed."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy
+
+from compiler.kernels.gpu.operands import Operand, reshaped
+from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.tir.matmul import Matmul, read_matmul
+
+
+def matmul_problem(group: Group, anchor: Operator, left: Operand, right: Operand) -> Problem | None:
+    """The problem of a matmul; None when A is not contiguous in k."""
+    matmul = read_matmul(group, anchor)
+    if matmul is None or left.block or right.block:
+        return None
+    a, b = _matrices(matmul, left.view, right.view)
+    if a is None or (a.strides[-1] != 1 and matmul.depth > 1):
+        return None
+    few = matmul.rows <= FEW_ROWS
+    packing, form, stride = _right_matrix(b, right, few)
+    if form is None:
+        return None
+    n, k = matmul.columns, matmul.depth
+    packed = right.constant and matmul.shared
+    return Problem(
+        m=matmul.rows,
+        n=n,
+        k=k,
+        count=prod(matmul.batch),
+        dtype=left.dtype,
+        form=form,
+        a_row=a.strides[-2],
+        b_row=stride,
+        left=left.read,
+        right=right.read,
+        gather=Gather(k, n, 0, stride, row=k, source=(1, 1, n), result=(1, 1, n)),
+        a_offset=_batch_offset(a, matmul.batch),
+        b_offset=_batch_offset(b, matmul.batch),
+        place=("z", "m", "n"),
+        packings=((right.read, packing),) if packed else (),
+    )
+
+
+def _matrices(
+    matmul: Matmul, left: numpy.ndarray, right: numpy.ndarray
+) -> tuple[numpy.ndarray | None, numpy.ndarray]:
+    """Both operands as [..., M, K] and [..., K, N]; the left is None where no strides give it."""
+    a = left.reshape(1, -1) if left.ndim == 1 else left
+    b = right.reshape(-1, 1) if right.ndim == 1 else right
+    a = a.swapaxes(-1, -2) if matmul.transposed[0] else a
+    b = b.swapaxes(-1, -2) if matmul.transposed[1] else b
+    return (reshaped(a, (matmul.rows, matmul.depth)) if matmul.shared else a), b
+
+
+def _right_matrix(matrix: numpy.ndarray, right: Operand, few: bool) -> tuple[str, Form | None, int]:
+    """How the right matrix is packed if it is constant, its form, and from line to line."""
+    down, along = matrix.strides[-2:]
+    depth, columns = matrix.shape[-2:]
+    flipped = down == 1 and along != 1
+    if right.constant and matrix.ndim == 2 and right.view.ndim <= 2:
+        if few:
+            flip = f"reshape:{columns},{depth}|transpose:1,0"
+            return (flip if flipped else ""), Form.LINES, columns
+        shape = [f"reshape:{columns},{depth}"] if flipped else [f"reshape:{depth},{columns}"]
+        steps = shape if flipped else [*shape, "transpose:1,0"]
+        extra = -depth % right.chunk
+        steps += [f"pad:0,{extra}"] if extra else []
+        return "|".join(steps), Form.ROWS, depth + extra
+    if along == 1 or (columns == 1 and not flipped):
+        return "", Form.LINES, down
+    return ("", Form.ROWS, along) if down == 1 else ("", None, 0)
+
+
+def _batch_offset(matrix: numpy.ndarray, batch: Sequence[int]) -> str:
+    """Where an operand's matrix of problem z begins; its axes of one element broadcast."""
+    terms: list[str] = []
+    lead = matrix.ndim - 2 if batch else 0
+    for axis in range(lead):
+        if matrix.shape[axis] > 1:
+            place = len(batch) - lead + axis
+            index = f"z / {prod(batch[place + 1 :])} % {batch[place]}"
+            terms.append(f"(int64_t)({index}) * {matrix.strides[axis]}")
+    return " + ".join(terms) or "0"
+
+
+FEW_ROWS = 4
+"""Up to this many rows a matmul is bound by reading its matrix, which then stays as it is."""

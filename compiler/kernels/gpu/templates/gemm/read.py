@@ -1,0 +1,84 @@
+"""The GEMMs that a group's contraction can be computed as."""
+
+from dataclasses import replace
+
+from compiler.graph.channel_groups import filling_merges
+from compiler.kernels.gpu.operands import ELEMENT_BYTES, find_operand
+from compiler.kernels.gpu.templates.gemm.image import image_problem
+from compiler.kernels.gpu.templates.gemm.matmul import FEW_ROWS, matmul_problem
+from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
+from compiler.kernels.group import Group, Operator
+from compiler.target.target import GpuTarget
+
+CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | None:
+    """The problem of a contraction that multiplies reads of one type; None for any other.
+
+    Of a convolution, as many groups as are `merged` become one.
+    """
+    used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
+    if {v.dtype for v in used} != {"float32"} or any(v.elements == 0 for v in used):
+        return None
+    first, second = (find_operand(group, i) for i in anchor.inputs[:2])
+    if first is None or second is None or first.dtype != second.dtype:
+        return None
+    problem = None
+    if anchor.type in ("MatMul", "Gemm"):
+        problem = matmul_problem(group, anchor, first, second)
+    if anchor.type in ("Conv", "ConvTranspose") and 3 <= len(used[0].shape) <= 5:
+        problem = image_problem(group, anchor, second, first, merged)
+    return problem and replace(problem, vector=_result_vector(group, problem))
+
+
+def _result_vector(group: Group, problem: Problem) -> int:
+    """How many columns fill 16 bytes of the first result, or half of them, where they can."""
+    result, pixels = group.writes[0], problem.gather.pixels
+    in_order = problem.place[2] in ("n", f"n % {pixels}")
+    widths = (8, 4) if ELEMENT_BYTES.get(result.dtype) == 2 else (4,)
+    fits = [width for width in widths if pixels % width == 0]
+    return fits[0] if fits and in_order and not result.block else 0
+
+
+def merges(group: Group, anchor: Operator) -> list[int]:
+    """How many groups of a convolution to merge, so that they fill tensor cores.
+
+    The fewest that fill the rows of a tile, and the fewest whose steps of k have one tap each,
+    which are copied faster. Nothing for groups of one channel, or of weights that are computed.
+    """
+    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
+    groups = anchor.attributes.get("group", 1)
+    if anchor.type != "Conv" or image is None or weight is None or not weight.constant:
+        return []
+    rows, channels = weight.view.shape[0] // groups, weight.view.shape[1]
+    step = STEP_BYTES // ELEMENT_BYTES[weight.dtype]
+    fill = filling_merges(groups, rows, channels, weight.chunk)
+    whole = [n for n in fill if n * channels % step == 0]
+    found = {n for n in (*fill[:1], *whole[:1]) if n > 1}
+    return sorted(found) if channels > 1 and image.block else []
+
+
+def contraction_of(group: Group) -> Operator | None:
+    """The only contraction of a group."""
+    anchors = [op for op in group.operators if op.type in CONTRACTIONS]
+    return anchors[0] if len(anchors) == 1 else None
+
+
+def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:
+    """The problems that a contraction can be, merged groups of channels last."""
+    found = [read_problem(group, anchor)]
+    found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
+    return [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
+
+
+def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
+    """Whether tensor cores multiply a problem, which zeros then cost little."""
+    short = problem.element_bytes == 2 or target.precision != "fp32"
+    return short and target.has_mma
+
+
+def is_gemv(anchor: Operator, problem: Problem) -> bool:
+    """Whether a few rows are multiplied with a matrix: bound by reading that."""
+    few = problem.m <= FEW_ROWS and problem.form is Form.LINES
+    return few and anchor.type in ("MatMul", "Gemm")

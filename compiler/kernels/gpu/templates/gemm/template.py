@@ -1,0 +1,99 @@
+"""Convolutions and matmuls as GEMMs in tiles, on tensor cores or AMD's matrix cores."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from compiler.kernels.database import Entry
+from compiler.kernels.database.fields import problem_key
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import is_fusible
+from compiler.kernels.gpu.template import Key, Template
+from compiler.kernels.gpu.templates.gemm import mfma, neighbours
+from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse, is_measured
+from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile, in_order, overlapping
+from compiler.kernels.gpu.templates.gemm.emit import tiled_kernel
+from compiler.kernels.gpu.templates.gemm.estimate import estimate
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
+from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
+
+
+class Gemm(Template[Problem, Tile]):
+    """A group around one contraction; a convolution is an implicit GEMM.
+
+    Sums are in float32, in an order that depends on the problem and the tile only, split-K slices
+    included: the same bits every time.
+    """
+
+    name = "gemm"
+    headers = ("gemm", "instructions", "operands", "halo", "results", "warpgroups", "wgmma_gemm")
+    config_type = Tile
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The problems of the only contraction: merged groups of channels last."""
+        anchor = contraction_of(group)
+        problems = read_problems(group, anchor, target) if anchor else []
+        if anchor is None or any(is_gemv(anchor, each) for each in problems):
+            return []
+        return problems if problems and is_fusible(group, anchor) else []
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Tile]:
+        """The tiles that fit the device and leave each split-K slice at least one step."""
+        return mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
+
+    def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
+        """Microseconds that a kernel should take."""
+        model = mfma.estimate if config.lanes == mfma.WAVE else estimate
+        return model(problem, config, target)
+
+    def key(self, problem: Problem, target: GpuTarget) -> Key:
+        """What decides the speed of a problem's tiles; the epilogue is left out."""
+        return neighbours.key_of(problem, target)
+
+    def related_key(self, problem: Problem, target: GpuTarget) -> Key:
+        """The same problem in tf32, whose operands in 32 bits are copied alike."""
+        return neighbours.tf32_key(problem, target)
+
+    def is_modelled(self, config: Tile) -> bool:
+        """Whether the tile is of a kind that estimates were fitted to."""
+        return is_measured(config)
+
+    def allows(
+        self, problem: Problem, config: Tile, target: GpuTarget, configs: Collection[Tile]
+    ) -> bool:
+        """Whether a tile is listed, but for its stages and how it overlaps with its neighbours."""
+        return neighbours.allows(problem, config, target, configs)
+
+    def nearest(
+        self,
+        problem: Problem,
+        target: GpuTarget,
+        known: Mapping[str, Entry],
+        configs: Collection[Tile],
+    ) -> Tile | None:
+        """The tile that should be fastest by what similar problems took; None without any."""
+        return neighbours.nearest(problem, self._text(problem, target), target, known, configs)
+
+    def shortlist(
+        self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
+    ) -> Sequence[Tile]:
+        """At most `count` tiles to measure: near measured ones, then those of least estimates."""
+        fits, entry = set(candidates(problem, target)), known.get(self._text(problem, target))
+        near = neighbours.near_measured(problem, entry, target, fits) if entry else []
+        lent = self.nearest(problem, target, known, fits)
+        first = [*near, *([in_order(lent)] if lent else [])]
+        return list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
+
+    def variants(self, problem: Problem, config: Tile, target: GpuTarget) -> Sequence[Tile]:
+        """The tiles that differ only by how the kernel overlaps with its neighbours."""
+        return overlapping(problem, config, target)
+
+    def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        check_tile(problem, config, target)
+        anchor = contraction_of(group)
+        assert anchor is not None
+        return tiled_kernel(group, anchor, problem, config, target)
+
+    def _text(self, problem: Problem, target: GpuTarget) -> str:
+        return problem_key(self.name, self.key(problem, target))

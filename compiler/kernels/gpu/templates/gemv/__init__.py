@@ -1,0 +1,1 @@
+"""A few rows multiplied with a matrix."""

@@ -1,0 +1,42 @@
+"""A few rows multiplied with a matrix, which is read once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
+from compiler.kernels.gpu.epilogue import is_fusible, store_function
+from compiler.kernels.gpu.template import Template
+from compiler.kernels.gpu.templates.gemm.emit import Emitter
+from compiler.kernels.gpu.templates.gemm.problem import Problem
+from compiler.kernels.gpu.templates.gemm.read import contraction_of, is_gemv, read_problems
+from compiler.kernels.group import Group
+from compiler.target.target import GpuTarget
+
+
+class Gemv(Template[Problem, None]):
+    """A group around one MatMul or Gemm of at most four rows."""
+
+    name = "gemv"
+
+    def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
+        """The problem, whose results are stored one by one."""
+        anchor = contraction_of(group)
+        problems = read_problems(group, anchor, target)[:1] if anchor else []
+        if anchor is None or not all(is_gemv(anchor, each) for each in problems):
+            return []
+        return [replace(each, vector=0) for each in problems if is_fusible(group, anchor)]
+
+    def configs(self, problem: Problem, target: GpuTarget) -> Sequence[None]:
+        """There is nothing to choose."""
+        return [None]
+
+    def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
+        """Unknown: no other template takes such a group."""
+        return 0.0
+
+    def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:
+        """The kernel of a group."""
+        anchor = contraction_of(group)
+        assert anchor is not None
+        store = store_function(group, anchor, target)
+        return Emitter(group, anchor, problem, store, target).gemv()

@@ -1,0 +1,70 @@
+"""How long a config of a stem convolution should take, fitted on an H200."""
+
+from math import prod
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.templates.gemm.estimate import CACHE_BYTES
+from compiler.kernels.gpu.templates.stem_conv.config import (
+    Config,
+    blocks_of,
+    halo_of,
+    pitch,
+    resident_blocks,
+    slice_of,
+    threads_of,
+    tiles_of,
+)
+from compiler.kernels.gpu.templates.stem_conv.problem import Problem
+from compiler.schedule import ELEMENT_BYTES
+from compiler.target.target import GpuTarget
+
+START_US, BLOCK_US, COPY_US = 1.2, 0.5, 0.6
+"""Launching and ending a kernel and a block of it, and the latency of copying before the MMAs."""
+
+CLOCK, PRODUCT_CYCLES, WAVE_CYCLES = 1755, 1.8, 1.0
+"""Cycles a microsecond; those of one SM for 16 x 8 sums, and for 128 bytes of shared memory."""
+
+LINE_CYCLES, WARP_CYCLES = 4, 60
+"""Cycles for 32 pixels of a row of the halo, and for what else a warp does in each tile."""
+
+STORE_BYTES, OVERLAP = 3.2e6, 0.1
+"""Bytes of results a microsecond, and how much of what should overlap does not."""
+
+
+def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
+    """Microseconds that a kernel should take: the longest of what SMs do, what blocks wait
+    for, copying weights and halos, and storing the results.
+    """
+    count, warps = target.device.sms, threads_of(problem, config) // 32
+    slices, tile = problem.channels // slice_of(problem, config), _tile_cycles(problem, config)
+    blocks = ceil_div(blocks_of(problem, config) * slices, count)
+    busy = blocks * config.turns * tile / CLOCK
+    turn = COPY_US + tile * max(1, 4 / warps) / CLOCK
+    waves = ceil_div(blocks, resident_blocks(problem, config, target))
+    waiting = waves * (BLOCK_US + config.turns * turn)
+    sectors = 1 if problem.blocked else max(1, 32 / (config.columns * problem.element_bytes))
+    results = prod(problem.result) * problem.element_bytes * sectors / STORE_BYTES
+    parts = (busy, waiting, _copied_bytes(problem, config) / CACHE_BYTES, results)
+    return START_US + max(parts) + OVERLAP * sum(parts)
+
+
+def _copied_bytes(problem: Problem, config: Config) -> int:
+    """Bytes that all blocks copy: weights once, the halo of each tile."""
+    weights = 8 * problem.steps * problem.channels * problem.pair
+    pixels = problem.source[1] * prod(halo_of(problem, config))
+    copied = weights * blocks_of(problem, config) * ELEMENT_BYTES[problem.weight.dtype]
+    slices = problem.channels // slice_of(problem, config)
+    return copied + slices * tiles_of(problem, config) * pixels * ELEMENT_BYTES[problem.image.dtype]
+
+
+def _tile_cycles(problem: Problem, config: Config) -> float:
+    """Cycles of one SM for a tile: MMAs, or loads and stores, and copying the halo."""
+    rows, columns = halo_of(problem, config)
+    waits = pitch(problem, rows, columns)[1]
+    products = problem.steps * config.pixels * config.width / 128 * PRODUCT_CYCLES
+    loads = problem.steps * (config.pixels / 4 * waits + config.width / 4) * WAVE_CYCLES
+    copies = problem.source[1] * rows * ceil_div(columns, 32) * LINE_CYCLES * problem.pair
+    stores = config.pixels * config.width / 32 * (1 if problem.blocked else 4)
+    return (
+        threads_of(problem, config) // 32 * (max(products, loads + stores) + WARP_CYCLES) + copies
+    )

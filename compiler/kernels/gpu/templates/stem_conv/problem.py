@@ -1,0 +1,162 @@
+"""The first convolution of a network: an image of few channels in planes, on tensor cores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.gpu.operands import Operand, find_operand
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops.lowering import Context
+from compiler.kernels.ops.windows import Window, window_of
+from compiler.schedule import ELEMENT_BYTES
+from compiler.target.target import GpuTarget
+
+CHANNELS = 4
+"""Most channels of an image that is read so."""
+
+LANES = ((1, 1, 4), (1, 2, 2), (1, 4, 1), (4, 1, 1), (2, 1, 2), (2, 2, 1))
+"""How the words that four lanes read at once can be laid out: channels, rows, words of a row."""
+
+MOST_STEPS = 128
+"""Most steps of eight words: weights of more leave no room in shared memory."""
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: `source` and `result` are images (N, C, rows, columns).
+
+    Results of `element_bytes` are stored `block` channels at a time, which lie together where
+    `blocked`; `precision` is what words are rounded to.
+    """
+
+    image: Operand
+    weight: Operand
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+    window: Window
+    block: int
+    blocked: bool
+    element_bytes: int
+    precision: str
+
+    @property
+    def pair(self) -> int:
+        """Elements of a word."""
+        return 1 if self.precision == "tf32" else 2
+
+    @property
+    def quad_channels(self) -> int:
+        """Output channels of a quad of lanes, contiguous for each lane."""
+        return 4 * max(4, self.block)
+
+    @cached_property
+    def channels(self) -> int:
+        """Channels of the result, padded to whole quads of lanes."""
+        return ceil_div(self.result[1], self.quad_channels) * self.quad_channels
+
+    @property
+    def extents(self) -> Triple:
+        """The window: channels, rows, columns."""
+        return (self.source[1], self.window.kernel[0], self.window.kernel[1])
+
+    @cached_property
+    def lanes(self) -> Triple:
+        """How four lanes divide among them what they read at once: so that it is least often."""
+        return min(LANES, key=lambda lanes: prod(self._counts(lanes)))
+
+    def _counts(self, lanes: Triple) -> Triple:
+        a, b, c = map(ceil_div, self.extents, self._spans(lanes))
+        return (a, b, c)
+
+    def _spans(self, lanes: Triple) -> Triple:
+        return (lanes[0], lanes[1], lanes[2] * self.pair)
+
+    @property
+    def spans(self) -> Triple:
+        """How far a quad reaches along each axis."""
+        return self._spans(self.lanes)
+
+    @property
+    def counts(self) -> Triple:
+        """Quads along each axis of the window."""
+        return self._counts(self.lanes)
+
+    @property
+    def lasts(self) -> Triple:
+        """Where the last quad along each axis begins: so that it ends where the window does."""
+        a, b, c = (max(0, n - s) for n, s in zip(self.extents, self.spans, strict=True))
+        return (a, b, c)
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of two quads."""
+        return ceil_div(prod(self.counts), 2)
+
+    def lane_place(self, lane: int) -> Triple:
+        """Where a lane of a quad reads: channel, row, column past where the quad begins."""
+        _, rows, words = self.lanes
+        (a, b, c), pair = self.extents, self.pair
+        column = min(lane % words * pair, max(0, c - pair))
+        return (min(lane // (rows * words), a - 1), min(lane // words % rows, b - 1), column)
+
+    def tap_order(self) -> Iterator[int]:
+        """The filter tap of each k in the order of reading.
+
+        Padding, and taps that are read before, map to the zero tap, which follows all others.
+        """
+        (_, rows, columns), seen = self.extents, set[int]()
+        axes = zip(self.counts, self.spans, self.lasts, strict=True)
+        starts = [[min(i * span, last) for i in range(count)] for count, span, last in axes]
+        none = prod(self.extents)
+        for start, lane, element in product(product(*starts), range(4), range(self.pair)):
+            c, i, j = map(sum, zip(start, self.lane_place(lane), strict=True))
+            tap = (c * rows + i) * columns + j + element
+            new = j + element < columns and tap not in seen
+            seen |= {tap} if new else set()
+            yield tap if new else none
+        yield from [none] * (4 * self.pair * (prod(self.counts) % 2))
+
+    @property
+    def packing(self) -> str:
+        """How weights are laid out: as the lanes of each quad and step read them."""
+        taps, pairs = prod(self.extents), self.quad_channels // 16
+        extra = self.channels - self.result[1]
+        shape = (self.channels // self.quad_channels, 4, pairs, 2, 2, self.steps, 2, 4, self.pair)
+        parts = (
+            f"reshape:{self.result[1]},{taps}",
+            f"pad:{extra},1",
+            f"take:1,{','.join(map(str, self.tap_order()))}",
+            f"reshape:{','.join(map(str, shape))}",
+            "transpose:0,5,2,1,4,7,3,6,8",
+        )
+        rounded = self.precision == "tf32" and self.weight.dtype == "float32"
+        return "|".join([*parts, "round:10"] if rounded else parts)
+
+
+def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | None:
+    """The problem of a convolution, if tensor cores multiply it and its weights are constant."""
+    image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]]
+    if image is None or weight is None or not weight.constant or output.dtype != "float32":
+        return None
+    short = {"float16": "fp16", "bfloat16": "bf16"}
+    precision = short.get(image.dtype, target.precision)
+    shape, plain = image.view.shape, not image.block and image.view.flags.c_contiguous
+    few = len(shape) == 4 and shape[1] <= CHANNELS and anchor.attributes.get("group", 1) == 1
+    straight = weight.view.flags.c_contiguous and not weight.block
+    if not (few and plain and straight) or precision == "fp32" or not prod(output.shape):
+        return None
+    infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
+    context = Context(anchor, (None,) * len(infos), infos, (output,))
+    window = window_of(context, weight.view.shape[2:])
+    written = group.writes[0]
+    able = (written.block, 4, 2, 1)
+    block = next(each for each in able if each and output.shape[1] % each == 0)
+    stored = (block, block == written.block, ELEMENT_BYTES[written.dtype])
+    problem = Problem(image, weight, shape, output.shape, window, *stored, precision)
+    return problem if problem.steps <= MOST_STEPS else None

@@ -1,0 +1,131 @@
+"""What lowerings of several kinds of operators share: casts, scalar functions, indices."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+
+from compiler.kernels.ops.lowering import Context
+from compiler.kernels.ops.mathematics import dtype_of
+
+Scalar = Any
+"""A scalar expression of TVM."""
+
+
+NARROW = ("float16", "bfloat16")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a dtype name is one of the floats."""
+    return "float" in dtype
+
+
+def cast(x: Scalar, dtype: str) -> Scalar:
+    """Convert a scalar as numpy does: to bool by comparison, to small integers by wrapping."""
+    source = dtype_of(x)
+    if source == dtype:
+        return x
+    if dtype == "bool":
+        other = tirx.NE(x, tirx.const(0, source))  # LLVM's comparison is false of NaN
+        return tirx.any(other, is_nan(cast(x, wide(source)))) if is_float(source) else other
+    if is_float(source) and dtype in ("int8", "uint8", "int16", "uint16"):
+        return x.astype("int32").astype(dtype)
+    if source in NARROW or (dtype in NARROW and source != "float32"):
+        return x.astype("float32").astype(dtype)
+    return x.astype(dtype)
+
+
+def wide(dtype: str) -> str:
+    """The dtype in which values of a dtype are computed."""
+    return "float32" if dtype in NARROW else dtype
+
+
+def elementwise(context: Context, function: Callable[..., Any]) -> te.Tensor:
+    """Apply a function of scalars to all inputs, broadcast; 16-bit floats are computed in 32."""
+    positions = [i for i in range(len(context.inputs)) if context.has(i)]
+    dtype = context.output.dtype
+
+    def body(*indices: Any) -> Scalar:
+        scalars = [context.element(i, indices) for i in positions]
+        return cast(function(*[cast(s, wide(dtype_of(s))) for s in scalars]), dtype)
+
+    return te.compute(context.output.shape, body, name=context.operator.type)
+
+
+def maximum(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.max(a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.maximum", a, b)
+
+
+def minimum(a: Scalar, b: Scalar) -> Scalar:
+    """The smaller of two scalars; NaN when one is NaN."""
+    if not is_float(dtype_of(a)):
+        return tirx.min(a, b)
+    return tirx.call_llvm_pure_intrin(dtype_of(a), "llvm.minimum", a, b)
+
+
+def multiply(a: Scalar, b: Scalar) -> Scalar:
+    """A product, with a constant 0 too."""
+    return kept_zero(a) * kept_zero(b)
+
+
+def kept_zero(x: Scalar) -> Scalar:
+    """A float that TVM does not know to be zero."""
+    return maximum(x, x) if isinstance(x, tirx.FloatImm) and x.value == 0 else x
+
+
+def is_nan(x: Scalar) -> Scalar:
+    """Whether a float is NaN."""
+    return tirx.isnan(x)
+
+
+def absolute(x: Scalar) -> Scalar:
+    """The absolute value, -0.0 included."""
+    if dtype_of(x).startswith("u") or dtype_of(x) == "bool":
+        return x
+    return tirx.abs(x)
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    return axis + rank if axis < 0 else axis
+
+
+def clamped(value: Any, most: int) -> Any:
+    """An integer from data as an int32 from 0 to `most`.
+
+    Data must not lead a kernel outside its tensors, so every place that data decide goes through
+    here: the indices of Gather, GatherElements, GatherND, ScatterElements and ScatterND (by
+    `safe_index`: negative ones count from the end first) and the lengths of ReverseSequence. They
+    are clamped in their own type, which int64 beyond int32 survive. Gathering from no elements
+    gives zeros. All other data are only compared with positions: indices of OneHot that name no
+    place set none, and recurrent layers take lengths beyond the sequence as all of it. Axes,
+    sizes, scales and the k of TopK are constants, which import checks.
+    """
+    value = value if dtype_of(value) in ("int32", "int64") else value.astype("int64")
+    kind = dtype_of(value)
+    inside = tirx.max(tirx.min(value, tirx.const(most, kind)), tirx.const(0, kind))
+    return inside.astype("int32")
+
+
+def safe_index(index: Any, extent: int) -> Any:
+    """An index from data: negative ones count from the end, others are kept inside."""
+    index = index if dtype_of(index) in ("int32", "int64") else index.astype("int64")
+    kind = dtype_of(index)
+    wrapped = tirx.Select(index < tirx.const(0, kind), index + tirx.const(extent, kind), index)
+    return clamped(wrapped, extent - 1)
+
+
+def zeros(context: Context) -> te.Tensor:
+    """The result of an operator that reads from a tensor without elements."""
+    dtype = context.output.dtype
+    return te.compute(context.output.shape, lambda *_: tirx.const(0, dtype), name="zeros")
+
+
+def converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
+    """A tensor's elements in another dtype; the tensor itself when it has it."""
+    if str(tensor.dtype) == dtype:
+        return tensor
+    return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")

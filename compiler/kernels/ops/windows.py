@@ -1,0 +1,107 @@
+"""The sliding windows that convolution and pooling share, and their padding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+
+from compiler.kernels.ops.common import Scalar
+from compiler.kernels.ops.lowering import Context
+
+
+def constant_padded(
+    data: te.Tensor,
+    indices: Sequence[Any],
+    before: Sequence[int],
+    shape: Sequence[int],
+    full: Sequence[int],
+    fill: Any,
+) -> Any:
+    """The element of a padded tensor: the fill outside the source."""
+    at = [i - b for i, b in zip(indices, before, strict=True)]
+    tests: list[Any] = []
+    for index, offset, extent, size in zip(at, before, shape, full, strict=True):
+        tests += [index >= 0] if offset > 0 else []
+        tests += [index < extent] if size - offset > extent else []
+    if not tests:
+        return data(*at)
+    return tirx.if_then_else(tirx.all(*tests), data(*at), fill)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window over the spatial axes of an operator."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def at(self, place: Sequence[Any], offset: Sequence[Any]) -> list[Any]:
+        """The position in the padded source of a window's element."""
+        steps = zip(place, self.strides, offset, self.dilations, strict=True)
+        return [p * s + o * d for p, s, o, d in steps]
+
+
+def window_of(context: Context, kernel: Sequence[int]) -> Window:
+    """The window of a convolution or pooling, `auto_pad` and `ceil_mode` resolved.
+
+    The padding behind reaches as far as the last window, which may be beyond the model's.
+    """
+    spatial, places = context.info(0).shape[2:], context.output.shape[2:]
+    rank = len(spatial)
+    strides = tuple(context.attribute("strides") or [1] * rank)
+    dilations = tuple(context.attribute("dilations") or [1] * rank)
+    reach = [
+        (p - 1) * s + (k - 1) * d + 1
+        for p, s, k, d in zip(places, strides, kernel, dilations, strict=True)
+    ]
+    missing = [max(0, r - n) for r, n in zip(reach, spatial, strict=True)]
+    mode = context.attribute("auto_pad", "NOTSET")
+    before = [0] * rank
+    if mode == "SAME_UPPER":
+        before = [m // 2 for m in missing]
+    elif mode == "SAME_LOWER":
+        before = [m - m // 2 for m in missing]
+    elif mode in ("NOTSET", ""):
+        before = list((context.attribute("pads") or [0] * rank)[:rank])
+    after = [max(0, r - n - b) for r, n, b in zip(reach, spatial, before, strict=True)]
+    return Window(tuple(kernel), strides, dilations, tuple(before), tuple(after))
+
+
+def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
+    """The source with its window's padding on the spatial axes."""
+    shape = [int(n) for n in tensor.shape]
+    lead = len(shape) - len(window.kernel)
+    before = [0] * lead + list(window.before)
+    after = [0] * lead + list(window.after)
+    if not any(before) and not any(after):
+        return tensor
+    full = [b + n + a for b, n, a in zip(before, shape, after, strict=True)]
+    return te.compute(
+        tuple(full),
+        lambda *i: constant_padded(tensor, i, before, shape, full, fill),
+        name="padded",
+        attrs={"keep": 1},
+    )
+
+
+def transposed_pads(
+    context: Context, strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """How many output positions a transposed convolution cuts in front of each axis."""
+    spatial, kernel = context.info(0).shape[2:], context.info(1).shape[2:]
+    mode = context.attribute("auto_pad", "NOTSET")
+    explicit = context.attribute("output_shape")
+    if mode in ("NOTSET", "") and not explicit:
+        return list((context.attribute("pads") or [0] * len(spatial))[: len(spatial)])
+    extra = context.attribute("output_padding") or [0] * len(spatial)
+    pads: list[int] = []
+    for i, size in enumerate(spatial):
+        reach = strides[i] * (size - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
+        total = max(0, reach - context.output.shape[2 + i])
+        upper = mode == "SAME_UPPER"
+        pads.append(total // 2 if upper or mode in ("NOTSET", "") else total - total // 2)
+    return pads if mode != "VALID" else [0] * len(spatial)

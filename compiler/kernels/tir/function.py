@@ -1,0 +1,56 @@
+"""What a group computes as one PrimFunc, without a schedule."""
+
+from collections.abc import Sequence
+
+from tvm import IRModule, s_tir, te
+from tvm.tirx import PrimFunc
+
+from compiler.errors import KernelError
+from compiler.ir.operators import KINDS, Kind
+from compiler.kernels.group import Group
+from compiler.kernels.ops.layout import stored_tensor
+from compiler.kernels.ops.lowering import Emitter
+from compiler.kernels.tir.stages import inline_stages
+
+KEPT = "keep"
+"""The mark of a stage that is computed once for all its readers, in memory."""
+
+
+def generic_function(group: Group, keep: bool = True) -> PrimFunc:
+    """What a group computes, without a schedule, on its reads and writes as they lie in memory.
+
+    Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
+    """
+    if is_opaque(group) and any(info.block for info in (*group.reads, *group.writes)):
+        raise KernelError("an opaque operator reads and writes row-major tensors only")
+    emitter = Emitter(group)
+    logical = zip(emitter.lower_all(), group.writes, strict=True)
+    results = [stored_tensor(tensor, info) for tensor, info in logical]
+    tensors = distinct(results, emitter)
+    if not is_opaque(group):
+        tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
+    return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
+
+
+def _with_single_definitions(function: PrimFunc) -> PrimFunc:
+    """A function whose variables are defined once: reducers such as ArgMax's repeat their operand,
+    and with it the values that it binds."""
+    transformed = s_tir.transform.ConvertSSA()(IRModule({"main": function}))
+    return transformed["main"]
+
+
+def is_opaque(group: Group) -> bool:
+    """Whether a group has an operator whose kernel is written by hand."""
+    return any(KINDS[operator.type] is Kind.OPAQUE for operator in group.operators)
+
+
+def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
+    """Results as tensors of their own: one that is an input or given twice is copied."""
+    taken = list(emitter.placeholders)
+    tensors: list[te.Tensor] = []
+    for tensor in results:
+        if any(tensor.same_as(other) for other in taken):
+            tensor = te.compute(tensor.shape, tensor.__call__, name="copy")
+        taken.append(tensor)
+        tensors.append(tensor)
+    return tensors

@@ -1,0 +1,67 @@
+"""The matmul that a MatMul or Gemm of a group computes."""
+
+from dataclasses import dataclass
+from math import prod
+
+from compiler.kernels.group import Group, Operator
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """A batched matrix product: `left` and `right` are the operands' shapes as ONNX gives them."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    output: tuple[int, ...]
+    transposed: tuple[bool, bool] = (False, False)
+    factors: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def rows(self) -> int:
+        """Rows of one matrix of the result; all of them if B is the same for every batch."""
+        if len(self.left) == 1:
+            return 1
+        own = self.left[-1] if self.transposed[0] else self.left[-2]
+        return own * (prod(self.left[:-2]) if self.shared else 1)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        if len(self.right) == 1:
+            return 1
+        return self.right[-2] if self.transposed[1] else self.right[-1]
+
+    @property
+    def depth(self) -> int:
+        """The length of the sums."""
+        return self.left[-2] if self.transposed[0] else self.left[-1]
+
+    @property
+    def shared(self) -> bool:
+        """Whether one matrix B serves all batches, whose rows are then one matrix A."""
+        return len(self.right) <= 2
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The extents over which separate products run."""
+        matrix = (len(self.left) > 1) + (len(self.right) > 1)
+        return () if self.shared else self.output[: len(self.output) - matrix]
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of all products."""
+        return prod(self.batch) * self.rows * self.columns * self.depth
+
+
+def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
+    """The matrix product of an operator, if the template can take it."""
+    values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
+    if {v.dtype for v in values} != {"float32"} or any(v.elements == 0 for v in values):
+        return None
+    left, right = (group.values[i].shape for i in anchor.inputs[:2])
+    output = group.values[anchor.outputs[0]].shape
+    if anchor.type == "MatMul":
+        return Matmul(left, right, output)
+    get = anchor.attributes.get
+    transposed = (bool(get("transA", 0)), bool(get("transB", 0)))
+    return Matmul(left, right, output, transposed, (get("alpha", 1.0), get("beta", 1.0)))
