@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from compiler.dag import runs
+
 AllocationKind = Literal["input", "output", "weight", "arena"]
 
 IN_RANGE = "flowloom.in-range/"
@@ -78,8 +80,8 @@ class View:
 class Task:
     """One kernel launched on a stream after the tasks it waits for (indices of earlier tasks).
 
-    `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`
-    (a partition; -1 for none) follow each other on one stream. `nodes` names the ONNX nodes.
+    `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`, if they
+    are in any, follow each other on one stream. `nodes` names the ONNX nodes.
     """
 
     kernel: str
@@ -87,7 +89,7 @@ class Task:
     after: tuple[int, ...]
     reads: tuple[View, ...]
     writes: tuple[View, ...]
-    subflow: int = -1
+    subflow: int | None = None
     nodes: tuple[str, ...] = ()
 
 
@@ -107,6 +109,11 @@ class Schedule:
     def streams(self) -> int:
         """The number of streams: one more than the largest stream of any task."""
         return 1 + max((task.stream for task in self.tasks), default=0)
+
+    @property
+    def subflows(self) -> list[range]:
+        """The tasks of each subflow; a task in none is alone."""
+        return runs(task.subflow for task in self.tasks)
 
     def of_kind(self, kind: AllocationKind) -> tuple[Allocation, ...]:
         """The allocations of one kind, in order."""

@@ -6,8 +6,8 @@ from typing import Any
 from compiler.backends.gpu.image import device_layout
 from compiler.backends.gpu.kernels import SHARED_PERCENT
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
-from compiler.scheduling.dependencies import subflows
 from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.subflows import subflows
 
 MODES = {
     "graph": "FLOWLOOM_GRAPH",

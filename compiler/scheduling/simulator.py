@@ -183,14 +183,9 @@ def dispatch(
 
 def _together(schedule: Schedule, mode: Mode) -> list[int]:
     """The number of tasks dispatched with each task, itself included; 0 for those not first."""
-    sizes = [1] * len(schedule.tasks)
-    first = 0
-    for index, task in enumerate(schedule.tasks[1:], 1):
-        last = schedule.tasks[index - 1]
-        joined = task.subflow >= 0 and (task.subflow, task.stream) == (last.subflow, last.stream)
-        if mode == "subgraphs" and joined:
-            sizes[first] += 1
-            sizes[index] = 0
-        else:
-            first = index
+    if mode != "subgraphs":
+        return [1] * len(schedule.tasks)
+    sizes = [0] * len(schedule.tasks)
+    for tasks in schedule.subflows:
+        sizes[tasks.start] = len(tasks)
     return sizes

@@ -14,7 +14,7 @@ from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.export.plan_text import symbols
 from compiler.schedule import KernelSpec
-from compiler.scheduling import dependencies
+from compiler.scheduling import graph_plan
 from tests.backends.gpu.recording import Node, RecordingDriver
 from tests.export.projects import export, read_artifact, run, vision_model
 from tests.tools import needs
@@ -83,7 +83,7 @@ def test_projects_make_the_graphs_that_python_makes(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """`branch` is the cost of a kernel beside the critical path, when others take 1000."""
-    monkeypatch.setattr(dependencies, "CROWDED", crowded)
+    monkeypatch.setattr(graph_plan, "CROWDED", crowded)
     (beside,) = {task.kernel for task in found.schedule.tasks if task.stream == 1}
     costs = dict.fromkeys(found.kernels, 1000.0) | {beside: branch}
     found = replace(found, choice={"mode": "graph", "pdl": True, "costs": costs})

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir import dataflow, taskflow
-from compiler.ir.edit import graphs_of, reorder_groups
+from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.adapter import write_placement
 from compiler.scheduling.placement import Placement
 from compiler.scheduling.simulator import Mode
 from compiler.verify.happens_before import check_schedule
@@ -114,12 +115,7 @@ def scheduled(module: ModuleOp, recipe: Recipe, runner: Runner | None = None) ->
 def put_placement(module: ModuleOp, found: Placement) -> None:
     """Give the groups of a module's only graph their streams, partitions, stages and order."""
     (graph,) = graphs_of(module)
-    groups = list(graph.groups)
-    for group, stream, unit in zip(groups, found.streams, found.units, strict=True):
-        group.stream, group.partition = int64(stream), int64(unit)
-    for group, stage in zip(groups, found.stages, strict=False):
-        group.stage = int64(stage)
-    reorder_groups(graph, [groups[v] for v in found.order])
+    write_placement(graph, found)
 
 
 def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:

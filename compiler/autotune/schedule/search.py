@@ -11,16 +11,16 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, Recipe, starts_early
 from compiler.autotune.schedule.costs import Costs
 from compiler.errors import PipelineError
-from compiler.graph.cost import works_of
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import default_pipeline, parse
 from compiler.schedule import KernelSpec, Schedule
+from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.kernel_time import work_of
-from compiler.scheduling.placement import Groups, Policy, place
-from compiler.scheduling.search import ScheduleSearch, Searched, search
+from compiler.scheduling.outline import outline
+from compiler.scheduling.placement import PlacementPolicy, place
+from compiler.scheduling.search import Searched, search
 from compiler.scheduling.simulator import Simulator
-from compiler.scheduling.units import group_graph
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,22 @@ def search_module(
 ) -> Found:
     """Search for a module whose groups have their costs; all on plain data."""
     (graph,) = graphs_of(module)
-    found = group_graph(graph)
-    names = [g.kernel.data for g in found.groups if g.kernel is not None]
+    groups = read_groups(graph)
+    names = [group.kernel.data for group in graph.groups if group.kernel is not None]
     asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
-    groups = Groups(found.dag, works_of(found.groups))
     early = starts_early(kernels)
     simulator = Simulator(asked, costs.device, early=early)
-    best, judge = search(groups, simulator, how.steps, how.seed), ScheduleSearch(groups, simulator)
-    bound = lower_bound(asked, found.dag.edges, costs.device, early=early)
+    best = search(groups, simulator, how.steps, how.seed)
+    bound = lower_bound(asked, groups.dag.edges, costs.device, early=early)
     outlines = {
-        ONE_STREAM: judge.outline(place(groups, Policy("opara", 1)), names),
-        AUTO: judge.outline(best.placement, names),
+        ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
+        AUTO: outline(groups.dag, best.placement, names),
     }
     record = {**_record(best, how), "bound": asdict(bound)}
     return Found(Recipe(searched_pipeline(best.start), best.placement), record, outlines)
 
 
-def searched_pipeline(start: Policy) -> str:
+def searched_pipeline(start: PlacementPolicy) -> str:
     """The default pipeline with the options of the policy that a search began with."""
     wanted = {each.name: str(each.spec()) for each in parse(start.passes())}
     specs = [str(each.spec()) for each in parse(default_pipeline())]
