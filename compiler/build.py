@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.schedule import Decision, Recipe, Request, Searching, decide, scheduled
+from compiler.autotune.schedule import Decision, Request, Searching, decide, scheduled
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda.target import DEFAULT_ARCHITECTURE, architecture
 from compiler.backends.gpu.target import main_architecture
@@ -159,7 +159,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
-    graph = scheduled(module, decision.recipe, runner)
+    graph = scheduled(module, decision.pipeline, runner)
     schedule = schedule_of(graph)
     check_operands(schedule, kernels)
     clock.lap("schedule passes")
@@ -203,7 +203,7 @@ def _decide(
     """The choice of pipeline and mode; where a target has one mode, there is none."""
     name = settings.target.partition(":")[0]
     if name != "cuda":
-        return Decision(Recipe(settings.passes), "streams" if name == "cpu" else "graph", {})
+        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
     request = Request(
         module,
         kernels,

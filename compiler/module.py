@@ -93,6 +93,14 @@ class Module:
         self._lock, self._loaded = Lock(), None
 
     @property
+    def pipeline(self) -> str | None:
+        """The recorded pipeline: compiled with it, the model gets this schedule without a search.
+
+        None for targets whose schedule is not chosen.
+        """
+        return None if self.choice is None else self.choice["pipeline"]
+
+    @property
     def executable(self) -> Executable:
         """The schedule on its device: loaded when first needed, so that saving needs no device.
 

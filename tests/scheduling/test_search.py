@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.autotune.schedule.candidates import Recipe, put_placement, scheduled
+from compiler.autotune.schedule.candidates import scheduled
 from compiler.dag import DAG
 from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, parse, taskflow_graph, verify
-from compiler.scheduling.adapter import read_groups
+from compiler.scheduling.adapter import read_groups, write_placement
 from compiler.scheduling.moves import change, kept_edges
 from compiler.scheduling.outline import launched_together, outline
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
+from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SMALL, ScheduleSearch, placement_of, search, starts, state_of
 from compiler.scheduling.simulator import Simulator, Work, predict
 from tests.strategies import Model, dataflow_graphs
@@ -122,7 +123,7 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: PlacementPo
     found, judge = place(groups, policy), ScheduleSearch(groups, simulator)
     passes, placed = model.module.clone(), model.module.clone()
     Runner().run(passes, parse(f"{policy.passes()},{TAIL}"))
-    put_placement(placed, found)
+    write_placement(graphs_of(placed)[0], found)
     Runner().run(placed, parse(TAIL))
     schedules = [schedule_of(taskflow_graph(each, TAIL)) for each in (passes, placed)]
     assert schedules[0] == schedules[1]
@@ -144,7 +145,9 @@ def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: i
     Runner().run(model.module, parse("fuse-operators{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
     found = search(groups, simulator, steps=150, seed=seed, margin=0.0)
-    graph = scheduled(model.module, Recipe(f"partition-graph,{TAIL}", found.placement), Runner())
+    text = placement_to_text(groups.dag, found.placement)
+    pipeline = f"import-placement{{placement={text}}},{TAIL}"
+    graph = scheduled(model.module, pipeline.replace(text, f'"{text}"'), Runner())
     verify(model.module)
     schedule = schedule_of(graph)
     works = [kernels[task.kernel] for task in schedule.tasks]

@@ -8,17 +8,19 @@ from typing import Any, Self
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, Recipe, starts_early
+from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, starts_early
 from compiler.autotune.schedule.costs import Costs
+from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import default_pipeline, parse
+from compiler.pipeline import LOWERING, default_pipeline, parse
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.kernel_time import work_of
 from compiler.scheduling.outline import outline
-from compiler.scheduling.placement import PlacementPolicy, place
+from compiler.scheduling.placement import Placement, PlacementPolicy, place
+from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import Searched, search
 from compiler.scheduling.simulator import Simulator
 
@@ -54,12 +56,12 @@ class Searching:
 
 @dataclass(frozen=True)
 class Found:
-    """How to make the best schedule found, and every figure of the search.
+    """The pipeline that makes the best schedule found, and every figure of the search.
 
     `outlines` are this and the baseline as schedules without memory, by name.
     """
 
-    recipe: Recipe
+    pipeline: str
     record: dict[str, Any]
     outlines: Mapping[str, Schedule]
 
@@ -81,14 +83,20 @@ def search_module(
         AUTO: outline(groups.dag, best.placement, names),
     }
     record = {**_record(best, how), "bound": asdict(bound)}
-    return Found(Recipe(searched_pipeline(best.start), best.placement), record, outlines)
+    return Found(placed_pipeline(groups.dag, best.placement), record, outlines)
 
 
-def searched_pipeline(start: PlacementPolicy) -> str:
-    """The default pipeline with the options of the policy that a search began with."""
-    wanted = {each.name: str(each.spec()) for each in parse(start.passes())}
-    specs = [str(each.spec()) for each in parse(default_pipeline())]
-    return ",".join(wanted.get(spec.partition("{")[0], spec) for spec in specs)
+PLACING = ("partition-graph", "assign-streams", "order-launches")
+"""The passes whose decisions a placement holds."""
+
+
+def placed_pipeline(dag: DAG, placement: Placement) -> str:
+    """The default pipeline with a placement instead of the policies that decide one."""
+    passes = parse(default_pipeline())
+    text = placement_to_text(dag, placement)
+    specs = [str(each.spec()) for each in passes if each.name not in PLACING]
+    specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
+    return ",".join(specs)
 
 
 def _record(best: Searched, how: Searching) -> dict[str, Any]:
