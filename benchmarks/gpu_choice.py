@@ -26,13 +26,14 @@ import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.target import device
 from compiler.pipeline import default_pipeline
+from compiler.schedule import MODES
 from compiler.tools.inspection import open_module
 from compiler.tools.report import report
 from compiler.tools.trace import trace
 from examples import zoo
 
 NEAR_BEST, NEAR_BASELINE = 1.05, 1.02
-STREAMS, MODES = (1, 2, 4, 8), ("graph", "subgraphs", "streams")
+STREAMS = (1, 2, 4, 8)
 PARTITIONS = ("policy=none", "policy=ppd max-nodes=2", "policy=ppd max-nodes=8")
 
 

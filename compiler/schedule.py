@@ -6,11 +6,16 @@ are in bytes, times in nanoseconds.
 
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from compiler.dag import runs
 
 AllocationKind = Literal["input", "output", "weight", "arena"]
+
+Mode = Literal["graph", "subgraphs", "streams"]
+"""How a schedule is launched: as one graph, as a graph a subflow, or kernel by kernel."""
+
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 IN_RANGE = "flowloom.in-range/"
 """How names of outputs begin that are 1 if indices were in range, else 0; the rest says which."""

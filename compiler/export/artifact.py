@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
@@ -20,8 +20,7 @@ from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeEr
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
 from compiler.export.weights import read_weights, write_weights
-from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.simulator import Mode
+from compiler.schedule import MODES, KernelSpec, Schedule
 from compiler.verify import checked_json as read
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.kernel_operands import check_operands
@@ -240,7 +239,7 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 def check_choice(value: object, place: str) -> None:
     """Raise ArtifactError unless the parts of a recorded choice that a run obeys are such."""
     choice = read.as_object(value, place)
-    read.one_of(choice.get("mode"), get_args(Mode), f"{place}.mode")
+    read.one_of(choice.get("mode"), MODES, f"{place}.mode")
     for key in ("chosen", "source"):
         read.string(choice, key, place)
     read.boolean(choice.get("pdl", False), f"{place}.pdl")

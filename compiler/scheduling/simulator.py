@@ -6,15 +6,14 @@ timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Schedule
+from compiler.schedule import Mode, Schedule
 from compiler.target.devices import H200, Device, Latencies
 
-Mode = Literal["graph", "subgraphs", "streams"]
 Numbers = Sequence[int] | NDArray[Any]
 Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]

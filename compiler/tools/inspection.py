@@ -10,8 +10,9 @@ from compiler.export import artifact
 from compiler.graph.cost import Work as Counted
 from compiler.graph.cost import estimate
 from compiler.module import Module
+from compiler.schedule import Mode
 from compiler.scheduling.bounds import lower_bound, needs
-from compiler.scheduling.simulator import Mode, Timeline, Work, predict
+from compiler.scheduling.simulator import Timeline, Work, predict
 from compiler.target.devices import CORES, Device
 
 

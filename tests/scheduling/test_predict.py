@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.schedule import Schedule, Task
-from compiler.scheduling.simulator import Mode, Work, execution, predict
+from compiler.schedule import MODES, Mode, Schedule, Task
+from compiler.scheduling.simulator import Work, execution, predict
 from compiler.target.devices import H200, NONE, Device
 from tests.backends.gpu.cases import case
 
-MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 SMALL = [Work(100.0)] * 12
 
 

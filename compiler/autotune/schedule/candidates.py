@@ -9,11 +9,9 @@ from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
-from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.simulator import Mode
+from compiler.schedule import MODES, KernelSpec, Mode, Schedule
 from compiler.verify.happens_before import check_schedule
 
-MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 ONE_STREAM = "/1/none"
 """The name of the baseline: one stream, no partitions."""
 MEASURED = {

@@ -41,8 +41,8 @@ from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
-from compiler.schedule import KernelSpec
-from compiler.scheduling.simulator import Mode, predict
+from compiler.schedule import KernelSpec, Mode
+from compiler.scheduling.simulator import predict
 
 Array = NDArray[Any]
 

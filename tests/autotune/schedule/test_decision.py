@@ -10,10 +10,10 @@ import pytest
 import compiler
 from compiler.autotune.kernel_times import Database
 from compiler.autotune.schedule import decision
-from compiler.autotune.schedule.candidates import MODES
 from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import ArtifactError, DeviceError, PipelineError
+from compiler.schedule import MODES
 from compiler.scheduling.simulator import predict
 from compiler.tools.report import report
 from examples import zoo

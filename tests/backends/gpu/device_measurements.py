@@ -13,8 +13,7 @@ from typing import Any
 from compiler.autotune.bindings import measure_bindings, measured_choice
 from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.profile import measure_kernels
-from compiler.backends.gpu.executor import MODES
-from compiler.schedule import Allocation, Schedule, Task, View
+from compiler.schedule import MODES, Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
 from tests.backends.gpu.cases import Case, Mix, case
 

@@ -16,12 +16,13 @@ import compiler
 from compiler.backends.base import backend
 from compiler.backends.hip.build import check_device, compiled_architectures, needed_runtime
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.interface import INTERFACE, MODES
+from compiler.backends.hip.interface import INTERFACE
 from compiler.backends.hip.target import DEFAULT_ARCHITECTURE, architectures
 from compiler.build import Settings, build, full_target
 from compiler.errors import ArtifactError, DeviceError, KernelError
 from compiler.export import artifact
 from compiler.kernels import KernelCache
+from compiler.schedule import MODES
 from compiler.tools import cli
 from tests.backends.hip.projects import artifact_of, generated, model
 from tests.tools import needs
