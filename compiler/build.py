@@ -45,7 +45,7 @@ from compiler.pipeline import (
     parse,
     split,
 )
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.scheduling.kernel_time import work_of
 from compiler.scheduling.simulator import demand
 from compiler.target.devices import Device, device_of
@@ -78,7 +78,7 @@ class Build:
     weights: dict[str, Array]
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     passes: tuple[PassTiming, ...] = ()
-    choice: dict[str, Any] | None = None
+    choice: ScheduleChoice | None = None
     """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
     executable: Executable | None = None
     """The module as it was measured on the device, if it was."""
@@ -172,9 +172,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         packed,
         clock.seconds,
         tuple(runner.timings),
-        decision.record or None,
+        decision.choice,
         decision.loaded
-        and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
+        and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
     if not settings.target.startswith("hip:"):
         return built
@@ -201,9 +201,8 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The choice of pipeline and mode; where a target has one mode, there is none."""
-    name = settings.target.partition(":")[0]
-    if name != "cuda":
-        return Decision(settings.passes, "streams" if name == "cpu" else "graph", {})
+    if settings.target.partition(":")[0] != "cuda":
+        return Decision(settings.passes)
     request = Request(
         module,
         kernels,

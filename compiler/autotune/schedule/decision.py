@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.bindings import Choice, measure_bindings, measured_choice
+from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
 from compiler.autotune.kernel_times import Database
 from compiler.autotune.schedule.candidates import (
     ONE_STREAM,
@@ -41,7 +41,7 @@ from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
-from compiler.schedule import KernelSpec, Mode
+from compiler.schedule import BindingChoice, KernelSpec, ScheduleChoice, SearchRecord
 from compiler.scheduling.simulator import predict
 
 Array = NDArray[Any]
@@ -78,14 +78,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Decision:
-    """The pipeline and mode that were chosen, and every figure as plain data for the manifest.
+    """The pipeline that was chosen, and on targets where there is a choice its mode and figures.
 
     `loaded` holds kernels and weights on the device where the choice was measured there.
     """
 
     pipeline: str
-    mode: Mode
-    record: dict[str, Any]
+    choice: ScheduleChoice | None = None
     weights: dict[str, Array] | None = None
     loaded: GpuExecutable | None = None
 
@@ -124,11 +123,9 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
     record = _record(request, costs, chosen, estimates)
-    return Decision(
-        chosen.spec.pipeline,
-        chosen.mode,
-        {"source": "model", "reason": f"not measured: {why}", **record, **searched},
-    )
+    reason = f"not measured: {why}"
+    choice = replace(record, source="model", reason=reason, search=searched)
+    return Decision(chosen.spec.pipeline, choice)
 
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
@@ -145,20 +142,20 @@ def _warn_of_estimates(request: Request, costs: Costs) -> None:
 
 def _competing(
     request: Request, costs: Costs, *, measured: bool
-) -> tuple[list[ScheduleSpec], dict[str, Any]]:
+) -> tuple[list[ScheduleSpec], SearchRecord | None]:
     """The schedules that compete, and what a search for the last of them records.
 
     A user's pipeline competes alone. What is not measured is not made before it has won.
     """
     put_costs(request.module, costs.of)
     if request.pipeline is not None:
-        return list(made(request.module, {"": request.pipeline})), {}
+        return list(made(request.module, {"": request.pipeline})), None
     found = search_module(request.module, request.kernels, costs, request.searching)
     if measured:
         competing = made(request.module, competing_pipelines(found.pipeline))
     else:
         competing = outlined(found.pipeline, found.outlines)
-    return list(competing), {"search": found.record}
+    return list(competing), found.record
 
 
 def baseline_of(pipeline: str | None) -> str:
@@ -196,14 +193,17 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     kept = found[choice.name]
     bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
     record = _record(request, costs, kept, _estimates(found, request, costs))
-    record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
-    return Decision(
-        kept.spec.pipeline,
-        kept.mode,
-        {"source": "measured", "reason": _why(choice), **record, **searched},
-        weights,
-        base,
+    measured = replace(
+        record,
+        source="measured",
+        reason=_why(choice),
+        device=asdict(driver.device),
+        timings=choice.timings,
+        skipped=choice.skipped,
+        bindings=bindings,
+        search=searched,
     )
+    return Decision(kept.spec.pipeline, measured, weights, base)
 
 
 def _profile(
@@ -229,7 +229,7 @@ def _profile(
 
 def _timed(
     found: Mapping[str, Candidate], base: GpuExecutable, baseline: str, seconds: float
-) -> Choice:
+) -> MeasuredChoice:
     alternatives = {each.spec.name: base.alternative(each.spec.schedule) for each in found.values()}
     openers = {
         name: partial(alternatives[each.spec.name].executor, mode=each.mode, pdl=each.pdl)
@@ -238,7 +238,7 @@ def _timed(
     return measured_choice(openers, baseline, seconds)
 
 
-def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, Any]:
+def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, BindingChoice]:
     """How buffers that move are best bound to the schedule that was chosen, by name."""
     alternative = base.alternative(kept.spec.schedule, mode=kept.mode, pdl=kept.pdl)
     executor = alternative.executor()
@@ -248,7 +248,7 @@ def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str,
         executor.close()
 
 
-def _why(choice: Choice) -> str:
+def _why(choice: MeasuredChoice) -> str:
     if choice.name == choice.baseline:
         return f"no candidate was surely faster than {choice.baseline}"
     return f"the fastest of those that are surely no slower than {choice.baseline}"
@@ -256,17 +256,19 @@ def _why(choice: Choice) -> str:
 
 def _record(
     request: Request, costs: Costs, chosen: Candidate, estimates: Mapping[str, float]
-) -> dict[str, Any]:
-    """What every choice records; times in nanoseconds."""
-    return {
-        "chosen": chosen.name,
-        "baseline": baseline_of(request.pipeline),
-        "mode": chosen.mode,
-        "pdl": chosen.pdl,
-        "streams": chosen.spec.schedule.streams,
-        "pipeline": " ".join(chosen.spec.pipeline.split()),
-        "budget_seconds": request.budget,
-        "kernels": {"measured": len(costs.measured), "of": len(request.kernels)},
-        "costs": dict(sorted(costs.measured.items())),
-        "estimates": dict(estimates),
-    }
+) -> ScheduleChoice:
+    """What every choice records, but its source and reason."""
+    return ScheduleChoice(
+        mode=chosen.mode,
+        costs=dict(sorted(costs.measured.items())),
+        source="",
+        chosen=chosen.name,
+        pdl=chosen.pdl,
+        baseline=baseline_of(request.pipeline),
+        streams=chosen.spec.schedule.streams,
+        pipeline=" ".join(chosen.spec.pipeline.split()),
+        budget_seconds=request.budget,
+        measured_kernels=len(costs.measured),
+        kernels=len(request.kernels),
+        estimates=dict(estimates),
+    )

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,7 +14,7 @@ from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import LOWERING, default_pipeline, parse
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule, SearchRecord
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.kernel_time import work_of
@@ -62,7 +62,7 @@ class Found:
     """
 
     pipeline: str
-    record: dict[str, Any]
+    record: SearchRecord
     outlines: Mapping[str, Schedule]
 
 
@@ -82,7 +82,7 @@ def search_module(
         ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
         AUTO: outline(groups.dag, best.placement, names),
     }
-    record = {**_record(best, how), "bound": asdict(bound)}
+    record = _record(best, how.seed, asdict(bound))
     return Found(placed_pipeline(groups.dag, best.placement), record, outlines)
 
 
@@ -99,14 +99,15 @@ def placed_pipeline(dag: DAG, placement: Placement) -> str:
     return ",".join(specs)
 
 
-def _record(best: Searched, how: Searching) -> dict[str, Any]:
-    return {
-        "start": best.start.name,
-        "started_at": best.started_at,
-        "moved": best.moved,
-        "makespan": best.makespan,
-        "steps": best.steps,
-        "kept": best.kept,
-        "seed": how.seed,
-        "policies": dict(best.policies),
-    }
+def _record(best: Searched, seed: int, bound: Mapping[str, float]) -> SearchRecord:
+    return SearchRecord(
+        start=best.start.name,
+        started_at=best.started_at,
+        moved=best.moved,
+        makespan=best.makespan,
+        steps=best.steps,
+        kept=best.kept,
+        seed=seed,
+        policies=dict(best.policies),
+        bound=bound,
+    )

@@ -13,6 +13,7 @@ from compiler.autotune.schedule import decision
 from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import ArtifactError, DeviceError, PipelineError
+from compiler.export.choice_json import choice_to_json
 from compiler.schedule import MODES
 from compiler.scheduling.simulator import predict
 from compiler.tools.report import report
@@ -53,7 +54,7 @@ def compiled(**options: Any) -> compiler.Module:
 
 def chosen(module: compiler.Module) -> dict[str, Any]:
     assert module.choice is not None
-    return module.choice
+    return choice_to_json(module.choice)
 
 
 @pytest.mark.parametrize(("mode", "streams"), [("graph", 2), ("subgraphs", 4), ("streams", 1)])

@@ -20,7 +20,7 @@ from tests.networks import networks
 
 def renumbered(schedule: Schedule) -> Schedule:
     """The schedule with subflows numbered by their first task, as the IR does."""
-    first: dict[int, int] = {}
+    first: dict[int | None, int] = {}
     for index, task in enumerate(schedule.tasks):
         first.setdefault(task.subflow, index)
     tasks = (
