@@ -184,11 +184,6 @@ def estimate(work: Work, device: Device = CPU) -> int:
     return device.launch_ns + ceil(max(compute, memory))
 
 
-def is_memory_bound(work: Work, device: Device = CPU) -> bool:
-    """Whether moving the bytes takes longer than the arithmetic."""
-    return work.flops * device.bytes_per_ns < work.nbytes * device.flops_per_ns
-
-
 def cost_of(group: GroupOp, device: Device = CPU) -> int:
     """The time of a group in ns: its `cost` where it was measured, else the estimate."""
     return costs_of([group], device)[0]

@@ -106,14 +106,14 @@ def _order(before: Sequence[set[int]], names: _Names) -> list[int]:
     predecessors = [sorted(others) for others in before]
     order = topological_order(predecessors, reverse(predecessors), lambda task: task)
     if len(order) < len(before):
-        circle = " -> ".join(map(names.describe, _circle(before, set(order))))
+        cycle = " -> ".join(map(names.describe, _cycle(before, set(order))))
         raise ScheduleError(
-            f"the constraints contradict each other or the data: {circle} wait in a circle"
+            f"the constraints contradict each other or the data: {cycle} wait in a cycle"
         )
     return order
 
 
-def _circle(before: Sequence[set[int]], done: set[int]) -> list[int]:
+def _cycle(before: Sequence[set[int]], done: set[int]) -> list[int]:
     """Tasks that wait for each other, each before the one that waits for it."""
     task = next(t for t in range(len(before)) if t not in done)
     path: list[int] = []

@@ -82,7 +82,7 @@ class Simulator:
         return self._costs, self._demands, self._delays
 
     def makespan(self, stream_of: Numbers, order: Numbers, edges: Pairs) -> float:
-        """Nanoseconds of one run as one graph; ValueError for tasks that wait in a circle."""
+        """Nanoseconds of one run as one graph; ValueError for tasks that wait in a cycle."""
         _, end = self.times(stream_of, order, edges)
         return float(end.max(initial=0.0))
 
@@ -113,7 +113,7 @@ class Simulator:
         tasks, rates = (self._costs, self._demands), (known.gap, known.join)
         start, end = simulate(*tasks, *schedule, *host, *rates)
         if np.isinf(end).any():
-            raise ValueError("tasks wait for each other in a circle")
+            raise ValueError("tasks wait for each other in a cycle")
         return start, end
 
 

@@ -1,4 +1,4 @@
-"""Policies that choose the order in which the units of a graph are launched."""
+"""Policies that choose the order in which the partitions of a graph are launched."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from compiler.scheduling.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a unit asks of the device while it runs.
+    """What a partition asks of the device while it runs.
 
     `memory_bound` tells whether bytes or FLOPs bound its time; `share` is the largest fraction
     that it takes of any resource of the device.
@@ -29,7 +29,7 @@ ORDERINGS: Registry[Ordering] = Registry("order")
 
 @ORDERINGS.register("source")
 def order_source(dag: DAG, demands: Sequence[Demand]) -> list[int]:
-    """The order in which the units are written."""
+    """The order in which the partitions are written."""
     del demands
     return list(range(len(dag)))
 

@@ -1,4 +1,4 @@
-"""Policies that give every unit of a graph a stream; importing this registers all of them."""
+"""Policies that give every partition of a graph a stream; importing this registers all of them."""
 
 from heapq import heappop, heappush, heapreplace
 from itertools import groupby

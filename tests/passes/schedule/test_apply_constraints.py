@@ -78,7 +78,7 @@ def test_tasks_stay_where_they_were_as_far_as_possible():
         (Constraints({}, {"a": ["x9"]}), "no task of the schedule holds a node named 'x9'$"),
         (Constraints({"a": 1, "a2": 2}, {}), "'a2' and 'a' are one task.* streams 2 and 1"),
         (Constraints({}, {"a": ["a2"]}), "'a' and 'a2' are in one task"),
-        (Constraints({}, {"a": ["b"]}), "the data: '[ab]' -> '[ab]' -> '[ab]' wait in a circle"),
+        (Constraints({}, {"a": ["b"]}), "the data: '[ab]' -> '[ab]' -> '[ab]' wait in a cycle"),
         (Constraints({}, {}, [["b", "c", "a"]]), "contradict each other or the data"),
     ],
 )
