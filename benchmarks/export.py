@@ -47,7 +47,7 @@ from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project, kernel_headers
-from compiler.schedule import KernelSpec
+from compiler.schedule import MODES, KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
 from compiler.tools.tolerance import TOLERANCES
@@ -330,7 +330,7 @@ def main() -> None:
     """Measure each artifact and print a line for each mode."""
     parser = argparse.ArgumentParser(description="exported projects: sizes, start and latency")
     parser.add_argument("artifacts", type=Path, nargs="*")
-    parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--modes", nargs="+", default=list(MODES))
     parser.add_argument("--platforms", nargs="+", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--one-compiler", action="store_true", help="keep Python's own kernels")

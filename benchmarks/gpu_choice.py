@@ -25,14 +25,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
+from compiler.export.choice_json import choice_to_json
 from compiler.pipeline import default_pipeline
+from compiler.schedule import MODES
 from compiler.tools.inspection import open_module
 from compiler.tools.report import report
 from compiler.tools.trace import trace
 from examples import zoo
 
 NEAR_BEST, NEAR_BASELINE = 1.05, 1.02
-STREAMS, MODES = (1, 2, 4, 8), ("graph", "subgraphs", "streams")
+STREAMS = (1, 2, 4, 8)
 PARTITIONS = ("policy=none", "policy=ppd max-nodes=2", "policy=ppd max-nodes=8")
 
 
@@ -91,7 +93,12 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         options.trace.mkdir(parents=True, exist_ok=True)
         (options.trace / f"{name}.json").write_text(json.dumps(trace(module)[0]))
     best = min(times, key=lambda each: times[each])
-    row = {"model": name, "choice": module.choice, "compile seconds": seconds, "times": times}
+    row = {
+        "model": name,
+        "choice": choice_to_json(module.choice),
+        "compile seconds": seconds,
+        "times": times,
+    }
     row |= {"steps": module.build_seconds, "same bits": same, "best": best, "one stream": one}
     row |= {"chosen us": chosen, "loaded us": again}
     near = max(chosen, again) <= NEAR_BEST * times[best] or max(chosen, again) <= times[best] + 5

@@ -42,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.peers import results
 from compiler.errors import DeviceError
+from compiler.schedule import MODES
 from examples import zoo
 
 PACKAGES = ("torch", "triton", "timm", "torchvision", "transformers", "onnxruntime")
@@ -70,7 +71,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--streams", nargs="+", type=int, default=[1, 2, 4, 8], help="0 is the searched schedule"
     )
-    parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--modes", nargs="+", default=list(MODES))
     parser.add_argument("--weights", choices=("zoo", "torch"), default="zoo")
     parser.add_argument("--exported", type=Path, help="folder of BATCH/NAME.light.onnx")
     parser.add_argument("--json", type=Path, default=Path("gpu_peers.json"))

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
+from compiler.schedule import MODES
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 
@@ -97,7 +98,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--precision", default="tf32", choices=tuple(BOUNDS))
     parser.add_argument("--streams", type=int, nargs="*", default=[1, 2, 4, 8])
-    parser.add_argument("--modes", nargs="*", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--modes", nargs="*", default=list(MODES))
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

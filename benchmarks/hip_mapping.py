@@ -32,6 +32,7 @@ from compiler.export import artifact
 from compiler.export.artifact import Artifact
 from compiler.export.generate import Check, export_project
 from compiler.frontend.load import read_model
+from compiler.schedule import MODES
 from compiler.scheduling.kernel_time import estimated_time
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
@@ -96,7 +97,7 @@ def main() -> int:
     usual = [name for name in zoo.names() if name not in TOO_LARGE]
     parser.add_argument("models", nargs="*", default=usual)
     parser.add_argument("--arch", default="gfx1030")
-    parser.add_argument("--modes", nargs="+", default=["graph", "subgraphs", "streams"])
+    parser.add_argument("--modes", nargs="+", default=list(MODES))
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--platform", choices=("CUDA", "EMU"), default="CUDA")
     parser.add_argument("--json", type=Path)

@@ -97,7 +97,7 @@ def describe(group: Any, target: Any, wanted: Wanted) -> list[dict[str, Any]]:
     anchor = next((op for op in group.operators if op.type in wanted.types), None)
     problem = read_problem(group, anchor) if anchor else None
     library = library_call(group, anchor) if problem is not None else None
-    if problem is None or library is None:
+    if anchor is None or problem is None or library is None:
         return []
     own, found = Candidate(Gemm(), group, problem, target), []
     chosen, _ = own.choose()

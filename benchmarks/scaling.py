@@ -32,7 +32,8 @@ from compiler.schedule import Allocation, Schedule, Task, View
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
-from compiler.verify.sync import needed_waits, remaining_waits
+from compiler.scheduling.subflows import remaining_waits
+from compiler.verify.conflicts import needed_waits
 
 LINEAR = ("sequential", "ppd", "opara", "critical-path", "wavefront")
 """The stream policies without a limit on the number of nodes."""

@@ -26,8 +26,9 @@ from statistics import fmean, median
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
+from compiler.schedule import Mode
 from compiler.scheduling.kernel_time import work_of
-from compiler.scheduling.simulator import Mode, predict
+from compiler.scheduling.simulator import predict
 from compiler.target.devices import DeviceModel, device_of
 
 NEAR, SPREAD = 0.02, 0.06

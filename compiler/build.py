@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.schedule import Decision, Recipe, Request, Searching, decide, scheduled
+from compiler.autotune.schedule import Decision, Request, Searching, decide, scheduled
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip import device as hip
@@ -43,7 +43,7 @@ from compiler.pipeline import (
     parse,
     split,
 )
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.scheduling.kernel_time import work_of
 from compiler.scheduling.simulator import demand
 from compiler.target.devices import DEFAULT_ARCHITECTURES, DeviceModel
@@ -73,8 +73,8 @@ class Build:
     weights: dict[str, Array]
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     passes: tuple[PassTiming, ...] = ()
-    choice: dict[str, Any] | None = None
-    """The chosen schedule and mode, and why, on targets that have several modes."""
+    choice: ScheduleChoice | None = None
+    """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
     executable: Executable | None = None
     """The module on the device, if it was measured there."""
     library: bytes = b""
@@ -155,7 +155,7 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
-    graph = scheduled(module, decision.recipe, runner)
+    graph = scheduled(module, decision.pipeline, runner)
     schedule = schedule_of(graph)
     check_operands(schedule, kernels)
     clock.lap("schedule passes")
@@ -168,9 +168,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         packed,
         clock.seconds,
         tuple(runner.timings),
-        decision.record or None,
+        decision.choice,
         decision.loaded
-        and decision.loaded.alternative(schedule, **chosen_options(decision.record)),
+        and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
     if target.backend != "hip":
         return built
@@ -197,9 +197,8 @@ def _decide(
     settings: Settings,
 ) -> Decision:
     """The decision on pipeline and mode; targets with one mode leave nothing to decide."""
-    target = parse_target(settings.target)
-    if not target.searches_schedules:
-        return Decision(Recipe(settings.passes), "graph" if target.is_gpu else "streams", {})
+    if not parse_target(settings.target).searches_schedules:
+        return Decision(settings.passes)
     request = Request(
         module,
         kernels,

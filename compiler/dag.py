@@ -1,9 +1,113 @@
-"""Directed acyclic graphs of plain data."""
+"""Directed acyclic graphs as plain data: longest paths, transitive reduction, quotients.
 
-from collections.abc import Iterable, Sequence
+The functions on bare adjacency lists serve schedules, too. Edges go from lower to higher numbers.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Self
+from typing import Self, TypeVar
+
+Number = TypeVar("Number", int, float)
+Adjacency = Sequence[Sequence[int]]
+"""For each node its neighbours in one direction, successors or predecessors."""
+
+
+def adjacency(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The successors of each of `count` nodes, in the order of the edges."""
+    found: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        found[source].append(target)
+    return found
+
+
+def reverse(neighbours: Adjacency) -> list[list[int]]:
+    """The successors where predecessors are given, and the other way round; ascending."""
+    edges = ((other, node) for node, others in enumerate(neighbours) for other in others)
+    return adjacency(len(neighbours), edges)
+
+
+def finish_times(costs: Sequence[Number], predecessors: Adjacency) -> list[Number]:
+    """The cost of the longest path that ends with each node, its own cost included."""
+    finish: list[Number] = []
+    for cost, before in zip(costs, predecessors, strict=True):
+        finish.append(cost + max([finish[u] for u in before], default=0))
+    return finish
+
+
+def upward_ranks(costs: Sequence[Number], successors: Adjacency) -> list[Number]:
+    """The cost of the longest path that starts with each node (HEFT's upward rank)."""
+    ranks = list(costs)
+    for v in reversed(range(len(ranks))):
+        ranks[v] += max([ranks[w] for w in successors[v]], default=0)
+    return ranks
+
+
+def critical_path(costs: Sequence[Number], successors: Adjacency) -> list[int]:
+    """The nodes of a longest path by cost, from its source on; of several the first."""
+    ranks = upward_ranks(costs, successors)
+    path: list[int] = []
+    candidates: Sequence[int] = range(len(ranks))
+    while candidates:
+        path.append(max(candidates, key=lambda v: (ranks[v], -v)))
+        candidates = successors[path[-1]]
+    return path
+
+
+def without_implied(predecessors: Adjacency) -> list[tuple[int, ...]]:
+    """The transitive reduction: for each node the fewest predecessors that imply all; ascending.
+
+    O(n * e / 64) time, and n bits for each node whose last successor has not been seen yet.
+    """
+    last_successor = {u: v for v, before in enumerate(predecessors) for u in before}
+    ancestors: list[int] = []
+    kept: list[tuple[int, ...]] = []
+    for v, before in enumerate(predecessors):
+        implied = 0
+        for u in before:
+            implied |= ancestors[u]
+        fewest = [u for u in before if not implied >> u & 1]
+        kept.append(tuple(sorted(fewest)))
+        for u in fewest:
+            implied |= 1 << u
+        ancestors.append(implied)
+        for u in before:
+            if last_successor[u] == v:
+                ancestors[u] = 0
+    return kept
+
+
+def topological_order(
+    predecessors: Adjacency, successors: Adjacency, priority: Callable[[int], float]
+) -> list[int]:
+    """The order that always takes the ready node of the least priority, in O(n log n + e).
+
+    Nodes on a cycle are missing from it, as are those that follow one.
+    """
+    waiting = [len(before) for before in predecessors]
+    ready = [(priority(v), v) for v, count in enumerate(waiting) if not count]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        order.append(heappop(ready)[1])
+        for w in successors[order[-1]]:
+            waiting[w] -= 1
+            if not waiting[w]:
+                heappush(ready, (priority(w), w))
+    return order
+
+
+def runs(labels: Iterable[int | None]) -> list[range]:
+    """The places of neighbours that share a label, in order; those labelled None stand alone."""
+    found: list[range] = []
+    last: int | None = None
+    for place, label in enumerate(labels):
+        if label is None or label != last:
+            found.append(range(place, place + 1))
+        else:
+            found[-1] = range(found[-1].start, place + 1)
+        last = label
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +161,12 @@ class DAG:
         return depths
 
     def finish_times(self) -> list[int]:
-        """The cost of the longest path that ends with each node, in ns, its own cost included."""
-        finish: list[int] = []
-        for cost, before in zip(self.costs, self.predecessors, strict=True):
-            finish.append(cost + max((finish[u] for u in before), default=0))
-        return finish
+        """`finish_times` of the nodes, in ns."""
+        return finish_times(self.costs, self.predecessors)
 
     def upward_ranks(self) -> list[int]:
-        """The cost of the longest path that starts with each node, in ns (HEFT's upward rank)."""
-        ranks = [0] * len(self)
-        for v in reversed(range(len(self))):
-            ranks[v] = self.costs[v] + max((ranks[w] for w in self.successors[v]), default=0)
-        return ranks
+        """`upward_ranks` of the nodes, in ns."""
+        return upward_ranks(self.costs, self.successors)
 
     def longest_path(self) -> int:
         """The cost of the critical path, in ns: no schedule can be faster."""
@@ -99,32 +197,10 @@ def descendants(dag: DAG) -> list[int]:
 
 
 def transitive_reduction(dag: DAG) -> DAG:
-    """The graph with the fewest edges that reaches the same nodes, in O(n * e / 64)."""
-    sets = descendants(dag)
-    edges: list[tuple[int, int]] = []
-    for u, targets in enumerate(dag.successors):
-        covered = 0
-        for v in targets:
-            if not covered >> v & 1:
-                edges.append((u, v))
-            covered |= sets[v]
+    """The graph with the fewest edges that reaches the same nodes: `without_implied`."""
+    kept = without_implied(dag.predecessors)
+    edges = ((u, v) for v, before in enumerate(kept) for u in before)
     return DAG.from_edges(dag.costs, edges, dag.shares)
-
-
-def is_convex(dag: DAG, nodes: Iterable[int]) -> bool:
-    """Whether all paths between two of the nodes are inside."""
-    inside = set(nodes)
-    last = max(inside, default=0)
-    seen: set[int] = set()
-    stack = [v for u in inside for v in dag.successors[u] if v not in inside]
-    while stack:
-        u = stack.pop()
-        if u in inside:
-            return False
-        if u < last and u not in seen:
-            seen.add(u)
-            stack.extend(dag.successors[u])
-    return True
 
 
 def is_order(dag: DAG, order: Sequence[int]) -> bool:
@@ -136,57 +212,42 @@ def is_order(dag: DAG, order: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """The quotient graph of a DAG's units: `members` of each, ascending, and the edges between."""
+    """A graph's partitions: `members` of each, ascending, and the graph they form."""
 
     members: Sequence[Sequence[int]]
     dag: DAG
 
 
-def quotient(dag: DAG, unit_of: Sequence[int]) -> Quotient:
-    """The quotient by units, the nodes with one number in `unit_of`, in a topological order.
+def quotient(dag: DAG, labels: Sequence[Hashable]) -> Quotient:
+    """The partitions of nodes that share a label, numbered in a topological order.
 
-    Units keep the order of their first nodes as far as edges allow; costs are sums. Raises
-    ValueError if the quotient is cyclic.
+    Partitions keep the order of their first nodes as far as edges allow; costs are sums. Raises
+    ValueError where partitions depend on each other in a cycle.
     """
-    members: dict[int, list[int]] = {}
-    for v, unit in enumerate(unit_of):
-        members.setdefault(unit, []).append(v)
-    if len(members) == len(dag):
-        return Quotient(list(members.values()), dag)
-    edges = {(unit_of[u], unit_of[v]) for u, v in dag.edges if unit_of[u] != unit_of[v]}
-    order = _order_units(members, edges)
-    number = {unit: i for i, unit in enumerate(order)}
-    costs = [sum(dag.costs[v] for v in members[unit]) for unit in order]
-    shares = [_share(dag, members[unit]) for unit in order] if dag.shares else ()
+    members: dict[Hashable, list[int]] = {}
+    for v, label in enumerate(labels):
+        members.setdefault(label, []).append(v)
+    parts = list(members.values())
+    if len(parts) == len(dag):
+        return Quotient(parts, dag)
+    index = {label: i for i, label in enumerate(members)}
+    ends = ((index[labels[u]], index[labels[v]]) for u, v in dag.edges)
+    edges = {(a, b) for a, b in ends if a != b}
+    predecessors = adjacency(len(parts), ((b, a) for a, b in edges))
+    order = topological_order(predecessors, adjacency(len(parts), edges), lambda part: part)
+    if len(order) != len(parts):
+        raise ValueError("partitions wait for each other in a cycle")
+    number = {part: i for i, part in enumerate(order)}
+    costs = [sum(dag.costs[v] for v in parts[part]) for part in order]
+    shares = [_share(dag, parts[part]) for part in order] if dag.shares else ()
     renumbered = ((number[a], number[b]) for a, b in edges)
-    return Quotient([members[unit] for unit in order], DAG.from_edges(costs, renumbered, shares))
+    return Quotient([parts[part] for part in order], DAG.from_edges(costs, renumbered, shares))
 
 
 def _share(dag: DAG, nodes: Sequence[int]) -> float:
     """The mean part of the device that nodes occupy when run one after another."""
     total = sum(dag.costs[v] for v in nodes)
     return sum(dag.costs[v] * dag.shares[v] for v in nodes) / total if total else 0.0
-
-
-def _order_units(members: dict[int, list[int]], edges: Iterable[tuple[int, int]]) -> list[int]:
-    successors: dict[int, list[int]] = {unit: [] for unit in members}
-    waiting = dict.fromkeys(members, 0)
-    for a, b in edges:
-        successors[a].append(b)
-        waiting[b] += 1
-    ready = [(members[unit][0], unit) for unit, count in waiting.items() if count == 0]
-    heapify(ready)
-    order: list[int] = []
-    while ready:
-        unit = heappop(ready)[1]
-        order.append(unit)
-        for other in successors[unit]:
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                heappush(ready, (members[other][0], other))
-    if len(order) != len(members):
-        raise ValueError("the graph of the units is cyclic")
-    return order
 
 
 def subgraph(dag: DAG, nodes: Sequence[int]) -> DAG:

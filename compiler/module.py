@@ -18,7 +18,14 @@ from compiler.backends.memory import place_weights
 from compiler.errors import InputDataError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.schedule import IN_RANGE, Allocation, AllocationKind, KernelSpec, Schedule
+from compiler.schedule import (
+    IN_RANGE,
+    Allocation,
+    AllocationKind,
+    KernelSpec,
+    Schedule,
+    ScheduleChoice,
+)
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +58,7 @@ class Module:
         *,
         requirements: Mapping[str, Any] | None = None,
         build_seconds: Mapping[str, float] | None = None,
-        choice: Mapping[str, Any] | None = None,
+        choice: ScheduleChoice | None = None,
         loaded: Executable | None = None,
         library: bytes = b"",
         **options: Any,
@@ -74,11 +81,11 @@ class Module:
             self._backend.requirements(target) if requirements is None else requirements
         )
         self._weights = place_weights(schedule, weights)
-        self.choice = None if choice is None else dict(choice)
-        costs = {} if self.choice is None else {"costs": self.choice["costs"]}
+        self.choice = choice
+        costs = {} if choice is None else {"costs": choice.costs}
         self._library = library
         code = {"library": library} if library else {}
-        self._options = {**costs, **chosen_options(self.choice), **code, **options}
+        self._options = {**costs, **chosen_options(choice), **code, **options}
         self._lock = Lock()
         self._loaded = loaded
 
@@ -91,6 +98,14 @@ class Module:
         self._backend = backend(self.target)
         self._weights = place_weights(self.schedule, self._weights)
         self._lock, self._loaded = Lock(), None
+
+    @property
+    def pipeline(self) -> str | None:
+        """The recorded pipeline: compiled with it, the model gets this schedule without a search.
+
+        None for targets whose schedule is not chosen.
+        """
+        return None if self.choice is None else self.choice.pipeline
 
     @property
     def executable(self) -> Executable:
@@ -169,7 +184,7 @@ class Module:
     def summary(self) -> str:
         """One line: target, tasks, kernels, streams and memory."""
         code = sum(len(kernel.code) for kernel in self.kernels.values())
-        mode = f" as {self.choice['chosen']} ({self.choice['source']})" if self.choice else ""
+        mode = f" as {self.choice.chosen} ({self.choice.source})" if self.choice else ""
         return (
             f"{self.target}, {len(self.schedule.tasks)} tasks of {len(self.kernels)} kernels on "
             f"{self.schedule.streams} streams{mode}, weights {self._megabytes('weight')}, arena "

@@ -4,11 +4,19 @@ Nothing here imports xDSL, TVM or onnx, so the runtime half can use it alone. Si
 are in bytes, times in nanoseconds.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Any, Literal, get_args
+
+from compiler.dag import runs
 
 AllocationKind = Literal["input", "output", "weight", "arena"]
+
+Mode = Literal["graph", "subgraphs", "streams"]
+"""How a schedule is launched: as one graph, as a graph a subflow, or kernel by kernel."""
+
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 IN_RANGE = "flowloom.in-range/"
 """How names of outputs begin that are 1 if indices were in range, else 0; the rest says which."""
@@ -78,8 +86,8 @@ class View:
 class Task:
     """One kernel launched on a stream after the tasks it waits for (indices of earlier tasks).
 
-    `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`
-    (a partition; -1 for none) follow each other on one stream. `nodes` names the ONNX nodes.
+    `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`, if they
+    are in any, follow each other on one stream. `nodes` names the ONNX nodes.
     """
 
     kernel: str
@@ -87,7 +95,7 @@ class Task:
     after: tuple[int, ...]
     reads: tuple[View, ...]
     writes: tuple[View, ...]
-    subflow: int = -1
+    subflow: int | None = None
     nodes: tuple[str, ...] = ()
 
 
@@ -108,9 +116,80 @@ class Schedule:
         """The number of streams: one more than the largest stream of any task."""
         return 1 + max((task.stream for task in self.tasks), default=0)
 
+    @property
+    def subflows(self) -> list[range]:
+        """The tasks of each subflow; a task in none is alone."""
+        return runs(task.subflow for task in self.tasks)
+
     def of_kind(self, kind: AllocationKind) -> tuple[Allocation, ...]:
         """The allocations of one kind, in order."""
         return tuple(a for a in self.allocations if a.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The median of `count` samples in ns, and its 95 % confidence interval."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindingChoice:
+    """How a buffer that moves between runs is bound, and how long a run took bound in each way."""
+
+    chosen: str
+    timings: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """A schedule search: simulated ns by policy, of the best policy and after the moves.
+
+    Of `steps` moves `kept` shortened the run, to `moved`; `makespan` is what was taken. `bound`
+    holds the lower bounds.
+    """
+
+    start: str
+    started_at: float
+    moved: float
+    makespan: float
+    steps: int
+    kept: int
+    seed: int
+    policies: Mapping[str, float]
+    bound: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChoice:
+    """The schedule and mode that a module has, and why; times in ns.
+
+    `source` is `measured` or `model`. `estimates`, `timings` and `skipped` are by candidate,
+    `costs` by kernel (`measured_kernels` of all `kernels`), `bindings` by input or output.
+    `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
+    """
+
+    mode: Mode
+    costs: Mapping[str, float]
+    source: str
+    chosen: str
+    pdl: bool = False
+    reason: str = ""
+    baseline: str = ""
+    streams: int = 1
+    pipeline: str = ""
+    budget_seconds: float = 0.0
+    measured_kernels: int = 0
+    kernels: int = 0
+    estimates: Mapping[str, float] = field(default_factory=dict[str, float])
+    timings: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
+    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
+    bindings: Mapping[str, BindingChoice] = field(default_factory=dict[str, BindingChoice])
+    device: Mapping[str, Any] | None = None
+    search: SearchRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

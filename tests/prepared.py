@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from compiler.autotune.schedule.candidates import Recipe, scheduled
+from compiler.autotune.schedule.candidates import scheduled
 from compiler.build import annotate, packed_weights
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
@@ -86,7 +86,7 @@ def build(
     Runner().run(imported.module, split(parse(pipelines[1]))[0])
     specs = build_kernels(imported.module, target, kernels, jobs)
     annotate(imported.module, specs)
-    graphs = {n: scheduled(imported.module.clone(), Recipe(p)) for n, p in pipelines.items()}
+    graphs = {n: scheduled(imported.module.clone(), p) for n, p in pipelines.items()}
     weights = packed_weights(graphs[1], imported.weights)
     return specs, weights, {n: schedule_of(graph) for n, graph in graphs.items()}
 

@@ -1,5 +1,7 @@
 """Plain graphs against slow definitions."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,11 +10,12 @@ from hypothesis import strategies as st
 from compiler.dag import (
     DAG,
     descendants,
-    is_convex,
     is_order,
     quotient,
     reaches,
+    runs,
     subgraph,
+    topological_order,
     transitive_reduction,
 )
 from tests.strategies import dags
@@ -78,14 +81,24 @@ def test_transitive_reduction_reaches_the_same_and_needs_every_edge(dag: DAG):
         assert not reaches(without, *edge)
 
 
-@settings(max_examples=80, deadline=None)
-@given(dags(12), st.sets(st.integers(0, 11)))
-def test_convexity(dag: DAG, chosen: set[int]):
-    inside = {v for v in chosen if v < len(dag)}
-    reach = closure(dag)
-    outside = set(range(len(dag))) - inside
-    leaves = any(reach[u, w] and reach[w, v] for u in inside for w in outside for v in inside)
-    assert is_convex(dag, inside) is not leaves
+@settings(max_examples=50, deadline=None)
+@given(dags(12), st.randoms(use_true_random=False))
+def test_the_order_takes_the_ready_node_of_least_priority(dag: DAG, random: Random):
+    priorities = [random.randrange(3) for _ in range(len(dag))]
+    order = topological_order(dag.predecessors, dag.successors, priorities.__getitem__)
+    assert is_order(dag, order)
+    for i, v in enumerate(order):
+        ready = (w for w in order[i:] if not set(dag.predecessors[w]) & set(order[i:]))
+        assert v == min(ready, key=lambda w: (priorities[w], w))
+
+
+def test_nodes_on_a_cycle_have_no_order():
+    assert topological_order([[], [2], [1], [0, 2]], [[3], [2], [1, 3], []], float) == [0]
+
+
+def test_runs_are_neighbours_with_one_label():
+    assert runs([1, 1, None, None, 2, 1]) == [range(2), *(range(i, i + 1) for i in (2, 3, 4, 5))]
+    assert runs([]) == []
 
 
 @settings(max_examples=80, deadline=None)
@@ -98,7 +111,7 @@ def test_a_quotient_is_ordered_or_rejected(dag: DAG, data: st.DataObject):
     for _ in range(3):
         reach |= reach @ reach
     if reach.diagonal().any():
-        with pytest.raises(ValueError, match="cyclic"):
+        with pytest.raises(ValueError, match="cycle"):
             quotient(dag, unit_of)
         return
     units = quotient(dag, unit_of)

@@ -35,7 +35,7 @@ class Case:
 
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
-    from compiler.autotune.schedule.candidates import Recipe, plans, put_costs
+    from compiler.autotune.schedule.candidates import made, put_costs
     from compiler.autotune.schedule.costs import Costs
     from compiler.build import annotate
     from compiler.frontend import import_model
@@ -50,11 +50,11 @@ def prepare(model: str, target: str, jobs: int = 0) -> Case:
     kernels = build_kernels(module, target, KernelCache(), jobs)
     annotate(module, kernels)
     competing = {
-        name: Recipe(default_pipeline(partition).replace(STREAMS, streams))
+        name: default_pipeline(partition).replace(STREAMS, streams)
         for name, (partition, streams) in POLICIES.items()
     }
     put_costs(module, Costs.make(kernels, {}, parse_target(target).architecture).of)
-    found = {plan.name: _bare(plan.schedule) for plan in plans(module, competing)}
+    found = {spec.name: _bare(spec.schedule) for spec in made(module, competing)}
     return Case(model, kernels, found)
 
 

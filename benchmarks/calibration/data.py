@@ -55,7 +55,10 @@ class Measured:
 def compact(schedule: Schedule, names: Sequence[str]) -> list[Any]:
     """A schedule's tasks as lists: kernel number, stream, sub-flow, tokens."""
     number = {name: i for i, name in enumerate(names)}
-    return [[number[t.kernel], t.stream, t.subflow, list(t.after)] for t in schedule.tasks]
+    return [
+        [number[t.kernel], t.stream, -1 if t.subflow is None else t.subflow, list(t.after)]
+        for t in schedule.tasks
+    ]
 
 
 def write(path: Path, head: Mapping[str, Any], models: Mapping[str, Any]) -> None:
@@ -105,7 +108,10 @@ def _kernel(row: dict[str, Any]) -> KernelSpec:
 
 
 def _schedule(name: str, tasks: list[list[Any]], names: list[str]) -> Schedule:
-    rows = (Task(names[k], s, tuple(after), (), (), flow) for k, s, flow, after in tasks)
+    rows = (
+        Task(names[k], s, tuple(after), (), (), None if flow < 0 else flow)
+        for k, s, flow, after in tasks
+    )
     return Schedule(name, (), tuple(rows))
 
 

@@ -28,12 +28,12 @@ from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
-from compiler.schedule import Schedule, Task
+from compiler.schedule import MODES, Schedule, Task
 from compiler.scheduling.graph_plan import plan
 from compiler.target.devices import device_of
 
 WARM_UP, REPLAYS = 5, 31
-MODES = ("graph", "subgraphs", "streams")
+
 BRANCH_NS = 100_000.0
 """About how long each of the branches that run side by side takes alone."""
 

@@ -14,8 +14,9 @@ from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import as_bytes, upload
+from compiler.dag import finish_times
 from compiler.module import Module
-from compiler.scheduling.dependencies import predecessors, upward_ranks
+from compiler.scheduling.subflows import predecessors
 
 TRIALS = 20
 """Runs that a candidate gets before the fastest is kept."""
@@ -132,9 +133,9 @@ def structure(module: Module) -> dict[str, float]:
     """
     times = kernel_times(module)
     of_task = [times[task.kernel] for task in module.schedule.tasks]
-    ranks = upward_ranks(predecessors(module.schedule), of_task)
+    paths = finish_times(of_task, predecessors(module.schedule))
     return {
         "tasks": len(of_task),
         "alone_us": round(sum(of_task), 2),
-        "critical_path_us": round(max(ranks, default=0.0), 2),
+        "critical_path_us": round(max(paths, default=0.0), 2),
     }

@@ -9,7 +9,7 @@ from time import process_time
 from typing import Any
 
 from benchmarks.scheduling.policies import AUTO, Policy
-from compiler.autotune.schedule.candidates import put_costs, put_placement
+from compiler.autotune.schedule.candidates import put_costs
 from compiler.autotune.schedule.costs import Costs
 from compiler.autotune.schedule.search import Found, Searching, search_module
 from compiler.errors import FlowloomError
@@ -106,8 +106,8 @@ def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
 
     search(Searching(steps=1))
     (_, policies), (found, seconds) = search(Searching(steps=0)), search(Searching())
-    assert found.recipe.placement is not None
-    put_placement(copy := module.clone(), found.recipe.placement)
+    (placing,) = (each for each in parse(found.pipeline) if each.name == "import-placement")
+    Runner().run(copy := module.clone(), [placing])
     return _lower(copy, seconds, {"search": found.record, "policies' seconds": policies})
 
 

@@ -12,8 +12,8 @@ from compiler.autotune.kernel_times import Database
 from compiler.autotune.schedule.costs import Costs, measure_missing
 from compiler.backends.base import backend
 from compiler.graph import cost
-from compiler.schedule import Allocation, Schedule
-from compiler.scheduling.simulator import Mode, Work, predict
+from compiler.schedule import Allocation, Mode, Schedule
+from compiler.scheduling.simulator import Work, predict
 from compiler.target.devices import CORES
 from compiler.target.target import parse_target
 

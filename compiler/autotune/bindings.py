@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from time import perf_counter, perf_counter_ns
-from typing import Any
 
 from compiler.autotune.timing import WARM_UP, Timing, time_all
 from compiler.backends.gpu.arrays import DeviceArray
@@ -18,25 +17,17 @@ from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.memory import reserve
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.errors import DeviceError
+from compiler.schedule import BindingChoice
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MeasuredChoice:
     """The candidate kept, the one it is compared with, and every figure that decided."""
 
     name: str
     baseline: str
     timings: Mapping[str, Timing]
     skipped: Mapping[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data for an artifact's manifest; times in nanoseconds."""
-        return {
-            "chosen": self.name,
-            "baseline": self.baseline,
-            "timings": {name: timing.as_json() for name, timing in self.timings.items()},
-            "skipped": dict(self.skipped),
-        }
 
 
 def choose(timings: Mapping[str, Timing], baseline: str) -> str:
@@ -51,7 +42,7 @@ def choose(timings: Mapping[str, Timing], baseline: str) -> str:
 
 def measured_choice(
     candidates: Mapping[str, Callable[[], Executor]], baseline: str, seconds: float
-) -> Choice:
+) -> MeasuredChoice:
     """Run candidates on their device within a time and keep the best.
 
     A candidate opens an executor; one that does not fit on the device is skipped and the reason
@@ -72,7 +63,7 @@ def measured_choice(
     finally:
         for executor in open_ones.values():
             executor.close()
-    return Choice(choose(timings, baseline), baseline, timings, skipped)
+    return MeasuredChoice(choose(timings, baseline), baseline, timings, skipped)
 
 
 def timed_run(executor: Executor) -> Callable[[], float]:
@@ -89,7 +80,7 @@ def _wall_time(
     return perf_counter_ns() - start
 
 
-def measure_bindings(executor: Executor, seconds: float) -> dict[str, dict[str, Any]]:
+def measure_bindings(executor: Executor, seconds: float) -> dict[str, BindingChoice]:
     """Time all ways to bind a buffer that moves, for each input and output, and set the fastest.
 
     Returns the figures; nothing is measured where the executor has no choice, and what is not
@@ -98,7 +89,7 @@ def measure_bindings(executor: Executor, seconds: float) -> dict[str, dict[str, 
     fill_inputs(executor)
     inputs, outputs = executor.in_place("input"), executor.in_place("output")
     trials = [(inputs, name) for name in inputs] + [(outputs, name) for name in outputs]
-    figures: dict[str, dict[str, Any]] = {}
+    figures: dict[str, BindingChoice] = {}
     end = perf_counter() + seconds
     for arrays, name in trials if executor.binds_freely else []:
         if arrays[name].nbytes and perf_counter() < end:
@@ -114,7 +105,7 @@ def _measure_binding(
     arrays: dict[str, DeviceArray],
     name: str,
     seconds: float,
-) -> dict[str, Any]:
+) -> BindingChoice:
     """Let one buffer of a run move to and fro, bound in each way; `arrays` holds it."""
     own, driver = arrays[name], executor.driver
     moved = [reserve(driver, own.nbytes, f"measuring {name!r}") for _ in range(2)]
@@ -138,4 +129,4 @@ def _measure_binding(
     executor.bind_by(name, chosen)
     for address in moved:
         driver.free(address)
-    return {"chosen": chosen} | {way: timing.as_json() for way, timing in timings.items()}
+    return BindingChoice(chosen, timings)

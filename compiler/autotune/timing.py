@@ -1,29 +1,16 @@
 """Medians with confidence intervals, and the timing of several candidates within a budget."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from math import sqrt
 from statistics import median
+
+from compiler.schedule import Timing
 
 WARM_UP = 3
 """Runs of each candidate that are not counted."""
 
 ROUND = 5
 """Samples taken of each candidate before the next one's turn, so that drift hits all alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Nanoseconds: the median of `count` samples, and its 95 % confidence interval."""
-
-    median: float
-    low: float
-    high: float
-    count: int
-
-    def as_json(self) -> dict[str, float]:
-        """Plain data for a manifest or a database."""
-        return asdict(self)
 
 
 def summarize(samples: Sequence[float]) -> Timing:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from numpy.typing import NDArray
 
 from compiler.errors import DeviceError, KernelError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.target.target import parse_target
 
 Array = NDArray[Any]
@@ -129,12 +129,12 @@ def whole(name: str, value: Any, least: int = 0, most: int = 2**31 - 1) -> int:
     return number
 
 
-def chosen_options(choice: Mapping[str, Any] | None) -> dict[str, Any]:
+def chosen_options(choice: ScheduleChoice | None) -> dict[str, Any]:
     """The options of executors that a recorded choice stands for: modes, and bindings by name."""
-    if not choice:
+    if choice is None:
         return {}
-    bindings = {name: figures["chosen"] for name, figures in choice.get("bindings", {}).items()}
-    return {"mode": choice["mode"], "pdl": bool(choice.get("pdl")), "bindings": bindings}
+    bindings = {name: each.chosen for name, each in choice.bindings.items()}
+    return {"mode": choice.mode, "pdl": choice.pdl, "bindings": bindings}
 
 
 def backend(target: str) -> Backend:

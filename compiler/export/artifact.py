@@ -12,16 +12,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from compiler.backends.base import Array
 from compiler.backends.memory import check_weights
 from compiler.errors import ArtifactError, FlowloomError, ScheduleError, ShapeError
+from compiler.export.choice_json import choice_from_json, choice_to_json
 from compiler.export.kernels_json import kernel_files, read_kernels
 from compiler.export.replacing import contents, replacing
 from compiler.export.weights import read_weights, write_weights
-from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.simulator import Mode
+from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.verify import checked_json as read
 from compiler.verify.happens_before import check_schedule
 from compiler.verify.kernel_operands import check_operands
@@ -55,7 +55,7 @@ class Artifact:
     schedule: Schedule
     kernels: Mapping[str, KernelSpec]
     weights: Mapping[str, Array]
-    choice: Mapping[str, Any] | None = None
+    choice: ScheduleChoice | None = None
     """How the schedule and its execution mode were chosen, on targets where there is a choice."""
     library: bytes = b""
     """The shared library of the whole module, for targets that run through one."""
@@ -125,7 +125,7 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     head = {"format": FORMAT, "version": VERSION, "target": artifact.target}
     manifest = {**head, "requirements": artifact.requirements, "files": files}
     if artifact.choice is not None:
-        manifest["choice"] = artifact.choice
+        manifest["choice"] = choice_to_json(artifact.choice)
     text = json.dumps(manifest | {"sha256": digest(manifest)}, indent=1) + "\n"
     _write(directory / MANIFEST, lambda write: write(text.encode()))
 
@@ -160,6 +160,7 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     """
     place = Path(directory)
     manifest = _manifest(place)
+    choice = _choice(manifest, place)
     _check_host(manifest, place, check)
     for name, entry in manifest["files"].items():
         _verify(place / name, entry["bytes"], entry["sha256"])
@@ -181,7 +182,7 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
         schedule,
         kernels,
         weights,
-        manifest.get("choice"),
+        choice,
         (place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 
@@ -199,6 +200,11 @@ def _check_host(
             f"{place / MANIFEST} has no valid requirements of the target '{manifest['target']}'"
             f" ({error!r}): compile the model again"
         ) from error
+
+
+def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
+    found = manifest.get("choice")
+    return None if found is None else choice_from_json(found, f"{place / MANIFEST}: choice")
 
 
 def _manifest(place: Path) -> dict[str, Any]:
@@ -227,28 +233,12 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         raise ArtifactError(f"{path} is damaged: compile the model again")
     read.string(manifest, "target", str(path))
     read.as_object(manifest.get("requirements"), f"{path}: requirements")
-    if manifest.get("choice") is not None:
-        check_choice(manifest["choice"], f"{path}: choice")
     files = read.as_object(manifest.get("files"), f"{path}: files")
     if missing := {SCHEDULE, KERNELS, WEIGHTS} - files.keys():
         raise ArtifactError(f"{path} has no hash of {', '.join(sorted(missing))}")
     for name, value in files.items():
         _check_entry(name, value, f"{path}: files.{name}")
     return manifest
-
-
-def check_choice(value: object, place: str) -> None:
-    """Raise ArtifactError unless the parts of a recorded choice that a run obeys are such."""
-    choice = read.as_object(value, place)
-    read.one_of(choice.get("mode"), get_args(Mode), f"{place}.mode")
-    for key in ("chosen", "source"):
-        read.string(choice, key, place)
-    read.boolean(choice.get("pdl", False), f"{place}.pdl")
-    for name, cost in read.as_object(choice.get("costs"), f"{place}.costs").items():
-        read.number(cost, f"{place}.costs.{name}")
-    for name, ways in read.as_object(choice.get("bindings", {}), f"{place}.bindings").items():
-        inside = f"{place}.bindings.{name}"
-        read.string(read.as_object(ways, inside), "chosen", inside)
 
 
 def _check_entry(name: str, value: object, place: str) -> None:

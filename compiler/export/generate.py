@@ -13,7 +13,6 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy
 
@@ -120,7 +119,7 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
 
 def planned_for(artifact: Artifact) -> Plan:
     """The edges, order and priorities of an artifact's graphs."""
-    costs: Mapping[str, float] = (artifact.choice or {"costs": {}})["costs"]
+    costs: Mapping[str, float] = {} if artifact.choice is None else artifact.choice.costs
     device = parse_gpu(artifact.target).device
     return plan(artifact.schedule, artifact.kernels, costs, device, URGENCY)
 
@@ -132,13 +131,13 @@ def label_of(artifact: Artifact, version: str) -> str:
 
 def plan_source(artifact: Artifact, planned: Plan, label: str, tolerance: float) -> str:
     """The text of plan.cpp."""
-    choice: Mapping[str, Any] = artifact.choice or {"mode": "graph"}
+    choice = artifact.choice
     return plan_text(
         planned,
         artifact.kernels,
         version=label,
-        mode=choice["mode"],
-        early=choice.get("pdl", False),
+        mode="graph" if choice is None else choice.mode,
+        early=choice is not None and choice.pdl,
         weights_layout=weights_layout(artifact.schedule),
         tolerance=tolerance,
     )

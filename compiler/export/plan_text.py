@@ -5,15 +5,9 @@ from typing import Any
 
 from compiler.backends.gpu.image import device_layout
 from compiler.backends.gpu.kernels import SMEM_CARVEOUT
-from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
-from compiler.scheduling.dependencies import subflows
+from compiler.schedule import Allocation, KernelSpec, Launch, Mode, Schedule, Task
 from compiler.scheduling.graph_plan import Plan
-
-MODES = {
-    "graph": "FLOWLOOM_GRAPH",
-    "subgraphs": "FLOWLOOM_SUBGRAPHS",
-    "streams": "FLOWLOOM_STREAMS",
-}
+from compiler.scheduling.subflows import subflows
 
 URGENCY = (0, 1000)
 """The least and the greatest priority in the tables, which the project scales to its device's."""
@@ -30,7 +24,7 @@ def plan_text(
     kernels: Mapping[str, KernelSpec],
     *,
     version: str,
-    mode: str,
+    mode: Mode,
     early: bool,
     weights_layout: int,
     tolerance: float,
@@ -58,7 +52,7 @@ def plan_text(
                map(str, plan.order)),
         "}  // namespace\n\n",
         f"const Plan plan = {{{quoted(version)},\n"
-        f"                   {MODES[mode]},\n"
+        f"                   FLOWLOOM_{mode.upper()},\n"
         f"                   {str(early).lower()},\n"
         f"                   {SMEM_CARVEOUT if plan.crowded else -1},\n"
         f"                   {schedule.streams},\n"

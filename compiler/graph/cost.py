@@ -187,11 +187,6 @@ def estimate(work: Work, roofline: Roofline = CPU) -> int:
     return roofline.launch_ns + ceil(max(compute, memory))
 
 
-def is_memory_bound(work: Work, roofline: Roofline = CPU) -> bool:
-    """Whether moving the bytes takes longer than computing the FLOPs."""
-    return work.flops * roofline.bytes_per_ns < work.nbytes * roofline.flops_per_ns
-
-
 def cost_of(group: GroupOp, roofline: Roofline = CPU) -> int:
     """The time of a group in ns: its `cost` if that was measured, else the estimate."""
     return costs_of([group], roofline)[0]

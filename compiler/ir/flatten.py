@@ -23,16 +23,11 @@ def schedule_of(graph: GraphOp) -> Schedule:
     last: dict[SSAValue, int] = {}
     for unit in graph.tasks:
         if isinstance(unit, LaunchOp):
-            tasks.append(_task(unit, last, -1, buffers))
+            tasks.append(_task(unit, last, None, buffers))
         else:
             tasks += _subflow(unit, last, len(tasks), buffers)
         last[unit.results[0]] = len(tasks) - 1
     return Schedule(graph.sym_name.data, tuple(allocations), tuple(tasks))
-
-
-def units_of(graph: GraphOp) -> list[int]:
-    """The position of the launch or subflow of each task of the graph's schedule."""
-    return [position for position, unit in enumerate(graph.tasks) for _ in unit.launches]
 
 
 def _subflow(
@@ -75,7 +70,10 @@ def _dtype_and_shape(type: Attribute) -> tuple[str, tuple[int, ...]]:
 
 
 def _task(
-    launch: LaunchOp, last: dict[SSAValue, int], subflow: int, buffers: dict[SSAValue, View]
+    launch: LaunchOp,
+    last: dict[SSAValue, int],
+    subflow: int | None,
+    buffers: dict[SSAValue, View],
 ) -> Task:
     after, reads, writes = launch.parts
     nodes = launch.nodes or ()

@@ -1,7 +1,6 @@
 """Conversion of a plain schedule back to a `taskflow.graph`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -30,10 +29,11 @@ def graph_of(schedule: Schedule, like: GraphOp) -> GraphOp:
     costs = {op.kernel.data: op.cost for op in like.launches}
     units: list[TaskOp] = []
     last: list[TaskOp] = []
-    for tasks in _units(schedule.tasks):
+    for places in schedule.subflows:
+        tasks = [schedule.tasks[index] for index in places]
         launches = [_launch(task, memory, costs) for task in tasks]
         stream = tasks[0].stream
-        alone = tasks[0].subflow < 0
+        alone = tasks[0].subflow is None
         unit = launches[0] if alone else SubflowOp(stream, Region(Block(launches)))
         set_after(unit, [last[awaited].token for awaited in tasks[0].after])
         units.append(unit)
@@ -43,11 +43,6 @@ def graph_of(schedule: Schedule, like: GraphOp) -> GraphOp:
     graph = GraphOp(like.sym_name.data, inputs, outputs, Region(memory.block))
     graph.unsynchronized = None
     return graph
-
-
-def _units(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    numbered = groupby(enumerate(tasks), lambda e: e[1].subflow if e[1].subflow >= 0 else -2 - e[0])
-    return ([task for _, task in unit] for _, unit in numbered)
 
 
 def _launch(task: Task, memory: "_Memory", costs: Mapping[str, IntegerAttr | None]) -> LaunchOp:

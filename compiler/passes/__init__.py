@@ -16,6 +16,7 @@ from compiler.passes.graph.reduce_precision import ReducePrecision
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
 from compiler.passes.schedule.assign_streams import AssignStreams
 from compiler.passes.schedule.elide_sync import ElideSync
+from compiler.passes.schedule.import_placement import ImportPlacement
 from compiler.passes.schedule.import_schedule import ImportSchedule
 from compiler.passes.schedule.insert_sync import InsertSync
 from compiler.passes.schedule.lower_to_taskflow import LowerToTaskflow
@@ -38,6 +39,7 @@ _ALL: tuple[type[ModulePass], ...] = (
     PartitionGraph,
     AssignStreams,
     OrderLaunches,
+    ImportPlacement,
     LowerToTaskflow,
     ApplyConstraints,
     InsertSync,

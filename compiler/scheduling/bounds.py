@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from compiler.dag import adjacency, finish_times
 from compiler.schedule import Schedule
 from compiler.scheduling.simulator import Work, demand, execution, launch_delay
 from compiler.target.devices import DeviceModel
@@ -43,13 +44,12 @@ def lower_bound(
     busy = [execution(work, device) for work in works]
     delays = [launch_delay(work, device, early=early) for work in works]
     alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
-    finish = list(alone)
-    for earlier, later in sorted(edges, key=lambda edge: edge[1]):
-        finish[later] = max(finish[later], finish[earlier] + alone[later])
+    predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
+    longest = max(finish_times(alone, predecessors))
     shares = zip(*(demand(work, device) for work in works), strict=True)
     taken = [sum(b * part for b, part in zip(busy, each, strict=True)) for each in shares]
     issued = (len(works) - 1) * known.gap + min(alone)
-    return Bound(known.graph + max(finish), known.graph + max(issued, *taken))
+    return Bound(known.graph + longest, known.graph + max(issued, *taken))
 
 
 def needs(schedule: Schedule) -> list[tuple[int, int]]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
+from compiler.dag import reverse, topological_order
 from compiler.errors import ScheduleError
 
 
@@ -102,30 +102,18 @@ class _Names:
 
 
 def _order(before: Sequence[set[int]], names: _Names) -> list[int]:
-    """The topological order nearest to the present one."""
-    waiting = [len(others) for others in before]
-    following: list[list[int]] = [[] for _ in before]
-    for task, others in enumerate(before):
-        for other in others:
-            following[other].append(task)
-    ready = [task for task, count in enumerate(waiting) if not count]
-    heapify(ready)
-    order: list[int] = []
-    while ready:
-        order.append(heappop(ready))
-        for task in following[order[-1]]:
-            waiting[task] -= 1
-            if not waiting[task]:
-                heappush(ready, task)
+    """The topological order that keeps the present one wherever the edges allow it."""
+    predecessors = [sorted(others) for others in before]
+    order = topological_order(predecessors, reverse(predecessors), lambda task: task)
     if len(order) < len(before):
-        circle = " -> ".join(map(names.describe, _circle(before, set(order))))
+        cycle = " -> ".join(map(names.describe, _cycle(before, set(order))))
         raise ScheduleError(
-            f"the constraints contradict each other or the data: {circle} wait in a circle"
+            f"the constraints contradict each other or the data: {cycle} wait in a cycle"
         )
     return order
 
 
-def _circle(before: Sequence[set[int]], done: set[int]) -> list[int]:
+def _cycle(before: Sequence[set[int]], done: set[int]) -> list[int]:
     """Tasks that wait for each other, each before the one that waits for it."""
     task = next(t for t in range(len(before)) if t not in done)
     path: list[int] = []

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.dag import adjacency, critical_path
 from compiler.schedule import KernelSpec
 from compiler.scheduling.kernel_time import CONTRACTIONS, rates_of
 from compiler.target.devices import DeviceModel
@@ -26,20 +27,6 @@ class Step:
     def lost(self) -> float:
         """Nanoseconds that all its tasks on the path take beyond the floor."""
         return self.count * (self.time - self.floor)
-
-
-def longest_path(times: Sequence[float], edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The tasks of the path that takes longest, in order; edges go to higher numbers."""
-    if not times:
-        return []
-    finish, before = list(times), [-1] * len(times)
-    for earlier, later in sorted(edges, key=lambda edge: edge[1]):
-        if finish[earlier] + times[later] > finish[later]:
-            finish[later], before[later] = finish[earlier] + times[later], earlier
-    path = [max(range(len(times)), key=finish.__getitem__)]
-    while before[path[-1]] >= 0:
-        path.append(before[path[-1]])
-    return path[::-1]
 
 
 def floor_time(kernel: KernelSpec, device: DeviceModel) -> float:
@@ -68,7 +55,7 @@ def path_steps(
 
     Those that lose most come first.
     """
-    path = longest_path(times, edges)
+    path = critical_path(times, adjacency(len(times), edges))
     count, total = Counter[str](), dict[str, float]()
     for task in path:
         count[names[task]] += 1

@@ -144,7 +144,7 @@ def simulate(
     gap: float,
     join: float,
 ) -> tuple[Floats, Floats]:
-    """Start and end of every task; infinite for tasks that wait for each other in a circle."""
+    """Start and end of every task; infinite for tasks that wait for each other in a cycle."""
     count = len(costs)
     start, end = np.full(count, np.inf), np.full(count, np.inf)
     waiting, ready = np.bincount(targets, minlength=count), release.copy()

@@ -3,16 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler.dag import Adjacency, finish_times, reverse, upward_ranks
 from compiler.schedule import KernelSpec, Schedule, Task
-from compiler.scheduling.dependencies import (
-    critical_first,
-    durations,
-    is_crowded,
-    predecessors,
-    priorities,
-    upward_ranks,
-)
+from compiler.scheduling.kernel_time import estimated_time
+from compiler.scheduling.subflows import predecessors
 from compiler.target.devices import DeviceModel
+
+CROWDED = 1.7
+"""From this ratio of all tasks' time to the critical path's on, many kernels overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +19,7 @@ class Plan:
 
     `readers` holds, for each input, the tasks that a copy into it must precede; `writers`, for
     each output, the tasks that a copy out of it must follow; the edges imply all others. `sinks`
-    are the tasks that nothing follows. In a `crowded` one many kernels run beside each other.
+    are the tasks that nothing follows. In a `crowded` schedule many kernels overlap.
     """
 
     schedule: Schedule
@@ -43,21 +41,59 @@ def plan(
 ) -> Plan:
     """Plan a schedule; `device` is for kernels not measured, `limits` are its priorities."""
     before = predecessors(schedule)
+    after = reverse(before)
     times = durations(schedule, kernels, measured, device)
-    order = critical_first(upward_ranks(before, times))
-    urgency = priorities(before, times, limits)
+    ranks = upward_ranks(times, after)
     inputs, outputs = _users(schedule, "input"), _users(schedule, "output")
-    after = _successors(before)
     return Plan(
-        schedule,
-        before,
-        order,
-        urgency,
-        {index: _first(users, before) for index, users in inputs.items()},
-        {index: _last(users, after) for index, users in outputs.items()},
-        tuple(task for task, later in enumerate(after) if not later),
-        is_crowded(before, times),
+        schedule=schedule,
+        before=before,
+        order=critical_first(ranks),
+        priorities=priorities(before, times, ranks, limits),
+        readers={index: _first(users, before) for index, users in inputs.items()},
+        writers={index: _last(users, after) for index, users in outputs.items()},
+        sinks=tuple(task for task, later in enumerate(after) if not later),
+        crowded=is_crowded(times, ranks),
     )
+
+
+def durations(
+    schedule: Schedule,
+    kernels: Mapping[str, KernelSpec],
+    measured: Mapping[str, float],
+    device: DeviceModel,
+) -> list[float]:
+    """Nanoseconds of each task: measured by kernel name, else from its work."""
+
+    def of(name: str) -> float:
+        return measured[name] if name in measured else estimated_time(kernels[name], device)
+
+    return [max(1.0, of(task.kernel)) for task in schedule.tasks]
+
+
+def critical_first(ranks: Sequence[float]) -> list[int]:
+    """A topological order of the tasks that gives the longest remaining path first."""
+    return sorted(range(len(ranks)), key=lambda task: (-ranks[task], task))
+
+
+def priorities(
+    before: Adjacency, times: Sequence[float], ranks: Sequence[float], limits: tuple[int, int]
+) -> list[int]:
+    """Each task's priority: the longer the longest path through it, the more urgent.
+
+    `ranks` are the longest paths from the tasks on; `limits` the least and the greatest priority.
+    Tasks of the critical path get the greatest.
+    """
+    finish, longest = finish_times(times, before), max(ranks, default=1.0)
+    starts = [max([finish[other] for other in others], default=0.0) for others in before]
+    least, greatest = limits
+    shares = [(start + rank) / longest for start, rank in zip(starts, ranks, strict=True)]
+    return [least + round((greatest - least) * share) for share in shares]
+
+
+def is_crowded(times: Sequence[float], ranks: Sequence[float]) -> bool:
+    """Whether many tasks overlap: the critical path is a small part of their time."""
+    return sum(times) > CROWDED * max(ranks, default=0.0)
 
 
 def _users(schedule: Schedule, kind: str) -> dict[int, list[int]]:
@@ -75,28 +111,20 @@ def _touched(task: Task) -> set[int]:
     return {view.allocation for view in task.reads + task.writes}
 
 
-def _successors(before: Sequence[Sequence[int]]) -> list[list[int]]:
-    after: list[list[int]] = [[] for _ in before]
-    for task, others in enumerate(before):
-        for other in others:
-            after[other].append(task)
-    return after
-
-
-def _first(users: list[int], before: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def _first(users: list[int], before: Adjacency) -> tuple[int, ...]:
     """The users that no other user precedes."""
     later = _closure(users, before, range(len(before)))
     return tuple(user for user in users if user not in later)
 
 
-def _last(users: list[int], after: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def _last(users: list[int], after: Adjacency) -> tuple[int, ...]:
     """The users that no other user follows."""
     earlier = _closure(users, after, reversed(range(len(after))))
     return tuple(user for user in users if user not in earlier)
 
 
-def _closure(users: list[int], edges: Sequence[Sequence[int]], order: Iterable[int]) -> set[int]:
-    """Every node that an edge path joins to a user, other than by being one."""
+def _closure(users: list[int], edges: Adjacency, order: Iterable[int]) -> set[int]:
+    """Every node that a path of at least one edge leads to from a user."""
     marked = set(users)
     reached: set[int] = set()
     for node in order:

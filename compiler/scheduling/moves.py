@@ -1,7 +1,7 @@
 """Changes of a schedule on plain arrays, and its simulated time: the local search's inner loop.
 
 Compiled by numba: import it only where a search is run. A state is three arrays: `order`, the
-tasks by place; `streams`, by task; `joined`, by place: whether its task belongs to the unit of the
+tasks by place; `streams`, by task; `joined`, by place: whether its task is in the partition of the
 task before. The DAG is `predecessors`: task v's are `sources[first[v]:first[v + 1]]`.
 """
 
@@ -16,8 +16,8 @@ Booleans = NDArray[np.bool_]
 
 
 @compiled
-def unit_ends(joined: Booleans) -> tuple[Integers, Integers]:
-    """The first and the last place of the unit that each place is in."""
+def partition_ends(joined: Booleans) -> tuple[Integers, Integers]:
+    """The first and the last place of the partition that each place is in."""
     count = len(joined)
     head, tail = np.arange(count), np.arange(count)
     for place in range(1, count):
@@ -38,7 +38,7 @@ def awaited_places(
     first: Integers,
     sources: Integers,
 ) -> Integers:
-    """The last places of the units that the unit from a place on needs, descending."""
+    """The last places of the partitions that the one from a place on needs, descending."""
     head, tail = ends
     found = [begin for _ in range(0)]
     for place in range(begin, tail[begin] + 1):
@@ -56,7 +56,7 @@ def kept_edges(
 ) -> Integers:
     """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
     count, width = len(order), streams.max() + 1
-    ends, place_of = unit_ends(joined), np.empty(count, np.int64)
+    ends, place_of = partition_ends(joined), np.empty(count, np.int64)
     for place in range(count):
         place_of[order[place]] = place
     clocks, sequence = np.zeros((count, width), np.int32), np.zeros(count, np.int32)
@@ -86,7 +86,7 @@ def run_time(
     tasks: tuple[Floats, Floats, Floats],
     latencies: tuple[float, float, float],
 ) -> tuple[float, float]:
-    """The makespan as one graph, in ns, and the mean end of all tasks; infinite for a circle."""
+    """The makespan as one graph, in ns, and the mean end of all tasks; infinite for a cycle."""
     count, (costs, demands, delays) = len(order), tasks
     graph, gap, join = latencies
     rank = np.empty(count, np.int64)
@@ -106,9 +106,9 @@ def window(
     before: tuple[Integers, Integers],
     after: tuple[Integers, Integers],
 ) -> tuple[int, int]:
-    """The first and the last place that the unit from a place on may take, with what is there."""
+    """The first and the last place that the partition which begins at a place may take."""
     count = len(order)
-    ends, place_of = unit_ends(joined), np.empty(count, np.int64)
+    ends, place_of = partition_ends(joined), np.empty(count, np.int64)
     for place in range(count):
         place_of[order[place]] = place
     head, tail = ends
@@ -128,7 +128,7 @@ def window(
 
 @compiled
 def shift(begin: int, end: int, target: int, order: Integers, joined: Booleans) -> None:
-    """Move the unit of places begin to end so that it begins, or ends if later, at the target."""
+    """Move the partition from begin to end so that it begins, or ends if later, at the target."""
     tasks, flags, size = (
         order[begin : end + 1].copy(),
         joined[begin : end + 1].copy(),
@@ -156,7 +156,7 @@ def change(
     """Change a schedule in place by one legal move that four numbers choose; False for none."""
     order, _, joined = state
     count = len(order)
-    head, tail = unit_ends(joined)
+    head, tail = partition_ends(joined)
     place, kind = int(dice[1]) % count, int(dice[0]) % 20
     begin, end = int(head[place]), int(tail[place])
     if kind < 9:
@@ -189,7 +189,7 @@ def change_stream(
     state: tuple[Integers, Integers, Booleans],
     before: tuple[Integers, Integers],
 ) -> bool:
-    """Move a unit to any stream, or to that of one of its first task's predecessors."""
+    """Move a partition to any stream, or to that of one of its first task's predecessors."""
     order, streams, _ = state
     task = order[begin]
     known = before[0][task + 1] - before[0][task]
@@ -205,7 +205,7 @@ def change_stream(
 
 @compiled
 def merge_next(end: int, tail: Integers, state: tuple[Integers, Integers, Booleans]) -> bool:
-    """Let a unit take in the one behind it, on its own stream."""
+    """Let a partition absorb the next one, on its stream."""
     order, streams, joined = state
     if end + 1 == len(order):
         return False

@@ -1,20 +1,54 @@
-"""Where and when the nodes of a graph run, as plain data: what the policies' passes decide."""
+"""Where and when the nodes of a graph run, as plain data, and the three decisions about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from compiler.dag import DAG, Quotient, quotient, subgraph
-from compiler.graph.cost import Work
-from compiler.scheduling.assignment import check_assignment
+from compiler.dag import DAG, Quotient, is_order, quotient, subgraph
+from compiler.errors import PipelineError
+from compiler.scheduling.assignment import Assignment, check_assignment
 from compiler.scheduling.policies.ordering import ORDERINGS, Demand
 from compiler.scheduling.policies.partitioning import PARTITIONINGS
 from compiler.scheduling.policies.streams import STREAM_ASSIGNMENTS
-from compiler.scheduling.units import demand_of
+
+Numbers = Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Placement:
+    """The nodes in launch order, and by node its partition, its stream and its stage.
+
+    None stands for what is not decided, or for none. The nodes of a partition follow each other on
+    one stream and are launched as one; nodes in no partition are launched alone.
+    """
+
+    order: Sequence[int]
+    partitions: Numbers
+    streams: Numbers
+    stages: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What policies know of a graph's nodes: the DAG, and the FLOPs and bytes of each.
+
+    The device computes `balance` FLOPs while it moves a byte, and caches `cache_bytes`.
+    """
+
+    dag: DAG
+    flops: Sequence[int]
+    nbytes: Sequence[int]
+    balance: float
+    cache_bytes: int
+
+    def demand(self, nodes: Sequence[int]) -> Demand:
+        """What nodes that run one after another ask of the device."""
+        flops, nbytes = sum(self.flops[v] for v in nodes), sum(self.nbytes[v] for v in nodes)
+        largest = max(self.nbytes[v] for v in nodes)
+        return Demand(flops < nbytes * self.balance, largest / self.cache_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPolicy:
     """Options of `partition-graph`, `assign-streams` and `order-launches`."""
 
     streams: str
@@ -38,113 +72,112 @@ class Policy:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The nodes in launch order, and by node its stream, its unit and, if there are any, its stage.
+def place(groups: Groups, policy: PlacementPolicy) -> Placement:
+    """All three decisions; raises PipelineError where a policy refuses."""
+    found = partition_graph(groups.dag, policy.partition, policy.max_nodes)
+    found = assign_streams(groups.dag, found, policy.streams, policy.count)
+    return order_launches(groups, found, policy.order)
 
-    The nodes of a unit follow each other on one stream and are launched as one.
+
+def partition_graph(dag: DAG, policy: str, max_nodes: int) -> Placement:
+    """Cut the graph into partitions by a policy of `PARTITIONINGS`; streams and stages are open.
+
+    Raises PipelineError for a policy whose partitions depend on each other in a cycle.
     """
-
-    order: Sequence[int]
-    streams: Sequence[int]
-    units: Sequence[int]
-    stages: Sequence[int] = ()
-
-    def joined(self) -> list[bool]:
-        """For each place of the order, whether its node is in the unit of the one before."""
-        return [False, *(self.units[u] == self.units[v] for u, v in pairwise(self.order))]
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """What policies know of a graph's nodes: the DAG, and the FLOPs and bytes of each."""
-
-    dag: DAG
-    works: Sequence[Work]
-
-    def demands(self, units: Sequence[Sequence[int]]) -> list[Demand]:
-        """What each unit of nodes asks of the device."""
-        return [demand_of([self.works[v] for v in unit]) for unit in units]
-
-
-def place(groups: Groups, policy: Policy) -> Placement:
-    """What the three passes decide with these options; PipelineError where a policy refuses."""
-    return order_units(groups, assign(partition(groups.dag, policy), policy), policy)
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """A placement on the way, its nodes renumbered to be in block order, as passes find them.
-
-    `nodes` are the original numbers, `cluster_of`, `streams` and `stages` go by place.
-    """
-
-    dag: DAG
-    nodes: Sequence[int]
-    cluster_of: Sequence[int]
-    streams: Sequence[int] = ()
-    stages: Sequence[int] = ()
-
-    def reordered(self, places: Sequence[int]) -> "Partial":
-        """The same in another block order."""
-        return Partial(
-            subgraph(self.dag, places),
-            [self.nodes[p] for p in places],
-            [self.cluster_of[p] for p in places],
-            [self.streams[p] for p in places] if self.streams else (),
-            [self.stages[p] for p in places] if self.stages else (),
-        )
-
-    def units(self) -> Quotient:
-        """The clusters in a topological order."""
-        return quotient(self.dag, self.cluster_of)
-
-
-def partition(dag: DAG, policy: Policy) -> Partial:
-    """What the pass `partition-graph` decides."""
-    found = quotient(dag, PARTITIONINGS[policy.partition](dag, policy.max_nodes)).members
-    number = {v: cluster for cluster, members in enumerate(found) for v in members}
-    start = Partial(dag, range(len(dag)), [number[v] for v in range(len(dag))])
-    return start.reordered([v for members in found for v in members])
-
-
-def assign(parts: Partial, policy: Policy) -> Partial:
-    """What the pass `assign-streams` decides; raises PipelineError."""
-    units = parts.units()
-    count = policy.count or max(1, len(units.dag))
-    found = STREAM_ASSIGNMENTS[policy.streams](units.dag, count)
-    check_assignment(units.dag, count, found)
-    unit_of = {p: unit for unit, members in enumerate(units.members) for p in members}
-    places = range(len(parts.dag))
-    streams = [found.streams[unit_of[p]] for p in places]
-    stages = [found.stages[unit_of[p]] for p in places] if found.stages else ()
-    order = [p for unit in found.launch_order() for p in units.members[unit]]
-    return replace(parts, streams=streams, stages=stages).reordered(order)
-
-
-def order_units(groups: Groups, parts: Partial, policy: Policy) -> Placement:
-    """What the pass `order-launches` decides."""
-    units, ordering = parts.units(), ORDERINGS[policy.order]
-    members_of = [[parts.nodes[p] for p in members] for members in units.members]
-    order = ordering(units.dag, groups.demands(members_of))
-    if parts.stages:
-        order = sorted(order, key=lambda unit: parts.stages[units.members[unit][0]])
-    places: list[int] = []
-    for unit in order:
-        members = units.members[unit]
-        if len(members) > 1:
-            alone = groups.demands([[v] for v in members_of[unit]])
-            members = [members[i] for i in ordering(subgraph(parts.dag, members), alone)]
-        places += members
-    return _placement(parts, places)
-
-
-def _placement(parts: Partial, places: Sequence[int]) -> Placement:
-    place_of = {node: place for place, node in enumerate(parts.nodes)}
-    by_node = [place_of[node] for node in range(len(parts.nodes))]
+    partition_of = PARTITIONINGS[policy](dag, max_nodes)
+    try:
+        if len(partition_of) != len(dag):
+            raise ValueError(f"it gives {len(partition_of)} partitions for {len(dag)} nodes")
+        parts = quotient(dag, partition_of).members
+    except ValueError as error:
+        raise PipelineError(f"partition policy {policy!r} is wrong: {error}") from error
+    number = {v: partition for partition, members in enumerate(parts) for v in members}
+    none = [None] * len(dag)
     return Placement(
-        [parts.nodes[p] for p in places],
-        [parts.streams[p] for p in by_node],
-        [parts.cluster_of[p] for p in by_node],
-        [parts.stages[p] for p in by_node] if parts.stages else (),
+        order=[v for members in parts for v in members],
+        partitions=[number[v] for v in range(len(dag))],
+        streams=none,
+        stages=none,
     )
+
+
+def assign_streams(dag: DAG, placement: Placement, policy: str, count: int) -> Placement:
+    """Give each partition a stream by a policy of `STREAM_ASSIGNMENTS`, and a stage if it has any.
+
+    `count` is the most streams, 0 for as many as there are partitions. Nodes are taken in the
+    placement's order and get the policy's. Raises PipelineError for a policy that is wrong.
+    """
+    parts = _partitions(_in_order(dag, placement), placement)
+    found = _assignment(parts.dag, policy, count or max(1, len(parts.dag)))
+    streams: list[int | None] = [None] * len(dag)
+    stages: list[int | None] = [None] * len(dag)
+    for part, members in enumerate(parts.members):
+        for place in members:
+            streams[placement.order[place]] = found.streams[part]
+            if found.stages:
+                stages[placement.order[place]] = found.stages[part]
+    order = [placement.order[p] for part in found.launch_order() for p in parts.members[part]]
+    return replace(placement, order=order, streams=streams, stages=stages)
+
+
+def _assignment(dag: DAG, policy: str, streams: int) -> Assignment:
+    found = STREAM_ASSIGNMENTS[policy](dag, streams)
+    try:
+        check_assignment(dag, streams, found)
+    except PipelineError as error:
+        raise PipelineError(f"stream policy {policy!r} is wrong: {error}") from error
+    return found
+
+
+def order_launches(groups: Groups, placement: Placement, policy: str) -> Placement:
+    """Order partitions, and nodes in each, by a policy of `ORDERINGS`; stages stay in order.
+
+    Nodes are taken in the placement's order. Raises PipelineError for a policy that is wrong.
+    """
+    dag, nodes = _in_order(groups.dag, placement), placement.order
+    parts = _partitions(dag, placement)
+    demands = [groups.demand([nodes[p] for p in members]) for members in parts.members]
+    launched = _ordered(parts.dag, demands, policy)
+    stages = [placement.stages[nodes[members[0]]] for members in parts.members]
+    launched.sort(key=lambda part: -1 if (stage := stages[part]) is None else stage)
+    order: list[int] = []
+    for part in launched:
+        members = parts.members[part]
+        if len(members) > 1:
+            alone = [groups.demand([nodes[p]]) for p in members]
+            members = [members[i] for i in _ordered(subgraph(dag, members), alone, policy)]
+        order += [nodes[p] for p in members]
+    return replace(placement, order=order)
+
+
+def _ordered(dag: DAG, demands: Sequence[Demand], policy: str) -> list[int]:
+    order = list(ORDERINGS[policy](dag, demands))
+    if not is_order(dag, order):
+        raise PipelineError(f"order policy {policy!r} is wrong: not a topological order")
+    return order
+
+
+def _in_order(dag: DAG, placement: Placement) -> DAG:
+    """The graph with its nodes numbered in launch order."""
+    order = placement.order
+    return dag if list(order) == list(range(len(dag))) else subgraph(dag, order)
+
+
+def _partitions(ordered: DAG, placement: Placement) -> Quotient:
+    """The partitions of a graph numbered in launch order; a node that is in none is one.
+
+    Raises PipelineError where partitions depend on each other in a cycle.
+    """
+    partitions = placement.partitions
+    labels = [(None, v) if partitions[v] is None else partitions[v] for v in placement.order]
+    try:
+        return quotient(ordered, labels)
+    except ValueError as error:
+        raise PipelineError(f"{error}: run partition-graph again") from error
+
+
+def check_placement(dag: DAG, placement: Placement) -> None:
+    """Raise PipelineError for a placement that no policy could give the graph."""
+    if not is_order(dag, placement.order):
+        raise PipelineError("the launch order is not topological")
+    _partitions(_in_order(dag, placement), placement)

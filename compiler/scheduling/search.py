@@ -4,18 +4,16 @@ IOS (MLSys 2021) and AutoGraph (AAAI 2023) search with costs, too; here one simu
 whole schedule. All is counted in steps, so the result depends on the arguments alone.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.dag import DAG
 from compiler.errors import PipelineError
-from compiler.schedule import Schedule, Task
-from compiler.scheduling.placement import Groups, Placement, Policy, place
+from compiler.scheduling.outline import awaited_nodes, launched_together
+from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.simulator import Simulator
 
 Integers = NDArray[np.int64]
@@ -52,7 +50,7 @@ class Searched:
 
     placement: Placement
     makespan: float
-    start: Policy
+    start: PlacementPolicy
     started_at: float
     moved: float
     steps: int
@@ -84,24 +82,9 @@ class ScheduleSearch:
         from compiler.scheduling.moves import kept_edges
 
         before = self.before
-        if placement.stages:
-            before = _rows(_with_stages(self.groups.dag, placement))
+        if any(stage is not None for stage in placement.stages):
+            before = _rows(awaited_nodes(self.groups.dag, placement))
         return kept_edges(*state_of(placement), *before)
-
-    def outline(self, placement: Placement, kernels: Sequence[str]) -> Schedule:
-        """The schedule that the passes make of a placement, without memory: enough to simulate."""
-        place_of = {v: place for place, v in enumerate(placement.order)}
-        after: list[list[int]] = [[] for _ in place_of]
-        for earlier, later in self.waits(placement).tolist():
-            after[place_of[later]].append(place_of[earlier])
-        sizes, firsts = Counter(placement.units), dict[int, int]()
-        tasks: list[Task] = []
-        for position, v in enumerate(placement.order):
-            unit = placement.units[v]
-            subflow = firsts.setdefault(unit, position) if sizes[unit] > 1 else -1
-            awaited = tuple(sorted(after[position]))
-            tasks.append(Task(kernels[v], placement.streams[v], awaited, (), (), subflow))
-        return Schedule("outline", (), tuple(tasks))
 
     def improved(
         self, start: Placement, width: int, steps: int, seed: int
@@ -110,7 +93,7 @@ class ScheduleSearch:
         from compiler.scheduling.moves import improve
 
         chances = np.random.default_rng(seed).integers(0, 1 << 40, (steps, 4))
-        state = state_of(replace(start, stages=()))
+        state = state_of(start)
         _, kept = improve(
             chances, width, state, self.before, self.after, self._tasks, self._latencies
         )
@@ -129,7 +112,10 @@ def search(
     `steps` is the number of moves tried, by default as many as take about a second; they are taken
     if they shorten the run by the share `margin`.
     """
-    judge, tried = ScheduleSearch(groups, simulator), dict[Policy, tuple[float, Placement]]()
+    judge, tried = (
+        ScheduleSearch(groups, simulator),
+        dict[PlacementPolicy, tuple[float, Placement]](),
+    )
     for policy in starts(len(groups.dag)):
         try:
             found = place(groups, policy)
@@ -139,7 +125,7 @@ def search(
     start = min(tried, key=lambda policy: tried[policy][0])
     before, best = tried[start]
     steps = default_steps(len(groups.dag)) if steps is None else steps
-    width = max(STREAM_COUNTS[1], 1 + max(best.streams, default=0))
+    width = max(STREAM_COUNTS[1], 1 + max((s for s in best.streams if s is not None), default=0))
     placement, kept = judge.improved(best, width, steps, seed)
     moved, after = judge.makespan(placement), before
     if moved < (1.0 - margin) * before:
@@ -156,28 +142,28 @@ def default_steps(count: int) -> int:
     return steps if COMPILER is not None else steps // 100
 
 
-def starts(count: int) -> list[Policy]:
+def starts(count: int) -> list[PlacementPolicy]:
     """The policies that are tried on so many nodes, one stream first."""
     most = max(4, START_TASKS // max(count, 1))
     return [*_starts(count)][:most]
 
 
-def _starts(count: int) -> Iterator[Policy]:
-    yield Policy("sequential", 1, order="source")
+def _starts(count: int) -> Iterator[PlacementPolicy]:
+    yield PlacementPolicy("sequential", 1, order="source")
     for streams in STREAM_COUNTS:
-        yield Policy("critical-path", streams, order="source")
-        yield Policy("opara", streams)
+        yield PlacementPolicy("critical-path", streams, order="source")
+        yield PlacementPolicy("opara", streams)
     if count <= SMALL:
-        yield Policy("optimal", 4, order="source")
-        yield from (Policy("ios", streams, order="source") for streams in STREAM_COUNTS)
+        yield PlacementPolicy("optimal", 4, order="source")
+        yield from (PlacementPolicy("ios", streams, order="source") for streams in STREAM_COUNTS)
     for streams in STREAM_COUNTS:
-        yield Policy("nimble", streams)
-        yield Policy("opara", streams, order="opara")
-        yield Policy("wavefront", streams, order="source")
-        yield Policy("ppd", streams)
+        yield PlacementPolicy("nimble", streams)
+        yield PlacementPolicy("opara", streams, order="opara")
+        yield PlacementPolicy("wavefront", streams, order="source")
+        yield PlacementPolicy("ppd", streams)
     for size, policy in product((2, 8), ("ppd", "balanced")):
-        yield Policy("opara", 4, policy, size)
-        yield Policy("ppd", 4, policy, size)
+        yield PlacementPolicy("opara", 4, policy, size)
+        yield PlacementPolicy("ppd", 4, policy, size)
 
 
 def _rows(lists: Iterable[Iterable[int]]) -> Edges:
@@ -188,30 +174,21 @@ def _rows(lists: Iterable[Iterable[int]]) -> Edges:
 
 
 def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """A placement as arrays of their own, streams numbered without gaps."""
-    streams = np.unique(np.asarray(placement.streams, np.int64), return_inverse=True)[1]
-    order = np.array(placement.order, np.int64)
-    return order, streams.astype(np.int64), np.array(placement.joined(), np.bool_)
+    """A placement as fresh arrays, streams numbered without gaps."""
+    streams = np.unique(np.array(placement.streams, np.int64), return_inverse=True)[1]
+    joined = np.ones(len(placement.order), np.bool_)
+    joined[[places.start for places in launched_together(placement)]] = False
+    return np.array(placement.order, np.int64), streams.astype(np.int64), joined
 
 
 def placement_of(order: Integers, streams: Integers, joined: NDArray[np.bool_]) -> Placement:
     """The placement of such arrays; streams that have no node are left out."""
-    units = np.empty(len(order), np.int64)
-    units[order] = np.cumsum(~joined) - 1
+    partitions = np.empty(len(order), np.int64)
+    partitions[order] = np.cumsum(~joined) - 1
     used = np.unique(streams, return_inverse=True)[1]
-    return Placement(order.tolist(), used.tolist(), units.tolist())
-
-
-def _with_stages(dag: DAG, placement: Placement) -> Sequence[set[int]]:
-    """Each node's predecessors, and those that a stage's first node on a stream waits for."""
-    before = [set(others) for others in dag.predecessors]
-    last, entered, awaited = dict[int, int](), set[int](), list[int]()
-    stage = -1
-    for v in placement.order:
-        if placement.stages[v] > stage:
-            stage, entered, awaited = placement.stages[v], set[int](), list(last.values())
-        if placement.streams[v] not in entered:
-            before[v].update(awaited)
-        entered.add(placement.streams[v])
-        last[placement.streams[v]] = v
-    return before
+    return Placement(
+        order=order.tolist(),
+        partitions=partitions.tolist(),
+        streams=used.tolist(),
+        stages=[None] * len(order),
+    )

@@ -6,15 +6,14 @@ timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.schedule import Schedule
+from compiler.schedule import Mode, Schedule
 from compiler.target.devices import H200, DeviceModel, Latencies
 
-Mode = Literal["graph", "subgraphs", "streams"]
 Numbers = Sequence[int] | NDArray[Any]
 Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]
@@ -83,7 +82,7 @@ class Simulator:
         return self._costs, self._demands, self._delays
 
     def makespan(self, stream_of: Numbers, order: Numbers, edges: Pairs) -> float:
-        """Nanoseconds of one run as one graph; ValueError for tasks that wait in a circle."""
+        """Nanoseconds of one run as one graph; ValueError for tasks that wait in a cycle."""
         _, end = self.times(stream_of, order, edges)
         return float(end.max(initial=0.0))
 
@@ -114,7 +113,7 @@ class Simulator:
         tasks, rates = (self._costs, self._demands), (known.gap, known.join)
         start, end = simulate(*tasks, *schedule, *host, *rates)
         if np.isinf(end).any():
-            raise ValueError("tasks wait for each other in a circle")
+            raise ValueError("tasks wait for each other in a cycle")
         return start, end
 
 
@@ -183,14 +182,9 @@ def dispatch(
 
 def _together(schedule: Schedule, mode: Mode) -> list[int]:
     """The number of tasks dispatched with each task, itself included; 0 for those not first."""
-    sizes = [1] * len(schedule.tasks)
-    first = 0
-    for index, task in enumerate(schedule.tasks[1:], 1):
-        last = schedule.tasks[index - 1]
-        joined = task.subflow >= 0 and (task.subflow, task.stream) == (last.subflow, last.stream)
-        if mode == "subgraphs" and joined:
-            sizes[first] += 1
-            sizes[index] = 0
-        else:
-            first = index
+    if mode != "subgraphs":
+        return [1] * len(schedule.tasks)
+    sizes = [0] * len(schedule.tasks)
+    for tasks in schedule.subflows:
+        sizes[tasks.start] = len(tasks)
     return sizes

@@ -1,16 +1,17 @@
 """Predicts the run of a module, and opens saved modules without their device."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from compiler.autotune.schedule.costs import Costs
 from compiler.export import artifact
 from compiler.graph.cost import Work as Counted
 from compiler.graph.cost import estimate
 from compiler.module import Module
+from compiler.schedule import Mode
 from compiler.scheduling.bounds import lower_bound, needs
-from compiler.scheduling.simulator import Mode, Timeline, Work, predict
+from compiler.scheduling.simulator import Timeline, Work, predict
 from compiler.target.devices import DeviceModel
 from compiler.target.target import parse_target
 
@@ -41,28 +42,29 @@ class Prediction:
 
 
 def gap(module: Module, found: Prediction) -> str:
-    """The time of a run, measured or predicted, and the lower bound of its kernels."""
-    choice = module.choice or {}
-    timing = choice.get("timings", {}).get(choice.get("chosen"))
-    time = found.timeline.makespan if timing is None else timing["median"]
+    """How long a run takes, measured if it was, and what no schedule of its kernels can beat."""
+    choice = module.choice
+    timing = None if choice is None else choice.timings.get(choice.chosen)
+    time = found.timeline.makespan if timing is None else timing.median
     how = "predicted" if timing is None else "measured"
-    early = bool(choice.get("pdl"))
+    early = choice is not None and choice.pdl
     bound = lower_bound(found.works, needs(module.schedule), found.device, early=early)
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
 def prediction(module: Module) -> Prediction:
     """Predict a run in the module's mode; kernels without a recorded time are estimated."""
-    choice: dict[str, Any] = module.choice or {"mode": "graph", "costs": {}}
-    schedule, costs = module.schedule, choice["costs"]
+    choice, schedule = module.choice, module.schedule
     target = parse_target(module.target)
     if not target.is_gpu:
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
         works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
         line = predict(schedule, works, "graph", target.device)
         return Prediction("streams", line, works, frozenset(), target.device)
+    mode: Mode = "graph" if choice is None else choice.mode
+    costs: Mapping[str, float] = {} if choice is None else choice.costs
     known = Costs.make(module.kernels, costs, target.architecture)
     works = known.works(schedule, module.kernels)
-    mode: Mode = choice["mode"]
-    timeline = predict(schedule, works, mode, known.device, early=bool(choice.get("pdl")))
+    early = choice is not None and choice.pdl
+    timeline = predict(schedule, works, mode, known.device, early=early)
     return Prediction(mode, timeline, works, frozenset(known.measured), known.device)

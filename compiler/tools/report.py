@@ -1,13 +1,12 @@
 """Describes a saved module: target, kernels, streams, memory, and the recorded choice."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from html import escape
 from statistics import median
-from typing import Any
 
-from compiler.errors import ArtifactError
 from compiler.module import Module
+from compiler.schedule import ScheduleChoice, SearchRecord, Timing
 from compiler.scheduling.bounds import needs
 from compiler.scheduling.critical_path import path_steps, table
 from compiler.tools.inspection import Prediction, gap, prediction
@@ -98,76 +97,63 @@ def _memory(module: Module) -> list[str]:
 
 
 def _choice(module: Module) -> list[str]:
-    if module.choice is None:
+    choice = module.choice
+    if choice is None:
         return ["choice   none: only CUDA schedules are chosen; the pipeline was as given"]
-    try:
-        return _recorded(module.choice)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ArtifactError(
-            f"the manifest's record of the choice is damaged ({what}): compile the model again"
-        ) from error
-
-
-def _recorded(choice: Mapping[str, Any]) -> list[str]:
-    """What the manifest records of a choice."""
-    kernels = choice["kernels"]
-    mode = choice["mode"] + (" with early launches (PDL)" if choice.get("pdl") else "")
+    mode = choice.mode + (" with early launches (PDL)" if choice.pdl else "")
     lines = [
-        f"choice   {choice['chosen']}: {choice['source']}; {choice['reason']}",
-        f"         mode {mode} on {choice['streams']} streams; times of "
-        f"{kernels['measured']} of {kernels['of']} kernels measured; budget "
-        f"{choice['budget_seconds']} s",
+        f"choice   {choice.chosen}: {choice.source}; {choice.reason}",
+        f"         mode {mode} on {choice.streams} streams; times of "
+        f"{choice.measured_kernels} of {choice.kernels} kernels measured; budget "
+        f"{choice.budget_seconds} s",
     ]
-    if "device" in choice:
-        device = choice["device"]
+    if (device := choice.device) is not None:
         lines.append(
             f"         on {device['name']}, driver {device['driver_version']}, "
             f"{device['clock_khz'] / 1e3:.0f} MHz"
         )
-    lines.append(f"         pipeline {choice['pipeline']}")
-    return [*lines, *_search(choice.get("search")), *_figures(choice)]
+    lines.append(f"         pipeline {choice.pipeline}")
+    return [*lines, *_search(choice.search), *_figures(choice)]
 
 
-def _search(found: Mapping[str, Any] | None) -> Iterator[str]:
+def _search(found: SearchRecord | None) -> Iterator[str]:
     """The schedule that the search found, and the policies that it tried, the best first."""
     if found is None:
         return
-    start, bound = found["started_at"], max(found["bound"].values())
-    moved = found.get("moved", found["makespan"])  # older artifacts do not say
+    start, moved, bound = found.started_at, found.moved, max(found.bound.values())
     gain = "no gain" if moved >= start else "not taken, as it gains too little"
-    taken = "taken" if found["makespan"] < start else gain
+    taken = "taken" if found.makespan < start else gain
     yield (
-        f"search   {found['start']} {start / 1e3:.1f} us; {found['kept']} of {found['steps']} moves"
-        f" (seed {found['seed']}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"
+        f"search   {found.start} {start / 1e3:.1f} us; {found.kept} of {found.steps} moves"
+        f" (seed {found.seed}): {moved / 1e3:.1f} us, {taken}; bound {bound / 1e3:.1f} us,"
         " all simulated"
     )
-    tried = sorted(found["policies"].items(), key=lambda entry: entry[1])
+    tried = sorted(found.policies.items(), key=lambda entry: entry[1])
     for name, time in [*tried[:MOST_POLICIES], *tried[MOST_POLICIES:][-1:]]:
         yield f"         {time / 1e3:9.1f} us  {name}"
 
 
-def _figures(choice: Mapping[str, Any]) -> Iterator[str]:
+def _figures(choice: ScheduleChoice) -> Iterator[str]:
     """One line a candidate, the fastest first, then the error of the model's estimates."""
-    timings, estimates = choice.get("timings", {}), choice["estimates"]
-    times = {name: timings.get(name, {}).get("median", time) for name, time in estimates.items()}
+    timings, estimates = choice.timings, choice.estimates
+    times = {n: timings[n].median if n in timings else time for n, time in estimates.items()}
     yield f"         {'measured us [95 %]':>28} {'runs':>5} {'model us':>9}  candidate"
     for name in sorted(estimates, key=lambda name: (name not in timings, times[name], name)):
-        mark = " <- chosen" if name == choice["chosen"] else ""
-        mark += " (baseline)" if name == choice["baseline"] else ""
-        if name in choice.get("skipped", {}):
-            mark += f" skipped: {choice['skipped'][name]}"
+        mark = " <- chosen" if name == choice.chosen else ""
+        mark += " (baseline)" if name == choice.baseline else ""
+        if name in choice.skipped:
+            mark += f" skipped: {choice.skipped[name]}"
         yield f"         {_timing(timings.get(name))} {estimates[name] / 1e3:9.1f}  {name}{mark}"
-    for name, ways in choice.get("bindings", {}).items():
-        times = ", ".join(f"{w} {t['median'] / 1e3:.1f}" for w, t in ways.items() if w != "chosen")
-        yield f"         {name} in memory that moves: by {ways['chosen']} (us: {times})"
-    errors = [abs(estimates[name] / found["median"] - 1) for name, found in timings.items()]
+    for name, binding in choice.bindings.items():
+        ways = ", ".join(f"{way} {t.median / 1e3:.1f}" for way, t in binding.timings.items())
+        yield f"         {name} in memory that moves: by {binding.chosen} (us: {ways})"
+    errors = [abs(estimates[name] / found.median - 1) for name, found in timings.items()]
     if errors:
         yield f"         the model's error: median {median(errors):.0%}, largest {max(errors):.0%}"
 
 
-def _timing(found: Mapping[str, float] | None) -> str:
+def _timing(found: Timing | None) -> str:
     if found is None:
         return f"{'-':>28} {'-':>5}"
-    low, middle, high = (found[key] / 1e3 for key in ("low", "median", "high"))
-    return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {found['count']:5}"
+    low, middle, high = (each / 1e3 for each in (found.low, found.median, found.high))
+    return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {found.count:5}"

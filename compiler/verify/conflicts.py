@@ -155,6 +155,19 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
                     yield Conflict(UNWRITTEN, len(schedule.tasks), number, begin, end, True, False)
 
 
+def needed_waits(schedule: Schedule) -> list[set[int]]:
+    """For each task the earlier ones that touch the same bytes, unless both only read.
+
+    The tasks' own waits are not counted. O(n log n) in the accesses, and linear in the pieces that
+    they cut each other into.
+    """
+    waits: list[set[int]] = [set() for _ in schedule.tasks]
+    for pair in conflicts(schedule):
+        if pair.earlier != UNWRITTEN and pair.later < len(waits):
+            waits[pair.later].add(pair.earlier)
+    return waits
+
+
 def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
     for writer, begin, end in memory.read(task, view.offset, view.offset + size):
         yield Conflict(writer, task, view.allocation, begin, end, True, False)

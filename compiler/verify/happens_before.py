@@ -4,7 +4,7 @@ After Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System
 clock component a stream (Fidge, Mattern 1988).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,33 +24,27 @@ class HappensBefore:
     Building takes O((tasks + tokens) * streams); every token must point to an earlier task.
     """
 
-    def __init__(self, schedule: Schedule, waits: Sequence[Collection[int]] | None = None):
-        """`waits` take the place of the tasks' own."""
+    def __init__(self, schedule: Schedule):
         numbers = {s: i for i, s in enumerate(sorted({task.stream for task in schedule.tasks}))}
         count = len(schedule.tasks)
-        self._after = waits or [task.after for task in schedule.tasks]
-        self._predecessor = [-1] * count
         self.streams = np.fromiter((numbers[t.stream] for t in schedule.tasks), np.int64, count)
         """The stream of each task, numbered from 0 without gaps."""
         self.positions = np.zeros(count, np.int64)
         """1 for the first task of each stream, 2 for the second, and so on."""
         self.clocks = np.zeros((count, max(len(numbers), 1)), np.int32)
         """For each task and stream: the position of the last task finished when it finishes."""
-        self._advance()
+        self._advance([task.after for task in schedule.tasks])
 
-    def _advance(self) -> None:
+    def _advance(self, waits: Sequence[Sequence[int]]) -> None:
         last: dict[int, int] = {}
         for index, stream in enumerate(self.streams.tolist()):
             clock = self.clocks[index]
-            predecessor = last.get(stream, -1)
-            if predecessor >= 0:
-                clock[:] = self.clocks[predecessor]
-            for awaited in self._after[index]:
+            if stream in last:
+                clock[:] = self.clocks[last[stream]]
+            for awaited in waits[index]:
                 np.maximum(clock, self.clocks[awaited], out=clock)
-            clock[stream] = self.positions[index] = (
-                self.positions[predecessor] + 1 if predecessor >= 0 else 1
-            )
-            self._predecessor[index] = predecessor
+            clock[stream] += 1
+            self.positions[index] = clock[stream]
             last[stream] = index
 
     def clocks_at_start(self) -> NDArray[np.int32]:
@@ -68,20 +62,6 @@ class HappensBefore:
         """`ordered` of many pairs."""
         known = self.clocks[later, self.streams[earlier]]
         return (earlier != later) & (known >= self.positions[earlier])
-
-    def minimal_waits(self, task: int) -> tuple[int, ...]:
-        """The fewest of the tasks it awaits that, with stream order, imply all; ascending."""
-        predecessor = self._predecessor[task]
-        known = np.zeros_like(self.clocks[0])
-        if predecessor >= 0:
-            known[:] = self.clocks[predecessor]
-        kept: list[int] = []
-        # A task is implied only by later ones, so from the latest on each look is final.
-        for awaited in sorted(set(self._after[task]), reverse=True):
-            if known[self.streams[awaited]] < self.positions[awaited]:
-                kept.append(awaited)
-                np.maximum(known, self.clocks[awaited], out=known)
-        return tuple(reversed(kept))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ FORMAT = "flowloom-schedule"
 VERSION = 1
 """Raised whenever a reader of the old version would misread the new one."""
 
+NO_SUBFLOW = -1
+"""Stands for the subflow of a task that is in none."""
+
 
 def to_json(schedule: Schedule) -> str:
     """The text of a schedule, the same for equal schedules."""
@@ -39,7 +42,7 @@ def _task_to_json(task: Task) -> dict[str, Any]:
         "after": task.after,
         "reads": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.reads],
         "writes": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.writes],
-        "subflow": task.subflow,
+        "subflow": NO_SUBFLOW if task.subflow is None else task.subflow,
         "nodes": task.nodes,
     }
 
@@ -84,9 +87,14 @@ def _task(value: object, place: str) -> Task:
         after=read.sequence(entry, "after", place, read.natural),
         reads=read.sequence(entry, "reads", place, _view),
         writes=read.sequence(entry, "writes", place, _view),
-        subflow=read.integer(entry.get("subflow"), f"{place}.subflow"),
+        subflow=_subflow(entry.get("subflow"), f"{place}.subflow"),
         nodes=read.sequence(entry, "nodes", place, read.text),
     )
+
+
+def _subflow(value: object, place: str) -> int | None:
+    number = read.integer(value, place)
+    return None if number == NO_SUBFLOW else read.natural(number, place)
 
 
 def _view(value: object, place: str) -> View:

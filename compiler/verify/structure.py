@@ -58,19 +58,19 @@ def _check_writable(schedule: Schedule, index: int, view: View) -> None:
 
 def _check_subflows(schedule: Schedule) -> None:
     """Tasks of a subflow follow each other on one stream and are ordered as one task."""
-    tasks, closed = schedule.tasks, set[int]()
+    tasks, closed = schedule.tasks, set[int | None]()
     for index, task in enumerate(tasks):
-        previous = tasks[index - 1].subflow if index else -1
-        if previous not in (-1, task.subflow):
+        previous = tasks[index - 1].subflow if index else None
+        if previous is not None and previous != task.subflow:
             closed.add(previous)
         if task.subflow in closed:
             _fail(schedule, index, f"is apart from the rest of its subflow {task.subflow}")
-        if task.subflow != -1 and task.subflow == previous:
+        if task.subflow is not None and task.subflow == previous:
             if task.stream != tasks[index - 1].stream:
                 _fail(schedule, index, f"is on another stream than its subflow {task.subflow}")
             if task.after:
                 _fail(schedule, index, f"waits in the middle of its subflow {task.subflow}")
         for awaited in task.after:
             subflow = tasks[awaited].subflow
-            if subflow != -1 and tasks[awaited + 1].subflow == subflow:
+            if subflow is not None and tasks[awaited + 1].subflow == subflow:
                 _fail(schedule, index, f"waits for task {awaited}, not the end of its subflow")

@@ -22,7 +22,7 @@ from compiler.ir.dataflow import GroupOp
 from compiler.ir.edit import graphs_of
 from compiler.pipeline import Runner, parse
 from compiler.schedule import KernelSpec
-from compiler.scheduling.units import group_graph
+from compiler.scheduling.adapter import read_dag
 from compiler.target.devices import H200
 from tests.autotune.schedule.fakes import kernels
 
@@ -131,7 +131,7 @@ def test_a_module_of_a_graph_has_its_dependencies():
         dag = shape(50, 7, Random(0))
         (graph,) = graphs_of(module := module_of(dag))
         module.verify()
-        assert list(group_graph(graph).dag.edges) == list(dag.edges)
+        assert list(read_dag(graph).edges) == list(dag.edges)
 
 
 def test_passes_on_ten_thousand_groups_are_quick():

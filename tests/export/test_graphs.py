@@ -13,8 +13,8 @@ from compiler.backends.gpu.graph import SETTLED
 from compiler.export.artifact import Artifact
 from compiler.export.generate import export_project
 from compiler.export.plan_text import symbols
-from compiler.schedule import KernelSpec
-from compiler.scheduling import dependencies
+from compiler.schedule import KernelSpec, ScheduleChoice
+from compiler.scheduling import graph_plan
 from tests.backends.gpu.recording import Node, RecordingDriver
 from tests.export.projects import export, read_artifact, run, vision_model
 from tests.tools import needs
@@ -83,10 +83,10 @@ def test_projects_make_the_graphs_that_python_makes(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """`branch` is the cost of a kernel beside the critical path, when others take 1000."""
-    monkeypatch.setattr(dependencies, "CROWDED", crowded)
+    monkeypatch.setattr(graph_plan, "CROWDED", crowded)
     (beside,) = {task.kernel for task in found.schedule.tasks if task.stream == 1}
     costs = dict.fromkeys(found.kernels, 1000.0) | {beside: branch}
-    found = replace(found, choice={"mode": "graph", "pdl": True, "costs": costs})
+    found = replace(found, choice=chosen(costs, early=True))
     said = said_by_project(found, fixed, tmp_path)
     expected = [*said_by_python(found), "instantiate by priority", "launch"]
     assert any(line.startswith("early") for line in expected)
@@ -105,7 +105,7 @@ def test_settled_places_get_a_graph_of_their_own(
     found: Artifact, fixed: Path, tmp_path: Path, early: bool
 ):
     """Updated graphs run slowly where kernels start early, so one that stays is made anew."""
-    choice = {"mode": "graph", "pdl": early, "costs": dict.fromkeys(found.kernels, 1000.0)}
+    choice = chosen(dict.fromkeys(found.kernels, 1000.0), early=early)
     program = Path(__file__).parent / "programs" / "moving.cpp"
     program = built(replace(found, choice=choice), fixed, tmp_path, program)
     runs = run(program, tmp_path / "project" / "weights.bin").split("launch\n")[:-1]
@@ -117,6 +117,11 @@ def test_settled_places_get_a_graph_of_their_own(
         )
         assert ("update" in lines) == moved
         assert ("instantiate" in lines) == (number == 0 or settled)
+
+
+def chosen(costs: dict[str, float], *, early: bool) -> ScheduleChoice:
+    """A choice of one graph, with programmatic edges or without."""
+    return ScheduleChoice(mode="graph", costs=costs, source="model", chosen="graph", pdl=early)
 
 
 def said_by_project(found: Artifact, fixed: Path, folder: Path) -> list[str]:
@@ -139,7 +144,8 @@ def built(found: Artifact, fixed: Path, folder: Path, program: Path) -> Path:
 def said_by_python(found: Artifact) -> Iterator[str]:
     """The same of Python: what it asks of kernels, and the graph of a run on buffers of its own."""
     driver = Driver({})
-    costs = (found.choice or {})["costs"]
+    assert found.choice is not None
+    costs = found.choice.costs
     options: dict[str, Any] = {"mode": "graph", "pdl": True, "costs": costs}
     loaded = GpuExecutable.load(driver, found.schedule, found.kernels, found.weights, **options)
     asked = (line for line in driver.log if line.startswith(("allow_shared", "set_smem_carveout")))

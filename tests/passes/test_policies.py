@@ -81,7 +81,7 @@ from compiler.scheduling.assignment import Assignment
         ("assign-streams{policy=FILE:far}", "is wrong: it gives stream 4, which is not below 4"),
         (
             "partition-graph{policy=FILE:clusters}",
-            "partition policy .* is wrong: it gives 0 clusters",
+            "partition policy .* is wrong: it gives 0 partitions",
         ),
         ("order-launches{policy=FILE:order}", "order policy .* is wrong: not a topological order"),
         ("order-launches{policy=FILE:nothing}", "has no function 'nothing'"),

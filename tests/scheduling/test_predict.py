@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.schedule import Schedule, Task
-from compiler.scheduling.simulator import Mode, Work, execution, predict
+from compiler.schedule import MODES, Mode, Schedule, Task
+from compiler.scheduling.simulator import Work, execution, predict
 from compiler.target.devices import H200, NONE, DeviceModel
 from tests.backends.gpu.cases import case
 
-MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 SMALL = [Work(100.0)] * 12
 
 
@@ -21,7 +20,7 @@ def device(**latencies: float) -> DeviceModel:
     return replace(H200, latencies=replace(NONE, **latencies))
 
 
-def schedule(*tasks: tuple[int, tuple[int, ...]], subflow: int = -1) -> Schedule:
+def schedule(*tasks: tuple[int, tuple[int, ...]], subflow: int | None = None) -> Schedule:
     """Tasks given by stream and tokens."""
     return Schedule("s", (), tuple(Task("k", s, after, (), (), subflow) for s, after in tasks))
 
@@ -72,14 +71,16 @@ def test_a_partition_is_one_launch_among_subgraphs():
 @pytest.mark.parametrize(
     ("mode", "subflow", "more"),
     [
-        ("graph", -1, 9),
+        ("graph", None, 9),
         ("graph", 0, 9),
         ("subgraphs", 0, 8),
-        ("subgraphs", -1, 3),
+        ("subgraphs", None, 3),
         ("streams", 0, 0),
     ],
 )
-def test_early_launches_take_longer_than_chains_of_themselves(mode: Mode, subflow: int, more: int):
+def test_early_launches_take_longer_than_chains_of_themselves(
+    mode: Mode, subflow: int | None, more: int
+):
     """Six tasks, of which three launch twice: a unit's first launch follows what is in no graph."""
     works = [Work(5000.0, launches=n, early=n) for n in (1, 2, 1, 2, 1, 2)]
     tasks = schedule(*[(0, ())] * 6, subflow=subflow)

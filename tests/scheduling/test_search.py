@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.autotune.schedule.candidates import Recipe, put_placement, scheduled
+from compiler.autotune.schedule.candidates import scheduled
 from compiler.dag import DAG
-from compiler.graph.cost import Work as Counted
-from compiler.graph.cost import work_of
 from compiler.ir.edit import graphs_of
 from compiler.ir.flatten import schedule_of
 from compiler.pipeline import Runner, parse, taskflow_graph, verify
+from compiler.scheduling.adapter import read_groups, write_placement
 from compiler.scheduling.moves import change, kept_edges
-from compiler.scheduling.placement import Groups, Placement, Policy, place
+from compiler.scheduling.outline import launched_together, outline
+from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
+from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SMALL, ScheduleSearch, placement_of, search, starts, state_of
 from compiler.scheduling.simulator import Simulator, Work, predict
-from compiler.scheduling.units import group_graph
 from tests.strategies import Model, dataflow_graphs
 
 TAIL = "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
 POLICIES = [
-    Policy(streams, count, partition, 2, order)
+    PlacementPolicy(streams, count, partition, 2, order)
     for streams, count, (partition, order) in product(
         ("opara", "critical-path", "wavefront", "ios", "ppd"),
         (2, 3),
@@ -42,8 +42,8 @@ def problems(draw: st.DrawFn, tasks: int = SMALL) -> tuple[Groups, Simulator]:
     edges = [(u, v) for v in range(count) for u in range(v) if chance.random() < 2 / count]
     works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
     dag = DAG.from_edges([round(work.time) for work in works], edges)
-    counted = [Counted(chance.randrange(10**6), chance.randrange(10**6)) for _ in works]
-    return Groups(dag, counted), Simulator(works)
+    flops, nbytes = ([chance.randrange(10**6) for _ in works] for _ in range(2))
+    return Groups(dag, flops, nbytes, balance=4.0, cache_bytes=1 << 20), Simulator(works)
 
 
 @given(problems(tasks=12))
@@ -71,7 +71,8 @@ def test_moves_pay_where_every_policy_leaves_something():
     edges = [(u, v) for v in range(count) for u in range(max(0, v - 9), v) if chance.random() < 0.2]
     works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
     dag = DAG.from_edges([round(work.time) for work in works], edges)
-    problem = Groups(dag, [Counted(1, 1)] * count), Simulator(works)
+    ones = [1] * count
+    problem = Groups(dag, ones, ones, balance=4.0, cache_bytes=1 << 20), Simulator(works)
     found = [search(*problem, steps=steps, margin=0.0) for steps in (0, 100, 1000, 4000)]
     times = [each.makespan for each in found]
     assert times == sorted(times, reverse=True) == [each.moved for each in found]
@@ -87,7 +88,7 @@ def test_moves_pay_where_every_policy_leaves_something():
 
 def test_the_number_of_policies_and_steps_shrinks_with_the_graph():
     assert len(starts(10)) > len(starts(100)) > len(starts(5000)) >= 4
-    assert starts(10**6)[0] == Policy("sequential", 1, order="source")
+    assert starts(10**6)[0] == PlacementPolicy("sequential", 1, order="source")
 
 
 def valid(groups: Groups, found: Placement) -> None:
@@ -95,9 +96,9 @@ def valid(groups: Groups, found: Placement) -> None:
     place_of = {v: i for i, v in enumerate(found.order)}
     assert sorted(found.order) == list(range(len(groups.dag)))
     assert all(place_of[u] < place_of[v] for u, v in groups.dag.edges)
-    assert sum(not joined for joined in found.joined()) == len(set(found.units))
-    pairs = {(found.units[v], found.streams[v]) for v in found.order}
-    assert len(pairs) == len(set(found.units))
+    assert len(launched_together(found)) == len(set(found.partitions))
+    pairs = {(found.partitions[v], found.streams[v]) for v in found.order}
+    assert len(pairs) == len(set(found.partitions))
 
 
 @given(problems(), st.integers(0, 99))
@@ -105,7 +106,7 @@ def valid(groups: Groups, found: Placement) -> None:
 def test_every_move_keeps_a_schedule_valid(problem: tuple[Groups, Simulator], seed: int):
     groups, simulator = problem
     judge = ScheduleSearch(groups, simulator)
-    order, streams, joined = state_of(place(groups, Policy("opara", 4, "ppd", 2)))
+    order, streams, joined = state_of(place(groups, PlacementPolicy("opara", 4, "ppd", 2)))
     for dice in np.random.default_rng(seed).integers(0, 1 << 40, (60, 4)):
         before = order.tolist(), streams.tolist(), joined.tolist()
         changed = change(dice, 5, (order, streams, joined), judge.before, judge.after)
@@ -115,14 +116,14 @@ def test_every_move_keeps_a_schedule_valid(problem: tuple[Groups, Simulator], se
 
 @settings(max_examples=20, deadline=None)
 @given(dataflow_graphs(max_operators=14), st.sampled_from(POLICIES))
-def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
+def test_a_placement_is_what_the_passes_decide(model: Model, policy: PlacementPolicy):
     Runner().run(model.module, parse("fuse-operators{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
-    model_groups = group_graph(graphs_of(model.module)[0]).groups
+    model_groups = list(graphs_of(model.module)[0].groups)
     found, judge = place(groups, policy), ScheduleSearch(groups, simulator)
     passes, placed = model.module.clone(), model.module.clone()
     Runner().run(passes, parse(f"{policy.passes()},{TAIL}"))
-    put_placement(placed, found)
+    write_placement(graphs_of(placed)[0], found)
     Runner().run(placed, parse(TAIL))
     schedules = [schedule_of(taskflow_graph(each, TAIL)) for each in (passes, placed)]
     assert schedules[0] == schedules[1]
@@ -130,11 +131,12 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: Policy):
     time = predict(schedules[0], works, "graph").makespan
     assert judge.makespan(found) == pytest.approx(time)
     counted = sum(len(task.after) for task in schedules[0].tasks)
-    if not found.stages:
+    assert counted == len(judge.waits(found))
+    if set(found.stages) == {None}:
         assert counted == len(kept_edges(*state_of(found), *judge.before))
     names = [group.kernel.data for group in model_groups if group.kernel is not None]
     bare = (replace(task, reads=(), writes=(), nodes=()) for task in schedules[0].tasks)
-    assert judge.outline(found, names).tasks == tuple(bare)
+    assert outline(groups.dag, found, names).tasks == tuple(bare)
 
 
 @settings(max_examples=20, deadline=None)
@@ -143,7 +145,9 @@ def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: i
     Runner().run(model.module, parse("fuse-operators{max-ops=1}"))
     groups, simulator, kernels = grouped(model)
     found = search(groups, simulator, steps=150, seed=seed, margin=0.0)
-    graph = scheduled(model.module, Recipe(f"partition-graph,{TAIL}", found.placement), Runner())
+    text = placement_to_text(groups.dag, found.placement)
+    pipeline = f"import-placement{{placement={text}}},{TAIL}"
+    graph = scheduled(model.module, pipeline.replace(text, f'"{text}"'), Runner())
     verify(model.module)
     schedule = schedule_of(graph)
     works = [kernels[task.kernel] for task in schedule.tasks]
@@ -155,7 +159,21 @@ def grouped(model: Model) -> tuple[Groups, Simulator, dict[str, Work]]:
     (graph,) = graphs_of(model.module)
     names = sorted({g.kernel.data for g in graph.groups if g.kernel is not None})
     kernels = {name: Work(1000.0 * (i + 1), 7 * i + 1) for i, name in enumerate(names)}
-    found = group_graph(graph)
-    works = [kernels[g.kernel.data] for g in found.groups if g.kernel is not None]
-    counted = [work_of(group) for group in found.groups]
-    return Groups(found.dag, counted), Simulator(works), kernels
+    works = [kernels[g.kernel.data] for g in graph.groups if g.kernel is not None]
+    return read_groups(graph), Simulator(works), kernels
+
+
+@given(problems(), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_the_compiled_waits_are_those_of_the_outline(problem: tuple[Groups, Simulator], seed: int):
+    """`kept_edges` is the fast form of what `outline` says, also after moves."""
+    groups, simulator = problem
+    judge, names = ScheduleSearch(groups, simulator), ["k"] * len(groups.dag)
+    state = state_of(place(groups, PlacementPolicy("ios", 4, "ppd", 2)))
+    for dice in np.random.default_rng(seed).integers(0, 1 << 40, (20, 4)):
+        change(dice, 5, state, judge.before, judge.after)
+        found = placement_of(*state)
+        place_of = {v: place for place, v in enumerate(found.order)}
+        fast = sorted((place_of[u], place_of[v]) for u, v in judge.waits(found).tolist())
+        tasks = outline(groups.dag, found, names).tasks
+        assert fast == sorted((u, v) for v, task in enumerate(tasks) for u in task.after)

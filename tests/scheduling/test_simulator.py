@@ -217,8 +217,8 @@ def test_without_numba_a_warning_comes_first_and_the_result_is_the_same(
     monkeypatch.delitem(sys.modules, "compiler.scheduling.event_loop")
 
 
-def test_tasks_that_wait_in_a_circle_are_an_error():
-    with pytest.raises(ValueError, match="circle"):
+def test_tasks_that_wait_in_a_cycle_are_an_error():
+    with pytest.raises(ValueError, match="cycle"):
         Simulator([Work(1.0)] * 2).makespan([0, 0], [0, 1], [(1, 0)])
 
 

@@ -55,7 +55,7 @@ def mutated(schedule: Schedule, chances: Random) -> Schedule:
             if reads and tasks[other].reads:
                 reads[0] = chances.choice(tasks[other].reads)
             tasks[one] = replace(tasks[one], reads=tuple(reads))
-    tasks = [replace(t, subflow=-1, after=tuple(range(i))) for i, t in enumerate(tasks)]
+    tasks = [replace(t, subflow=None, after=tuple(range(i))) for i, t in enumerate(tasks)]
     return replace(schedule, tasks=tuple(tasks))
 
 

@@ -32,20 +32,6 @@ def test_order_is_the_transitive_closure(schedule: Schedule):
         assert {a for a in range(len(schedule.tasks)) if order.ordered(a, b)} == before[b]
 
 
-@settings(max_examples=200, deadline=None)
-@given(schedules())
-def test_minimal_waits_keep_the_order_and_none_is_spare(schedule: Schedule):
-    order, before = HappensBefore(schedule), closure(schedule)
-    tasks = list(schedule.tasks)
-    thin = [replace(t, after=order.minimal_waits(i)) for i, t in enumerate(tasks)]
-    assert closure(replace(schedule, tasks=tuple(thin))) == before
-    for index, task in enumerate(thin):
-        for wait in task.after:
-            fewer = thin.copy()
-            fewer[index] = replace(task, after=tuple(w for w in task.after if w != wait))
-            assert wait not in closure(replace(schedule, tasks=tuple(fewer)))[index]
-
-
 @settings(max_examples=300, deadline=None)
 @given(schedules(max_tasks=5))
 def test_a_schedule_passes_if_and_only_if_nothing_is_wrong(schedule: Schedule):

@@ -1,7 +1,7 @@
 """The choice of a GPU module's schedule and execution mode: measured, else predicted by a model."""
 
-from compiler.autotune.schedule.candidates import Recipe, scheduled
+from compiler.autotune.schedule.candidates import scheduled
 from compiler.autotune.schedule.decision import DEFAULT_BUDGET, Decision, Request, decide
 from compiler.autotune.schedule.search import Searching
 
-__all__ = ["DEFAULT_BUDGET", "Decision", "Recipe", "Request", "Searching", "decide", "scheduled"]
+__all__ = ["DEFAULT_BUDGET", "Decision", "Request", "Searching", "decide", "scheduled"]

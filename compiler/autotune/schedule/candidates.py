@@ -1,21 +1,17 @@
 """The schedules and execution modes that compete: they differ in nothing but schedule passes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir import dataflow, taskflow
-from compiler.ir.edit import graphs_of, reorder_groups
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
 from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
-from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.placement import Placement
-from compiler.scheduling.simulator import Mode
+from compiler.schedule import MODES, KernelSpec, Mode, Schedule
 from compiler.verify.happens_before import check_schedule
 
-MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 ONE_STREAM = "/1/none"
 """The name of the baseline: one stream, no partitions."""
 MEASURED = {
@@ -25,36 +21,24 @@ MEASURED = {
 """Options of `partition` and streams of what competes by measurement with the search's best."""
 AUTO = "/auto"
 """The name of what the search found."""
-PLACING = ("partition-graph", "assign-streams", "order-launches")
-"""The passes whose decisions a placement takes the place of."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A schedule that competes in every mode, and the pipeline that gave it.
+class ScheduleSpec:
+    """A schedule that competes in every mode, and the pipeline that gives it.
 
-    Where there is a `placement`, its decisions are in place of the pipeline's. A schedule that is
-    only simulated may lack memory.
+    A schedule that is only simulated has no memory.
     """
 
     name: str
     pipeline: str
     schedule: Schedule
-    placement: Placement | None = None
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make a schedule: a pipeline, and a placement in place of its decisions, if any."""
-
-    pipeline: str
-    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, `MODE/auto` for what the
-    search found, or `MODE` for one plan.
+    search found, or `MODE` for a pipeline of the user's.
 
     With `pdl`, kernels in its graphs may start before those they follow have ended; the whole
     graph competes with and without, as `graph+pdl` and `graph`.
@@ -62,71 +46,60 @@ class Candidate:
 
     name: str
     mode: Mode
-    plan: Plan
+    spec: ScheduleSpec
     pdl: bool = False
 
 
-def recipes(found: Recipe) -> dict[str, Recipe]:
-    """The schedules that compete, by name.
+def competing_pipelines(searched: str) -> dict[str, str]:
+    """The pipelines of the schedules that compete, by name.
 
     The first is the baseline; the last is what the search found. Between them come those that
     only a measurement can tell from it.
     """
-    fixed = {name: Recipe(default_pipeline(*options)) for name, options in MEASURED.items()}
-    return {ONE_STREAM: Recipe(default_pipeline(streams=1)), **fixed, AUTO: found}
+    fixed = {name: default_pipeline(*options) for name, options in MEASURED.items()}
+    return {ONE_STREAM: default_pipeline(streams=1), **fixed, AUTO: searched}
 
 
-def outlined(found: Recipe, outlines: Mapping[str, Schedule]) -> Iterator[Plan]:
-    """The distinct plans of some recipes by the outlines of their schedules: none is made."""
-    competing, seen = recipes(found), set[Schedule]()
-    for name, schedule in outlines.items():
-        if schedule not in seen:
-            seen.add(schedule)
-            yield Plan(name, competing[name].pipeline, schedule, competing[name].placement)
+def outlined(searched: str, outlines: Mapping[str, Schedule]) -> Iterator[ScheduleSpec]:
+    """The distinct ones of some schedules of which only the outlines are known: none is made."""
+    pipelines = competing_pipelines(searched)
+    return _distinct((name, pipelines[name], found) for name, found in outlines.items())
 
 
-def plans(module: ModuleOp, competing: Mapping[str, Recipe]) -> Iterator[Plan]:
-    """The distinct schedules that recipes give a module whose kernels are built, all race-free.
+def made(module: ModuleOp, pipelines: Mapping[str, str]) -> Iterator[ScheduleSpec]:
+    """The distinct schedules that pipelines give a module whose kernels are built, all race-free.
 
     The module stays as it is. Raises a FlowloomError for a pipeline that fails or gives no
     schedule.
     """
-    seen = set[Schedule]()
-    for name, recipe in competing.items():
-        copy = module.clone()
-        schedule = schedule_of(scheduled(copy, recipe))
+
+    def verified(pipeline: str) -> Schedule:
+        schedule = schedule_of(scheduled(module.clone(), pipeline))
         check_schedule(schedule)
+        return schedule
+
+    return _distinct((name, text, verified(text)) for name, text in pipelines.items())
+
+
+def _distinct(found: Iterable[tuple[str, str, Schedule]]) -> Iterator[ScheduleSpec]:
+    seen = set[Schedule]()
+    for name, pipeline, schedule in found:
         if schedule not in seen:
             seen.add(schedule)
-            yield Plan(name, recipe.pipeline, schedule, recipe.placement)
+            yield ScheduleSpec(name, pipeline, schedule)
 
 
-def scheduled(module: ModuleOp, recipe: Recipe, runner: Runner | None = None) -> taskflow.GraphOp:
-    """The taskflow graph that a recipe makes of the module, in place."""
-    passes = split(parse(recipe.pipeline))[1]
-    if recipe.placement is not None:
-        put_placement(module, recipe.placement)
-        passes = [each for each in passes if each.name not in PLACING]
-    (runner or Runner(verified=False)).run(module, passes)
-    return taskflow_graph(module, recipe.pipeline)
+def scheduled(module: ModuleOp, pipeline: str, runner: Runner | None = None) -> taskflow.GraphOp:
+    """The taskflow graph that the schedule passes of a pipeline make of the module, in place."""
+    (runner or Runner(verified=False)).run(module, split(parse(pipeline))[1])
+    return taskflow_graph(module, pipeline)
 
 
-def put_placement(module: ModuleOp, found: Placement) -> None:
-    """Give the groups of a module's only graph their streams, partitions, stages and order."""
-    (graph,) = graphs_of(module)
-    groups = list(graph.groups)
-    for group, stream, unit in zip(groups, found.streams, found.units, strict=True):
-        group.stream, group.partition = int64(stream), int64(unit)
-    for group, stage in zip(groups, found.stages, strict=False):
-        group.stage = int64(stage)
-    reorder_groups(graph, [groups[v] for v in found.order])
-
-
-def candidates(plan: Plan, *, pdl: bool = False) -> list[Candidate]:
-    """A plan in every mode; with `pdl`, its whole graph in both ways."""
-    found = [Candidate(f"{m}{plan.name}", m, plan, pdl and m == "subgraphs") for m in MODES]
+def candidates(spec: ScheduleSpec, *, pdl: bool = False) -> list[Candidate]:
+    """A schedule in every mode; with `pdl`, its whole graph in both ways."""
+    found = [Candidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in MODES]
     if pdl:
-        found.append(Candidate(f"graph+pdl{plan.name}", "graph", plan, True))
+        found.append(Candidate(f"graph+pdl{spec.name}", "graph", spec, True))
     return found
 
 

@@ -11,18 +11,17 @@ from typing import Any
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.bindings import Choice, measure_bindings, measured_choice
+from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
 from compiler.autotune.kernel_times import Database
 from compiler.autotune.schedule.candidates import (
     ONE_STREAM,
     Candidate,
-    Plan,
-    Recipe,
+    ScheduleSpec,
     candidates,
+    competing_pipelines,
+    made,
     outlined,
-    plans,
     put_costs,
-    recipes,
     scheduled,
     starts_early,
 )
@@ -42,8 +41,8 @@ from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
 from compiler.pipeline import default_pipeline
-from compiler.schedule import KernelSpec
-from compiler.scheduling.simulator import Mode, predict
+from compiler.schedule import BindingChoice, KernelSpec, ScheduleChoice, SearchRecord
+from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
 
 Array = NDArray[Any]
@@ -80,14 +79,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Decision:
-    """The recipe and mode that were chosen, and every figure as plain data for the manifest.
+    """The pipeline that was chosen, and on targets where there is a choice its mode and figures.
 
     `loaded` holds kernels and weights on the device where the choice was measured there.
     """
 
-    recipe: Recipe
-    mode: Mode
-    record: dict[str, Any]
+    pipeline: str
+    choice: ScheduleChoice | None = None
     weights: dict[str, Array] | None = None
     loaded: GpuExecutable | None = None
 
@@ -119,18 +117,16 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, parse_target(request.target).architecture)
     _warn_of_estimates(request, costs)
-    all_plans, searched = _competing(request, costs, measured=False)
+    specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
-    modes = [each for plan in all_plans for each in candidates(plan)]
+    modes = [each for spec in specs for each in candidates(spec)]
     found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
     record = _record(request, costs, chosen, estimates)
-    return Decision(
-        _recipe(chosen),
-        chosen.mode,
-        {"source": "model", "reason": f"not measured: {why}", **record, **searched},
-    )
+    reason = f"not measured: {why}"
+    choice = replace(record, source="model", reason=reason, search=searched)
+    return Decision(chosen.spec.pipeline, choice)
 
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
@@ -147,24 +143,20 @@ def _warn_of_estimates(request: Request, costs: Costs) -> None:
 
 def _competing(
     request: Request, costs: Costs, *, measured: bool
-) -> tuple[list[Plan], dict[str, Any]]:
-    """The plans that compete, and what a search for the last of them records.
+) -> tuple[list[ScheduleSpec], SearchRecord | None]:
+    """The schedules that compete, and what a search for the last of them records.
 
     A user's pipeline competes alone. What is not measured is not made before it has won.
     """
     put_costs(request.module, costs.of)
     if request.pipeline is not None:
-        return list(plans(request.module, {"": Recipe(request.pipeline)})), {}
+        return list(made(request.module, {"": request.pipeline})), None
     found = search_module(request.module, request.kernels, costs, request.searching)
     if measured:
-        competing = plans(request.module, recipes(found.recipe))
+        competing = made(request.module, competing_pipelines(found.pipeline))
     else:
-        competing = outlined(found.recipe, found.outlines)
-    return list(competing), {"search": found.record}
-
-
-def _recipe(chosen: Candidate) -> Recipe:
-    return Recipe(chosen.plan.pipeline, chosen.plan.placement)
+        competing = outlined(found.pipeline, found.outlines)
+    return list(competing), found.record
 
 
 def baseline_of(pipeline: str | None) -> str:
@@ -180,7 +172,7 @@ def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
 
 def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -> dict[str, float]:
     def of(each: Candidate) -> float:
-        schedule = each.plan.schedule
+        schedule = each.spec.schedule
         works = costs.works(schedule, request.kernels)
         return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
 
@@ -191,25 +183,28 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    all_plans, searched = _competing(request, costs, measured=True)
+    specs, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
-    found = {each.name: each for plan in all_plans for each in candidates(plan, pdl=pdl)}
+    found = {each.name: each for spec in specs for each in candidates(spec, pdl=pdl)}
     base = GpuExecutable.load(
-        driver, all_plans[0].schedule, request.kernels, weights, costs=costs.measured
+        driver, specs[0].schedule, request.kernels, weights, costs=costs.measured
     )
     left = (request.budget - spent) * (1 - BINDINGS_SHARE)
     choice = _timed(found, base, baseline_of(request.pipeline), left)
     kept = found[choice.name]
     bindings = _bindings(kept, base, request.budget * BINDINGS_SHARE)
     record = _record(request, costs, kept, _estimates(found, request, costs))
-    record |= {"device": asdict(driver.device), **choice.as_json(), "bindings": bindings}
-    return Decision(
-        _recipe(kept),
-        kept.mode,
-        {"source": "measured", "reason": _why(choice), **record, **searched},
-        weights,
-        base,
+    measured = replace(
+        record,
+        source="measured",
+        reason=_why(choice),
+        device=asdict(driver.device),
+        timings=choice.timings,
+        skipped=choice.skipped,
+        bindings=bindings,
+        search=searched,
     )
+    return Decision(kept.spec.pipeline, measured, weights, base)
 
 
 def _profile(
@@ -217,7 +212,7 @@ def _profile(
 ) -> tuple[dict[str, Array], float]:
     """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
     recorded = recorded_costs(database, request.kernels, driver.device)
-    first = Recipe(request.pipeline or default_pipeline(streams=1))
+    first = request.pipeline or default_pipeline(streams=1)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     put_costs(request.module, costs.of)
     graph = scheduled(request.module.clone(), first)
@@ -235,18 +230,18 @@ def _profile(
 
 def _timed(
     found: Mapping[str, Candidate], base: GpuExecutable, baseline: str, seconds: float
-) -> Choice:
-    alternatives = {each.plan.name: base.alternative(each.plan.schedule) for each in found.values()}
+) -> MeasuredChoice:
+    alternatives = {each.spec.name: base.alternative(each.spec.schedule) for each in found.values()}
     openers = {
-        name: partial(alternatives[each.plan.name].executor, mode=each.mode, pdl=each.pdl)
+        name: partial(alternatives[each.spec.name].executor, mode=each.mode, pdl=each.pdl)
         for name, each in found.items()
     }
     return measured_choice(openers, baseline, seconds)
 
 
-def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, Any]:
+def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, BindingChoice]:
     """How buffers that move are best bound to the schedule that was chosen, by name."""
-    alternative = base.alternative(kept.plan.schedule, mode=kept.mode, pdl=kept.pdl)
+    alternative = base.alternative(kept.spec.schedule, mode=kept.mode, pdl=kept.pdl)
     executor = alternative.executor()
     try:
         return measure_bindings(executor, seconds)
@@ -254,7 +249,7 @@ def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str,
         executor.close()
 
 
-def _why(choice: Choice) -> str:
+def _why(choice: MeasuredChoice) -> str:
     if choice.name == choice.baseline:
         return f"no candidate was surely faster than {choice.baseline}"
     return f"the fastest of those that are surely no slower than {choice.baseline}"
@@ -262,17 +257,19 @@ def _why(choice: Choice) -> str:
 
 def _record(
     request: Request, costs: Costs, chosen: Candidate, estimates: Mapping[str, float]
-) -> dict[str, Any]:
-    """What every choice records; times in nanoseconds."""
-    return {
-        "chosen": chosen.name,
-        "baseline": baseline_of(request.pipeline),
-        "mode": chosen.mode,
-        "pdl": chosen.pdl,
-        "streams": chosen.plan.schedule.streams,
-        "pipeline": " ".join(chosen.plan.pipeline.split()),
-        "budget_seconds": request.budget,
-        "kernels": {"measured": len(costs.measured), "of": len(request.kernels)},
-        "costs": dict(sorted(costs.measured.items())),
-        "estimates": dict(estimates),
-    }
+) -> ScheduleChoice:
+    """What every choice records, but its source and reason."""
+    return ScheduleChoice(
+        mode=chosen.mode,
+        costs=dict(sorted(costs.measured.items())),
+        source="",
+        chosen=chosen.name,
+        pdl=chosen.pdl,
+        baseline=baseline_of(request.pipeline),
+        streams=chosen.spec.schedule.streams,
+        pipeline=" ".join(chosen.spec.pipeline.split()),
+        budget_seconds=request.budget,
+        measured_kernels=len(costs.measured),
+        kernels=len(request.kernels),
+        estimates=dict(estimates),
+    )

@@ -4,23 +4,25 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, Recipe, starts_early
+from compiler.autotune.schedule.candidates import AUTO, ONE_STREAM, starts_early
 from compiler.autotune.schedule.costs import Costs
+from compiler.dag import DAG
 from compiler.errors import PipelineError
-from compiler.graph.cost import works_of
 from compiler.ir.edit import graphs_of
-from compiler.pipeline import default_pipeline, parse
-from compiler.schedule import KernelSpec, Schedule
+from compiler.pipeline import LOWERING, default_pipeline, parse
+from compiler.schedule import KernelSpec, Schedule, SearchRecord
+from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.bounds import lower_bound
 from compiler.scheduling.kernel_time import work_of
-from compiler.scheduling.placement import Groups, Policy, place
-from compiler.scheduling.search import ScheduleSearch, Searched, search
+from compiler.scheduling.outline import outline
+from compiler.scheduling.placement import Placement, PlacementPolicy, place
+from compiler.scheduling.placement_text import placement_to_text
+from compiler.scheduling.search import Searched, search
 from compiler.scheduling.simulator import Simulator
-from compiler.scheduling.units import group_graph
 from compiler.target.target import parse_target
 
 
@@ -55,13 +57,13 @@ class Searching:
 
 @dataclass(frozen=True)
 class Found:
-    """How to make the best schedule found, and every figure of the search.
+    """The pipeline that makes the best schedule found, and every figure of the search.
 
     `outlines` are this and the baseline as schedules without memory, by name.
     """
 
-    recipe: Recipe
-    record: dict[str, Any]
+    pipeline: str
+    record: SearchRecord
     outlines: Mapping[str, Schedule]
 
 
@@ -70,37 +72,43 @@ def search_module(
 ) -> Found:
     """Search for a module whose groups have their costs; all on plain data."""
     (graph,) = graphs_of(module)
-    found = group_graph(graph)
-    names = [g.kernel.data for g in found.groups if g.kernel is not None]
+    groups = read_groups(graph)
+    names = [group.kernel.data for group in graph.groups if group.kernel is not None]
     asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
-    groups = Groups(found.dag, works_of(found.groups))
     early = starts_early(kernels)
     simulator = Simulator(asked, costs.device, early=early)
-    best, judge = search(groups, simulator, how.steps, how.seed), ScheduleSearch(groups, simulator)
-    bound = lower_bound(asked, found.dag.edges, costs.device, early=early)
+    best = search(groups, simulator, how.steps, how.seed)
+    bound = lower_bound(asked, groups.dag.edges, costs.device, early=early)
     outlines = {
-        ONE_STREAM: judge.outline(place(groups, Policy("opara", 1)), names),
-        AUTO: judge.outline(best.placement, names),
+        ONE_STREAM: outline(groups.dag, place(groups, PlacementPolicy("opara", 1)), names),
+        AUTO: outline(groups.dag, best.placement, names),
     }
-    record = {**_record(best, how), "bound": asdict(bound)}
-    return Found(Recipe(searched_pipeline(best.start), best.placement), record, outlines)
+    record = _record(best, how.seed, asdict(bound))
+    return Found(placed_pipeline(groups.dag, best.placement), record, outlines)
 
 
-def searched_pipeline(start: Policy) -> str:
-    """The default pipeline with the options of the policy that a search began with."""
-    wanted = {each.name: str(each.spec()) for each in parse(start.passes())}
-    specs = [str(each.spec()) for each in parse(default_pipeline())]
-    return ",".join(wanted.get(spec.partition("{")[0], spec) for spec in specs)
+PLACING = ("partition-graph", "assign-streams", "order-launches")
+"""The passes whose decisions a placement holds."""
 
 
-def _record(best: Searched, how: Searching) -> dict[str, Any]:
-    return {
-        "start": best.start.name,
-        "started_at": best.started_at,
-        "moved": best.moved,
-        "makespan": best.makespan,
-        "steps": best.steps,
-        "kept": best.kept,
-        "seed": how.seed,
-        "policies": dict(best.policies),
-    }
+def placed_pipeline(dag: DAG, placement: Placement) -> str:
+    """The default pipeline with a placement instead of the policies that decide one."""
+    passes = parse(default_pipeline())
+    text = placement_to_text(dag, placement)
+    specs = [str(each.spec()) for each in passes if each.name not in PLACING]
+    specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
+    return ",".join(specs)
+
+
+def _record(best: Searched, seed: int, bound: Mapping[str, float]) -> SearchRecord:
+    return SearchRecord(
+        start=best.start.name,
+        started_at=best.started_at,
+        moved=best.moved,
+        makespan=best.makespan,
+        steps=best.steps,
+        kept=best.kept,
+        seed=seed,
+        policies=dict(best.policies),
+        bound=bound,
+    )

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import MODES, Executor, Programs, Settings
+from compiler.backends.gpu.executor import Executor, Programs, Settings
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import MODES, KernelSpec, Schedule
 from compiler.scheduling.graph_plan import Plan, plan
 from compiler.target.devices import device_of
 from compiler.verify.structure import check_structure

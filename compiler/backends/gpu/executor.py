@@ -18,11 +18,8 @@ from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
-from compiler.schedule import KernelSpec, Schedule
+from compiler.schedule import KernelSpec, Mode, Schedule
 from compiler.scheduling.graph_plan import Plan
-
-Mode = Literal["graph", "subgraphs", "streams"]
-MODES: tuple[Mode, ...] = ("graph", "subgraphs", "streams")
 
 EVENTS = 8
 """Events that runs use in turn: a run this many runs ago shares its event with a later one."""

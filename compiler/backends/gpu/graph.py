@@ -9,8 +9,8 @@ from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import size
 from compiler.errors import DeviceError
-from compiler.scheduling.dependencies import Unit, subflows
 from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.subflows import Subflow, subflows
 
 SETTLED = 8
 """After this many runs at the same addresses it pays to rebuild an updated graph."""
@@ -102,7 +102,7 @@ class GraphBuilder:
         call, priority = self._calls.calls[index], self._plan.priorities[task]
         return self._driver.add_call(self.graph, after, call, priority, early)
 
-    def add_unit(self, unit: Unit) -> None:
+    def add_unit(self, unit: Subflow) -> None:
         """Add several tasks as one child graph, or a single task directly."""
         if len(unit.tasks) == 1:
             self.add_task(unit.tasks[0])
@@ -216,7 +216,7 @@ def whole_graph(
 
 
 def unit_graph(
-    driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Unit
+    driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Subflow
 ) -> GraphBuilder:
     """The graph of one unit; its stream and events order it after other units."""
     builder = GraphBuilder(driver, plan, calls, options)

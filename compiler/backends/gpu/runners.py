@@ -18,8 +18,8 @@ from compiler.backends.gpu.graph import (
     whole_graph,
 )
 from compiler.backends.gpu.kernels import Calls
-from compiler.scheduling.dependencies import Unit, single_tasks, subflows
 from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 
 Command = tuple[Callable[..., object], tuple[Any, ...]]
 
@@ -142,7 +142,7 @@ class StreamRunner:
             (driver.copy, (c.host, c.device, c.nbytes, caller)) for c in self._copies_out
         ]
 
-    def _of_unit(self, index: int, unit: Unit, caller: Handle) -> list[Command]:
+    def _of_unit(self, index: int, unit: Subflow, caller: Handle) -> list[Command]:
         driver = self._driver
         stream = caller if unit.stream == 0 else self._streams[unit.stream]
         waits = [self._events[o] for o in unit.after if self._units[o].stream != unit.stream]
@@ -154,7 +154,7 @@ class StreamRunner:
             commands.append((driver.record, (self._events[index], stream)))
         return commands
 
-    def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
+    def _launches(self, index: int, unit: Subflow, stream: Handle) -> list[Command]:
         if index in self._graphs:
             return [(self._graphs[index].launch, (stream,))]
         calls: list[Call] = []

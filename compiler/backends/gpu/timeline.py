@@ -9,8 +9,8 @@ from compiler.backends.gpu.executor import Executor, Program, Runner, Settings
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
-from compiler.scheduling.dependencies import Unit
 from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.subflows import Subflow
 
 WARM_UP = 3
 
@@ -37,7 +37,7 @@ class TimedRunner(StreamRunner):
     def _compile(self, caller: Handle) -> list[Command]:
         return [(self._driver.record, (self._origin, caller)), *super()._compile(caller)]
 
-    def _launches(self, index: int, unit: Unit, stream: Handle) -> list[Command]:
+    def _launches(self, index: int, unit: Subflow, stream: Handle) -> list[Command]:
         before, after = ((self._driver.record, (e, stream)) for e in self._around[index])
         return [before, *super()._launches(index, unit, stream), after]
 

@@ -9,13 +9,10 @@ from typing import Any
 from compiler.backends.base import Array
 from compiler.backends.memory import address
 from compiler.errors import DeviceError, ShapeError
-from compiler.schedule import Schedule
+from compiler.schedule import MODES, Schedule
 
 INTERFACE = 1
 """FLOWLOOM_INTERFACE, the version of the declarations below."""
-
-MODES = ("graph", "subgraphs", "streams")
-"""flowloom_mode, in order."""
 
 PROFILE_BYTES = 1 << 20
 """Room for a profile, of which most need less."""
@@ -96,7 +93,7 @@ class Library:
         """A model with weights and arena on a device; DeviceError if that cannot be."""
         if mode not in MODES:
             raise DeviceError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
-        options = Options(str(weights).encode(), MODES.index(mode), ordinal, None)
+        options = Options(str(weights).encode(), list[str](MODES).index(mode), ordinal, None)
         handle = ctypes.c_void_p()
         self._checked(self._c.flowloom_create(ctypes.byref(handle), ctypes.byref(options)))
         return Model(self, handle)

@@ -7,13 +7,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError, ScheduleError
-from compiler.ir.flatten import schedule_of, units_of
-from compiler.ir.taskflow import GraphOp, TaskOp, set_after
+from compiler.ir.flatten import schedule_of
+from compiler.ir.taskflow import GraphOp, set_after
 from compiler.ir.types import int64
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.constraints import Constraints, Tasks, constrain
 from compiler.scheduling.constraints_json import constraints_from_json
-from compiler.verify.sync import needed_waits
+from compiler.scheduling.subflows import waits_between
+from compiler.verify.conflicts import needed_waits
 
 
 @dataclass(frozen=True)
@@ -55,28 +56,24 @@ def _read(file: str) -> str:
 
 
 def _constrain(graph: GraphOp, wanted: Constraints) -> None:
-    units = list(graph.tasks)
-    found = constrain(_tasks(graph, units), wanted)
-    for unit, stream, after in zip(units, found.streams, found.after, strict=True):
-        for each in (unit, *unit.launches):
+    tasks = list(graph.tasks)
+    found = constrain(_tasks(graph), wanted)
+    for task, stream, after in zip(tasks, found.streams, found.after, strict=True):
+        for each in (task, *task.launches):
             each.stream = int64(stream)
-        tokens = dict.fromkeys([*unit.after, *(units[other].token for other in sorted(after))])
-        set_after(unit, list(tokens))
+        tokens = dict.fromkeys([*task.after, *(tasks[other].token for other in sorted(after))])
+        set_after(task, list(tokens))
     for index in found.order:
-        units[index].detach()
-        graph.body.block.add_op(units[index])
+        tasks[index].detach()
+        graph.body.block.add_op(tasks[index])
 
 
-def _tasks(graph: GraphOp, units: list[TaskOp]) -> Tasks:
-    """The graph's tasks as plain data."""
-    schedule, unit_of = schedule_of(graph), units_of(graph)
-    nodes: list[list[str]] = [[] for _ in units]
-    waits: list[set[int]] = [set() for _ in units]
-    for index, (task, needed) in enumerate(
-        zip(schedule.tasks, needed_waits(schedule), strict=True)
-    ):
-        nodes[unit_of[index]] += task.nodes
-        waits[unit_of[index]].update(unit_of[other] for other in (*needed, *task.after))
-    for index, others in enumerate(waits):
-        others.discard(index)
-    return Tasks(nodes, [unit.stream.value.data for unit in units], waits)
+def _tasks(graph: GraphOp) -> Tasks:
+    """The graph's launches and subflows as plain data."""
+    schedule = schedule_of(graph)
+    parts = schedule.subflows
+    nodes = [[node for i in places for node in schedule.tasks[i].nodes] for places in parts]
+    waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
+    every = ((*needed, *task.after) for needed, task in waits)
+    streams = [schedule.tasks[places.start].stream for places in parts]
+    return Tasks(nodes, streams, waits_between(parts, every))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.ir.flatten import schedule_of, units_of
+from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp, set_after
 from compiler.passes.base import SchedulePass
-from compiler.verify.sync import remaining_waits
+from compiler.scheduling.subflows import remaining_waits, waits_between
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ElideSync(SchedulePass):
 
 
 def _elide(graph: GraphOp) -> None:
-    schedule, unit_of, units = schedule_of(graph), units_of(graph), list(graph.tasks)
-    kept_by = remaining_waits(schedule)
-    for unit, task, kept in zip(unit_of, schedule.tasks, kept_by, strict=True):
+    schedule, tasks = schedule_of(graph), list(graph.tasks)
+    remaining = waits_between(schedule.subflows, remaining_waits(schedule))
+    for task, kept in zip(tasks, remaining, strict=True):
         if len(kept) < len(task.after):
-            set_after(units[unit], [units[unit_of[awaited]].results[0] for awaited in kept])
+            set_after(task, [tasks[awaited].token for awaited in sorted(kept)])

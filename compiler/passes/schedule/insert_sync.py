@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.ir.flatten import schedule_of, units_of
+from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp, set_after
 from compiler.passes.base import SchedulePass
-from compiler.verify.sync import needed_waits
+from compiler.scheduling.subflows import waits_between
+from compiler.verify.conflicts import needed_waits
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,10 @@ class InsertSync(SchedulePass):
 
 
 def _synchronise(graph: GraphOp) -> None:
-    units = list(graph.tasks)
-    tokens = [unit.results[0] for unit in units]
-    schedule, unit_of = schedule_of(graph), units_of(graph)
-    waits: list[set[int]] = [set() for _ in units]
-    for unit, task, needed in zip(unit_of, schedule.tasks, needed_waits(schedule), strict=True):
-        waits[unit].update([unit_of[earlier] for earlier in (*needed, *task.after)])
-    for index, awaited in enumerate(waits):
-        awaited.discard(index)
+    schedule, tasks = schedule_of(graph), list(graph.tasks)
+    waits = zip(needed_waits(schedule), schedule.tasks, strict=True)
+    every = ((*needed, *task.after) for needed, task in waits)
+    for task, awaited in zip(tasks, waits_between(schedule.subflows, every), strict=True):
         if awaited:
-            set_after(units[index], [tokens[earlier] for earlier in sorted(awaited)])
+            set_after(task, [tasks[earlier].token for earlier in sorted(awaited)])
     graph.unsynchronized = None

@@ -1,8 +1,7 @@
 """`lower-to-taskflow`: tensors become places in memory, groups become launches."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +15,8 @@ from compiler.graph.storage import lay_out
 from compiler.ir import dataflow, taskflow
 from compiler.ir.types import dtype_of, memref_type, shape_of
 from compiler.passes.base import SchedulePass
-from compiler.passes.schedule.stages import order_stages
+from compiler.scheduling.adapter import read_placement
+from compiler.scheduling.subflows import partition_runs, stage_barriers
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,13 @@ def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
     plan = plan_views(graph)
     _check(graph, plan)
     memory = _Memory(graph, plan)
-    units = list(_units(graph))
-    tasks = [_task(unit, memory) for unit in units]
-    order_stages(units, tasks)
+    groups, placement = list(graph.groups), read_placement(graph)
+    parts = partition_runs(placement.partitions)
+    tasks = [_task(groups[places.start : places.stop], memory) for places in parts]
+    barriers = stage_barriers(parts, placement.streams, placement.stages)
+    for task, awaited in zip(tasks, barriers, strict=True):
+        if awaited:
+            taskflow.set_after(task, [tasks[other].token for other in awaited])
     memory.block.add_ops(tasks)
     inputs, outputs = ([name.data for name in n] for n in (graph.input_names, graph.output_names))
     return taskflow.GraphOp(graph.sym_name.data, inputs, outputs, Region(memory.block))
@@ -80,33 +84,11 @@ def _buffer_type(value: SSAValue) -> taskflow.Buffer:
     return memref_type(dtype_of(value.type), shape_of(value.type))
 
 
-def _units(graph: dataflow.GraphOp) -> Iterator[list[dataflow.GroupOp]]:
-    """The groups of each partition; raises PipelineError for one in several pieces."""
-    seen: set[int] = set()
-    for number, members in groupby(enumerate(graph.groups), _partition):
-        if number in seen:
-            raise PipelineError(
-                f"partition {number} is not in one piece in launch order: run order-launches"
-            )
-        seen.add(number)
-        yield [group for _, group in members]
-
-
-def _partition(entry: tuple[int, dataflow.GroupOp]) -> int:
-    index, group = entry
-    return group.partition.value.data if group.partition is not None else -1 - index
-
-
-def _task(unit: list[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskOp:
-    launches = [_launch(group, memory) for group in unit]
-    stream = launches[0].stream.value.data
-    if other := [launch for launch in launches if launch.stream.value.data != stream]:
-        raise PipelineError(
-            f"a partition runs on streams {stream} and {other[0].stream.value.data}:"
-            " run assign-streams after partition"
-        )
-    one = len(launches) == 1
-    return launches[0] if one else taskflow.SubflowOp(stream, Region(Block(launches)))
+def _task(part: Sequence[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskOp:
+    launches = [_launch(group, memory) for group in part]
+    if len(launches) == 1:
+        return launches[0]
+    return taskflow.SubflowOp(launches[0].stream.value.data, Region(Block(launches)))
 
 
 def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:

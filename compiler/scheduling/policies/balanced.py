@@ -1,4 +1,4 @@
-"""Partitions of equal work whose clusters are intervals of a topological order, then refined."""
+"""Partitions of equal work whose partitions are intervals of a topological order, then refined."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from compiler.dag import DAG
 
 ROUNDS = 8
 IMBALANCE = 1.1
-"""No move makes a cluster's work larger than this times the mean, or than its largest node."""
+"""No move makes a partition's work larger than this times the mean, or than its largest node."""
 
 
 def depth_first_order(dag: DAG) -> list[int]:
@@ -26,51 +26,51 @@ def depth_first_order(dag: DAG) -> list[int]:
     return order
 
 
-def equal_intervals(dag: DAG, order: Sequence[int], clusters: int) -> list[int]:
-    """The cluster of each node when an order is cut where the work is nearest to equal."""
+def equal_intervals(dag: DAG, order: Sequence[int], partitions: int) -> list[int]:
+    """The partition of each node when an order is cut where the work is nearest to equal."""
     ends = list(accumulate((dag.costs[v] for v in order), initial=0))
-    cluster_of = [0] * len(dag)
+    partition_of = [0] * len(dag)
     for place, v in enumerate(order):
         middle = ends[place] + ends[place + 1]
         total = 2 * max(ends[-1], 1)
-        cluster_of[v] = min(clusters - 1, middle * clusters // total)
-    return cluster_of
+        partition_of[v] = min(partitions - 1, middle * partitions // total)
+    return partition_of
 
 
-def refine(dag: DAG, cluster_of: list[int], limit: float) -> None:
-    """Move nodes to where their neighbours are, while clusters stay below the limit, in place.
+def refine(dag: DAG, partition_of: list[int], limit: float) -> None:
+    """Move nodes to where their neighbours are, while partitions stay below the limit, in place.
 
     Moreira, Popp and Schulz (SEA 2017): a node may go anywhere between its latest predecessor's
-    cluster and its earliest successor's, as no circle can close there. A round is linear, and
+    partition and its earliest successor's, as no cycle can close there. A round is linear, and
     looks at the neighbours of what the last one moved.
     """
-    work = [0] * (1 + max(cluster_of, default=0))
-    for v, cluster in enumerate(cluster_of):
-        work[cluster] += dag.costs[v]
+    work = [0] * (1 + max(partition_of, default=0))
+    for v, partition in enumerate(partition_of):
+        work[partition] += dag.costs[v]
     active: Sequence[int] = range(len(dag))
     for _ in range(ROUNDS):
         moved: list[int] = []
         for v in active:
-            here, best = cluster_of[v], _best_move(dag, v, cluster_of, work, limit)
+            here, best = partition_of[v], _best_move(dag, v, partition_of, work, limit)
             if best != here:
                 work[here] -= dag.costs[v]
                 work[best] += dag.costs[v]
-                cluster_of[v] = best
+                partition_of[v] = best
                 moved.append(v)
         neighbours = ((*dag.predecessors[v], *dag.successors[v]) for v in moved)
         active = sorted({v for near in neighbours for v in near})
 
 
 def _best_move(
-    dag: DAG, v: int, cluster_of: Sequence[int], work: Sequence[int], limit: float
+    dag: DAG, v: int, partition_of: Sequence[int], work: Sequence[int], limit: float
 ) -> int:
-    """The legal cluster that holds most neighbours of a node; its own unless another has more.
+    """The legal partition that holds most neighbours of a node; its own unless another has more.
 
     Only two hold any: that of its latest predecessors, and that of its earliest successors.
     """
-    here, cost = cluster_of[v], dag.costs[v]
-    before = [cluster_of[u] for u in dag.predecessors[v]]
-    after = [cluster_of[w] for w in dag.successors[v]]
+    here, cost = partition_of[v], dag.costs[v]
+    before = [partition_of[u] for u in dag.predecessors[v]]
+    after = [partition_of[w] for w in dag.successors[v]]
     low, high = max(before, default=here), min(after, default=here)
     if low == high:
         return here
@@ -80,14 +80,14 @@ def _best_move(
 
 
 def partition_balanced(dag: DAG, max_nodes: int) -> list[int]:
-    """Clusters of equal work: intervals of a depth-first order, refined to cut fewer edges.
+    """Partitions of equal work: intervals of a depth-first order, refined to cut fewer edges.
 
     After Moreira, Popp and Schulz, "Graph Partitioning with Acyclicity Constraints" (SEA 2017).
     O(n + e) a round.
     """
-    clusters = max(1, -(-len(dag) // max_nodes))
-    cluster_of = equal_intervals(dag, depth_first_order(dag), clusters)
-    mean = sum(dag.costs) / clusters
-    refine(dag, cluster_of, max(IMBALANCE * mean, max(dag.costs, default=0)))
-    used = sorted(set(cluster_of))
-    return [bisect_left(used, cluster) for cluster in cluster_of]
+    partitions = max(1, -(-len(dag) // max_nodes))
+    partition_of = equal_intervals(dag, depth_first_order(dag), partitions)
+    mean = sum(dag.costs) / partitions
+    refine(dag, partition_of, max(IMBALANCE * mean, max(dag.costs, default=0)))
+    used = sorted(set(partition_of))
+    return [bisect_left(used, partition) for partition in partition_of]

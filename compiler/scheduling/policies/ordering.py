@@ -1,16 +1,16 @@
-"""Policies that choose the order in which the units of a graph are launched."""
+"""Policies that choose the order in which the partitions of a graph are launched."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
-from compiler.dag import DAG
+from compiler.dag import DAG, topological_order
 from compiler.scheduling.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a unit asks of the device while it runs.
+    """What a partition asks of the device while it runs.
 
     `memory_bound` tells whether bytes or FLOPs bound its time; `share` is the largest fraction
     that it takes of any resource of the device.
@@ -29,7 +29,7 @@ ORDERINGS: Registry[Ordering] = Registry("order")
 
 @ORDERINGS.register("source")
 def order_source(dag: DAG, demands: Sequence[Demand]) -> list[int]:
-    """The order in which the units are written."""
+    """The order in which the partitions are written."""
     del demands
     return list(range(len(dag)))
 
@@ -42,16 +42,7 @@ def order_critical_path(dag: DAG, demands: Sequence[Demand]) -> list[int]:
     """
     del demands
     ranks = dag.upward_ranks()
-    waiting, sources = _start(dag)
-    ready = [(-ranks[v], v) for v in sources]
-    heapify(ready)
-    order: list[int] = []
-    while ready:
-        v = heappop(ready)[1]
-        order.append(v)
-        for w in _released(dag, v, waiting):
-            heappush(ready, (-ranks[w], w))
-    return order
+    return topological_order(dag.predecessors, dag.successors, lambda v: -ranks[v])
 
 
 @ORDERINGS.register("opara")
@@ -61,9 +52,9 @@ def order_opara(dag: DAG, demands: Sequence[Demand]) -> list[int]:
     Two ready lists alternate while both hold nodes; within a list the least demand goes first.
     O(n log n + e).
     """
-    waiting, sources = _start(dag)
+    waiting = [len(before) for before in dag.predecessors]
     ready: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
-    for v in sources:
+    for v in (v for v, count in enumerate(waiting) if not count):
         heappush(ready[demands[v].memory_bound], (demands[v].share, v))
     order: list[int] = []
     turn = True
@@ -74,11 +65,6 @@ def order_opara(dag: DAG, demands: Sequence[Demand]) -> list[int]:
         for w in _released(dag, v, waiting):
             heappush(ready[demands[w].memory_bound], (demands[w].share, w))
     return order
-
-
-def _start(dag: DAG) -> tuple[list[int], list[int]]:
-    waiting = [len(before) for before in dag.predecessors]
-    return waiting, [v for v, count in enumerate(waiting) if count == 0]
 
 
 def _released(dag: DAG, v: int, waiting: list[int]) -> list[int]:

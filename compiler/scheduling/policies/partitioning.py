@@ -1,4 +1,4 @@
-"""Policies that cut a graph into clusters, each launched as one unit."""
+"""Policies that cut a graph into partitions, each launched as one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from compiler.scheduling.policies.balanced import partition_balanced
 from compiler.scheduling.registry import Registry
 
 Partitioning = Callable[[DAG, int], list[int]]
-"""Gives each node the number of its cluster: numbered from 0, in a topological order of clusters.
+"""Gives each node its partition: numbered from 0, in a topological order of partitions.
 
-The second argument is about the largest number of nodes a cluster should hold.
+The second argument is about the largest number of nodes a partition should hold.
 """
 
 PARTITIONINGS: Registry[Partitioning] = Registry("partition")
@@ -20,10 +20,10 @@ PARTITIONINGS: Registry[Partitioning] = Registry("partition")
 
 @dataclass
 class _Ready:
-    """The nodes whose predecessors all have a cluster, from two points of view.
+    """The nodes whose predecessors all have a partition, from two points of view.
 
-    A master is the shallowest node. A companion adds the fewest edges between clusters: its
-    outgoing edges, less those that it takes in from the cluster that grows.
+    A master is the shallowest node. A companion adds the fewest edges between partitions: its
+    outgoing edges, less those that it takes in from the partition that grows.
     """
 
     dag: DAG
@@ -38,11 +38,11 @@ class _Ready:
         return leaving - internal, self.depths[v], len(self.dag.predecessors[v]), v
 
     def release(self, v: int, internal: int) -> None:
-        """Add a node that has `internal` predecessors in the cluster that grows."""
+        """Add a node that has `internal` predecessors in the partition that grows."""
         heappush(self.local, self.key(v, internal))
 
     def settle(self) -> None:
-        """Forget the finished cluster: nodes it released and left are like any other."""
+        """Forget the finished partition: nodes it released and left are like any other."""
         for *_, v in self.local:
             leaving, depth, before, _ = self.key(v, 0)
             heappush(self.masters, (depth, before, leaving, v))
@@ -71,44 +71,44 @@ def _pop(heap: list[tuple[int, ...]], taken: list[int]) -> int | None:
 
 @PARTITIONINGS.register("ppd")
 def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
-    """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: clusters of equal work with few edges between.
+    """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: partitions of equal work with few edges between.
 
-    Clusters grow while their work is below `max_nodes` times the mean cost. Every node joins
-    after its predecessors, so clusters never wait for each other in a circle. O((n + e) log n).
+    Partitions grow while their work is below `max_nodes` times the mean cost. Every node joins
+    after its predecessors, so partitions never wait for each other in a cycle. O((n + e) log n).
     """
     threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
-    cluster_of = [-1] * len(dag)
+    partition_of = [-1] * len(dag)
     waiting = [len(before) for before in dag.predecessors]
     ready = _Ready(dag, dag.depths())
     for v in (v for v, count in enumerate(waiting) if count == 0):
         ready.release(v, 0)
     ready.settle()
-    cluster = 0
-    while (master := ready.pop_master(cluster_of)) is not None:
+    partition = 0
+    while (master := ready.pop_master(partition_of)) is not None:
         work, node = 0, master
         while node is not None:
-            cluster_of[node] = cluster
+            partition_of[node] = partition
             work += dag.costs[node]
-            _release_successors(dag, node, waiting, cluster_of, ready)
-            node = ready.pop_companion(cluster_of) if work < threshold else None
+            _release_successors(dag, node, waiting, partition_of, ready)
+            node = ready.pop_companion(partition_of) if work < threshold else None
         ready.settle()
-        cluster += 1
-    return cluster_of
+        partition += 1
+    return partition_of
 
 
 def _release_successors(
-    dag: DAG, node: int, waiting: list[int], cluster_of: list[int], ready: _Ready
+    dag: DAG, node: int, waiting: list[int], partition_of: list[int], ready: _Ready
 ) -> None:
     for v in dag.successors[node]:
         waiting[v] -= 1
         if waiting[v] == 0:
             before = dag.predecessors[v]
-            ready.release(v, sum(cluster_of[u] == cluster_of[node] for u in before))
+            ready.release(v, sum(partition_of[u] == partition_of[node] for u in before))
 
 
 @PARTITIONINGS.register("none")
 def partition_none(dag: DAG, max_nodes: int) -> list[int]:
-    """Every node is a cluster of its own, whatever `max_nodes` says."""
+    """Every node is a partition of its own, whatever `max_nodes` says."""
     del max_nodes
     return list(range(len(dag)))
 

@@ -1,9 +1,9 @@
-"""Policies that give every unit of a graph a stream; importing this registers all of them."""
+"""Policies that give every partition of a graph a stream; importing this registers all of them."""
 
 from heapq import heappop, heappush, heapreplace
 from itertools import groupby
 
-from compiler.dag import DAG
+from compiler.dag import DAG, critical_path
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
 from compiler.scheduling.policies import chains, ios, nimble, optimal
 from compiler.scheduling.policies.list_schedule import WAIT_NS
@@ -57,17 +57,6 @@ def assign_wavefront(dag: DAG, streams: int) -> Assignment:
     return Assignment(stream_of, depths, order)
 
 
-def critical_path(dag: DAG) -> list[int]:
-    """The nodes of a longest path by cost, from its source on; of several the first."""
-    ranks = dag.upward_ranks()
-    path: list[int] = []
-    others = [v for v, before in enumerate(dag.predecessors) if not before]
-    while others:
-        path.append(max(others, key=lambda v: (ranks[v], -v)))
-        others = list(dag.successors[path[-1]])
-    return path
-
-
 @STREAM_ASSIGNMENTS.register("critical-path")
 def assign_critical_path(dag: DAG, streams: int) -> Assignment:
     """HEFT (Topcuoglu et al., IEEE TPDS 13(3), 2002), with the critical path kept on stream 0.
@@ -76,7 +65,7 @@ def assign_critical_path(dag: DAG, streams: int) -> Assignment:
     with `WAIT_NS` for a predecessor elsewhere. The critical path stays together, as in the same
     paper's CPOP. Only streams of predecessors and the idlest one can be best: O(n log n + e).
     """
-    pinned = set(critical_path(dag))
+    pinned = set(critical_path(dag.costs, dag.successors))
     order = order_critical_path(dag, ())
     stream_of, finish = [0] * len(dag), [0] * len(dag)
     free = [0] * streams

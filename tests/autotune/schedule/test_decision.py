@@ -10,12 +10,14 @@ import pytest
 import compiler
 from compiler.autotune.kernel_times import Database
 from compiler.autotune.schedule import decision
-from compiler.autotune.schedule.candidates import MODES
 from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.errors import ArtifactError, DeviceError, PipelineError
+from compiler.export.choice_json import choice_to_json
+from compiler.schedule import MODES
 from compiler.scheduling.simulator import predict
 from compiler.tools.report import report
+from examples import zoo
 from tests.autotune.schedule import fakes
 from tests.backends.gpu.recording import RecordingDriver
 
@@ -52,7 +54,7 @@ def compiled(**options: Any) -> compiler.Module:
 
 def chosen(module: compiler.Module) -> dict[str, Any]:
     assert module.choice is not None
-    return module.choice
+    return choice_to_json(module.choice)
 
 
 @pytest.mark.parametrize(("mode", "streams"), [("graph", 2), ("subgraphs", 4), ("streams", 1)])
@@ -147,7 +149,7 @@ def test_only_the_winner_of_the_simulator_is_made(monkeypatch: pytest.MonkeyPatc
     def unwanted(*_: object) -> None:
         raise AssertionError("a schedule that nobody measures was made")
 
-    monkeypatch.setattr(decision, "plans", unwanted)
+    monkeypatch.setattr(decision, "made", unwanted)
     module = compiled(budget=0)
     found = chosen(module)
     assert found["chosen"] == "graph/auto"
@@ -289,3 +291,22 @@ def test_a_search_that_cannot_be_is_refused(options: dict[str, Any]):
     given: Any = {"target": "cuda", "arch": "sm_90", **options}
     with pytest.raises(PipelineError, match="auto"):
         compiler.compile(fakes.model(), **given)
+
+
+@pytest.mark.parametrize("name", ["chains", "unet", "googlenet", "deepfm"])
+def test_the_recorded_pipeline_gives_the_searched_schedule_again(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    model = fakes.model() if name == "chains" else zoo.load(name)
+    options: dict[str, Any] = {"target": "cuda", "arch": "sm_90", "budget": 0}
+    module = compiler.compile(model, schedule="auto{steps=60 seed=1}", **options)
+    assert module.pipeline is not None
+    assert ("import-placement" in module.pipeline) == chosen(module)["chosen"].endswith("/auto")
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("there was a search")
+
+    monkeypatch.setattr(decision, "search_module", unwanted)
+    again = compiler.compile(model, pipeline=module.pipeline, **options)
+    assert again.schedule == module.schedule
+    assert again.pipeline == module.pipeline

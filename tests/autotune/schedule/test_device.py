@@ -52,9 +52,9 @@ def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr("compiler.build.build_kernels", busy_kernels)
     module = compiler.compile(fakes.model(), target="cuda", budget=3.0)
     assert module.choice is not None
-    assert module.choice["source"] == "measured"
-    assert module.choice["streams"] > 1
-    assert all(1000 < cost < 30000 for cost in module.choice["costs"].values())
+    assert module.choice.source == "measured"
+    assert module.choice.streams > 1
+    assert all(1000 < cost < 30000 for cost in module.choice.costs.values())
     one = compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=1")
     baseline = compiler.compile(fakes.model(), target="cuda", budget=0, pipeline=one)
     assert run_time(module) < 0.7 * run_time(baseline)

@@ -19,6 +19,7 @@ from compiler.autotune.kernel_times import Database, Key, Record, kernel_hash
 from compiler.autotune.schedule import decision
 from compiler.autotune.schedule.costs import save_database
 from compiler.errors import DeviceError
+from compiler.export.choice_json import choice_to_json
 from compiler.schedule import KernelSpec
 from compiler.scheduling import event_loop
 from tests.autotune.schedule import fakes
@@ -115,7 +116,7 @@ def compiled(profile: Path, monkeypatch: pytest.MonkeyPatch, suffix: bytes = b""
     monkeypatch.setattr("compiler.build.build_kernels", kernels)
     module = compiler.compile(fakes.model(), target="cuda", arch="sm_90", budget=0, profile=profile)
     assert module.choice is not None
-    return {**module.choice, "specs": module.kernels}
+    return {**choice_to_json(module.choice), "specs": module.kernels}
 
 
 @pytest.mark.filterwarnings("error")

@@ -17,7 +17,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.emulator.compile import compile_kernels
 from compiler.errors import DeviceError, ScheduleError
 from compiler.schedule import Schedule
-from compiler.scheduling.dependencies import predecessors
+from compiler.scheduling.subflows import predecessors
 from compiler.verify.happens_before import check_schedule
 from tests.backends.gpu import device_checks
 from tests.backends.gpu.cases import Case, case

@@ -195,7 +195,7 @@ class _Builder:
         """Add tasks that write these regions (None for the arena), one after another."""
         stream, waits, first = self.chance.randrange(self.streams), set[int](), len(self.tasks)
         for target in targets:
-            waits |= self._task(stream, target, number if len(targets) > 1 else -1)
+            waits |= self._task(stream, target, number if len(targets) > 1 else None)
         head = self.tasks[first]
         outside = tuple(sorted({self.end_of[w] for w in waits if w in self.end_of}))
         self.tasks[first] = Task(
@@ -203,7 +203,7 @@ class _Builder:
         )
         self.end_of |= dict.fromkeys(range(first, len(self.tasks)), len(self.tasks) - 1)
 
-    def _task(self, stream: int, target: _Region | None, subflow: int) -> set[int]:
+    def _task(self, stream: int, target: _Region | None, subflow: int | None) -> set[int]:
         """Add a task; returns the tasks that it must follow."""
         index = len(self.tasks)
         sources = [self.chance.choice(self.readable) for _ in range(self.chance.randint(1, 3))]

@@ -15,7 +15,7 @@ from compiler.backends.gpu.executor import Executor
 from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation
-from compiler.scheduling import dependencies
+from compiler.scheduling import graph_plan
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import RecordingDriver
 from tests.backends.gpu.test_graph import load
@@ -187,7 +187,7 @@ def test_only_inputs_that_the_caller_holds_are_not_poisoned():
 
 def test_schedules_with_a_crowd_have_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch):
     """Only their functions wish for a division of processors' memory."""
-    monkeypatch.setattr(dependencies, "CROWDED", 1.05)
+    monkeypatch.setattr(graph_plan, "CROWDED", 1.05)
     found = case(29, tasks=14, streams=4)
     one = replace(
         found.schedule, tasks=tuple(replace(t, stream=0, after=()) for t in found.schedule.tasks)

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import MODES
-from compiler.schedule import Allocation, KernelSpec, Schedule, Task, View
-from compiler.scheduling.dependencies import subflows
+from compiler.schedule import MODES, Allocation, KernelSpec, Schedule, Task, View
+from compiler.scheduling.subflows import subflows
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import Graph, Node, RecordingDriver
 

@@ -11,7 +11,7 @@ from compiler.autotune.profile import COLD_LENGTHS, measure_kernels
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.executor import Executor
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
-from compiler.scheduling.dependencies import Unit, single_tasks, subflows
+from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 from tests.backends.gpu.cases import Case, case
 from tests.backends.gpu.recording import BASE, INDIRECT, Graph, Node, RecordingDriver
 from tests.backends.gpu.test_graph import load, task_of
@@ -132,7 +132,7 @@ def test_events_stand_between_streams_only(seed: int, streams: int, mode: str):
     assert sum(line.startswith("launch k") for line in driver.log) == alone
 
 
-def launches(found: Case, unit: Unit) -> int:
+def launches(found: Case, unit: Subflow) -> int:
     """How many kernels a unit launches."""
     return sum(len(found.kernels[f"k{task}"]) for task in unit.tasks)
 

@@ -15,7 +15,7 @@ from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.pipeline import Runner, parse
-from compiler.scheduling.units import group_graph
+from compiler.scheduling.adapter import read_dag
 from tests.strategies import Model, dataflow_graphs
 from tests.support import graph_of, run
 
@@ -67,8 +67,8 @@ def test_any_graph(model: Model, pipeline: str):
 @given(dataflow_graphs(max_operators=24))
 def test_the_longest_path_does_not_grow(model: Model):
     single = Model(model.module.clone(), model.weights, model.inputs)
-    before: DAG = group_graph(run(single, "fuse-operators{max-ops=1}")).dag
-    after: DAG = group_graph(run(model, "fuse-operators")).dag
+    before: DAG = read_dag(run(single, "fuse-operators{max-ops=1}"))
+    after: DAG = read_dag(run(model, "fuse-operators"))
     assert after.longest_path() <= before.longest_path()
     assert len(after) <= len(before)
 

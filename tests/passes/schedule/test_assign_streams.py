@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
-from compiler.scheduling.units import group_graph
 from tests.strategies import STREAMS, Model, dataflow_graphs
 from tests.support import run
 
@@ -17,14 +16,14 @@ def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy:
     graph = run(
         model, f"fuse-operators,{partition}assign-streams{{policy={policy} streams={most}}}"
     )
-    groups = group_graph(graph).groups
+    groups = list(graph.groups)
     streams = [group.stream.value.data for group in groups if group.stream is not None]
     assert len(streams) == len(groups)
     assert all(0 <= stream < most for stream in streams)
-    clusters = [g.partition.value.data if g.partition is not None else None for g in groups]
-    pairs = {(c, s) for c, s in zip(clusters, streams, strict=True) if c is not None}
-    assert len(pairs) == len({cluster for cluster, _ in pairs})
-    assert not cut or clusters == sorted(clusters, key=lambda c: c or 0)
+    partitions = [g.partition.value.data if g.partition is not None else None for g in groups]
+    pairs = {(c, s) for c, s in zip(partitions, streams, strict=True) if c is not None}
+    assert len(pairs) == len({partition for partition, _ in pairs})
+    assert not cut or partitions == sorted(partitions, key=lambda c: c or 0)
 
 
 @given(dataflow_graphs(max_operators=1))

@@ -20,10 +20,12 @@ from tests.networks import networks
 
 def renumbered(schedule: Schedule) -> Schedule:
     """The schedule with subflows numbered by their first task, as the IR does."""
-    first: dict[int, int] = {}
+    first: dict[int | None, int] = {}
     for index, task in enumerate(schedule.tasks):
         first.setdefault(task.subflow, index)
-    tasks = (replace(t, subflow=first[t.subflow] if t.subflow >= 0 else -1) for t in schedule.tasks)
+    tasks = (
+        replace(t, subflow=None if t.subflow is None else first[t.subflow]) for t in schedule.tasks
+    )
     return replace(schedule, tasks=tuple(tasks))
 
 

@@ -1,26 +1,26 @@
-"""Clusters in the IR."""
+"""Partitions in the IR."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import PipelineError
-from compiler.scheduling.units import group_graph
+from compiler.scheduling.adapter import read_dag
 from tests.strategies import Model, dataflow_graphs
 from tests.support import run
 
 
 @settings(max_examples=30, deadline=None)
 @given(dataflow_graphs(), st.integers(1, 6))
-def test_clusters_follow_each_other_and_never_wait_in_a_circle(model: Model, most: int):
+def test_partitions_follow_each_other_and_never_form_a_cycle(model: Model, most: int):
     graph = run(
         model, f"fuse-operators{{max-ops=2}},partition-graph{{policy=ppd max-nodes={most}}}"
     )
-    groups = group_graph(graph)
-    clusters = [g.partition.value.data for g in groups.groups if g.partition is not None]
-    assert len(clusters) == len(groups.groups)
-    assert clusters == sorted(clusters)
-    assert all(clusters[u] <= clusters[v] for u, v in groups.dag.edges)
+    groups = list(graph.groups)
+    partitions = [g.partition.value.data for g in groups if g.partition is not None]
+    assert len(partitions) == len(groups)
+    assert partitions == sorted(partitions)
+    assert all(partitions[u] <= partitions[v] for u, v in read_dag(graph).edges)
 
 
 @settings(max_examples=10, deadline=None)

@@ -1,0 +1,80 @@
+"""A placement as a short text that a pipeline can hold, exact and bound to its graph."""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import cast
+from zlib import compress, decompress
+from zlib import error as ZlibError
+
+from compiler.dag import DAG
+from compiler.errors import PipelineError
+from compiler.scheduling.placement import Numbers, Placement, check_placement
+
+COLUMNS = 4
+"""By launch place: the node's number less the place, its partition, its stream, its stage."""
+
+
+def placement_to_text(dag: DAG, placement: Placement) -> str:
+    """`NODES-DIGEST-CONTENT`: the graph's size and edges, then the placement, compressed."""
+    order = placement.order
+    columns = [
+        [v - place for place, v in enumerate(order)],
+        *([column[v] for v in order] for column in _by_node(placement)),
+    ]
+    content = compress(json.dumps(columns, separators=(",", ":")).encode(), 9)
+    return f"{_digest(dag)}-{urlsafe_b64encode(content).decode()}"
+
+
+def _by_node(placement: Placement) -> tuple[Numbers, Numbers, Numbers]:
+    return placement.partitions, placement.streams, placement.stages
+
+
+def _digest(dag: DAG) -> str:
+    edges = json.dumps(list(dag.edges)).encode()
+    return f"{len(dag)}-{sha256(edges).hexdigest()[:12]}"
+
+
+def placement_from_text(dag: DAG, text: str) -> Placement:
+    """The placement of a text; raises PipelineError for a damaged one, or one of another graph."""
+    nodes, _, rest = text.partition("-")
+    digest, _, content = rest.partition("-")
+    if f"{nodes}-{digest}" != _digest(dag):
+        raise PipelineError(
+            f"the placement is of another graph of {nodes} groups; this one has {len(dag)}: search"
+            " again, by compiling without a pipeline"
+        )
+    offsets, *columns = _columns(content, len(dag))
+    order = [place + (offset or 0) for place, offset in enumerate(offsets)]
+    if sorted(order) != list(range(len(dag))):
+        raise PipelineError(_DAMAGED)
+    place_of = {v: place for place, v in enumerate(order)}
+    partitions, streams, stages = (
+        [column[place_of[v]] for v in range(len(dag))] for column in columns
+    )
+    found = Placement(order, partitions, streams, stages)
+    check_placement(dag, found)
+    return found
+
+
+_DAMAGED = "the text of the placement is damaged: copy it whole, or search again"
+
+
+def _columns(content: str, count: int) -> list[list[int | None]]:
+    try:
+        found = json.loads(decompress(urlsafe_b64decode(content)))
+    except (ValueError, ZlibError) as error:
+        raise PipelineError(_DAMAGED) from error
+    if not isinstance(found, list) or len(cast(list[object], found)) != COLUMNS:
+        raise PipelineError(_DAMAGED)
+    for column in cast(list[object], found):
+        if not isinstance(column, list) or len(cast(list[object], column)) != count:
+            raise PipelineError(_DAMAGED)
+        if not _are_numbers(cast(list[object], column)):
+            raise PipelineError(_DAMAGED)
+    return cast(list[list[int | None]], found)
+
+
+def _are_numbers(values: Iterable[object]) -> bool:
+    return all(value is None or type(value) is int for value in values)

@@ -1,0 +1,138 @@
+"""The order of a schedule's tasks as a graph, and the subflows that are launched as one.
+
+A task follows those whose tokens it waits for and the one before it on its stream.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from compiler.dag import runs, without_implied
+from compiler.errors import PipelineError
+from compiler.schedule import Schedule
+
+
+def stream_predecessors(schedule: Schedule) -> list[set[int]]:
+    """The task before each one on its stream: a set of one, or none."""
+    last: dict[int, int] = {}
+    before: list[set[int]] = []
+    for index, task in enumerate(schedule.tasks):
+        before.append({last[task.stream]} if task.stream in last else set())
+        last[task.stream] = index
+    return before
+
+
+def predecessors(
+    schedule: Schedule, waits: Sequence[Collection[int]] | None = None
+) -> list[tuple[int, ...]]:
+    """The edges into each task, by tokens and stream order, without those that others imply.
+
+    `waits` take the place of the schedule's own.
+    """
+    tokens = [task.after for task in schedule.tasks] if waits is None else waits
+    order = zip(tokens, stream_predecessors(schedule), strict=True)
+    return without_implied([list({*after, *before}) for after, before in order])
+
+
+def remaining_waits(
+    schedule: Schedule, waits: Sequence[Collection[int]] | None = None
+) -> list[tuple[int, ...]]:
+    """For each task the fewest of its waits that, with stream order, order the same tasks.
+
+    `waits` take the place of the schedule's own.
+    """
+    order = zip(predecessors(schedule, waits), stream_predecessors(schedule), strict=True)
+    return [tuple([u for u in edges if u not in before]) for edges, before in order]
+
+
+@dataclass(frozen=True, slots=True)
+class Subflow:
+    """Tasks that are launched together on one stream; `after` holds earlier subflows' indices."""
+
+    stream: int
+    tasks: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def single_tasks(schedule: Schedule) -> list[Subflow]:
+    """Every task as a subflow with no other, in launch order."""
+    return _with_edges(schedule, [(index,) for index in range(len(schedule.tasks))])
+
+
+def subflows(schedule: Schedule) -> list[Subflow]:
+    """The schedule's subflows and the tasks outside any, in launch order.
+
+    A subflow's tasks follow each other in launch order, so no two subflows wait for each other.
+    """
+    return _with_edges(schedule, schedule.subflows)
+
+
+def _with_edges(schedule: Schedule, parts: Sequence[Sequence[int]]) -> list[Subflow]:
+    before = waits_between(parts, predecessors(schedule))
+    return [
+        Subflow(schedule.tasks[tasks[0]].stream, tuple(tasks), after)
+        for tasks, after in zip(parts, without_implied([*map(list, before)]), strict=True)
+    ]
+
+
+def waits_between(parts: Sequence[Sequence[int]], waits: Iterable[Iterable[int]]) -> list[set[int]]:
+    """For each part of the tasks the others that tasks in it wait for, by their positions."""
+    part_of = {task: part for part, tasks in enumerate(parts) for task in tasks}
+    found: list[set[int]] = [set() for _ in parts]
+    for task, awaited in enumerate(waits):
+        found[part_of[task]].update([part_of[other] for other in awaited])
+    for part, others in enumerate(found):
+        others.discard(part)
+    return found
+
+
+def partition_runs(partitions: Sequence[int | None]) -> list[range]:
+    """The places of the nodes that are launched together, by each node's partition.
+
+    Nodes are in launch order; those in no partition are launched alone. Raises PipelineError for a
+    partition in several pieces.
+    """
+    found, seen = runs(partitions), set[int | None]()
+    for places in found:
+        partition = partitions[places.start]
+        if partition in seen:
+            raise PipelineError(
+                f"partition {partition} is not in one piece in launch order: run order-launches"
+            )
+        seen.add(partition)
+        seen.discard(None)
+    return found
+
+
+def stage_barriers(
+    parts: Sequence[range], streams: Sequence[int | None], stages: Sequence[int | None]
+) -> list[list[int]]:
+    """Which earlier parts each part awaits so that stages follow each other.
+
+    `streams` and `stages` are of the nodes that the parts hold, in launch order. A stage's first
+    part on each stream awaits the last ones of all streams before the stage; parts without a stage
+    await none. Raises PipelineError where a part has several, or stages do not ascend.
+    """
+    last: dict[int | None, int] = {}
+    awaited: list[int] = []
+    barriers: list[list[int]] = []
+    stage: int | None = None
+    entered = set[int | None]()
+    for index, places in enumerate(parts):
+        stream = _only("runs on streams", streams[places.start : places.stop])
+        own = _only("is in stages", stages[places.start : places.stop])
+        if stage is not None and (own is None or own < stage):
+            raise PipelineError("stages are not in launch order: run assign-streams again")
+        if own != stage:
+            stage, entered, awaited = own, set[int | None](), list(last.values())
+        barriers.append([] if own is None or stream in entered else awaited)
+        entered.add(stream)
+        last[stream] = index
+    return barriers
+
+
+def _only(what: str, values: Sequence[int | None]) -> int | None:
+    """What all nodes of a part share."""
+    if values.count(values[0]) != len(values):
+        named = " and ".join(map(str, dict.fromkeys(values)))
+        raise PipelineError(f"a partition {what} {named}: run assign-streams after partition-graph")
+    return values[0]
