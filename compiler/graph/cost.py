@@ -16,7 +16,7 @@ from compiler.target.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What bounds a kernel: FLOPs and bytes per ns, and the ns of a kernel launch.
+    """The bounds of a kernel: FLOPs and bytes per ns, and the ns of its launch.
 
     `operators` is the most operators of a kernel that has cheap ones only.
     """
@@ -43,7 +43,7 @@ GPU = Roofline(
 
 
 def roofline_of(target: Target) -> Roofline:
-    """What bounds a kernel of a target."""
+    """The roofline of a target."""
     return GPU if target.is_gpu else CPU
 
 
