@@ -8,7 +8,7 @@ import sys
 for name in ("xdsl", "onnx", "tvm", "onnxruntime", "numba", "cuda"):
     sys.modules[name] = None
 from compiler.backends.base import backend
-from compiler.backends.gpu import choose
+from compiler.autotune import bindings
 from compiler.errors import DeviceError
 cuda = backend("cuda")
 try:
