@@ -299,15 +299,3 @@ def test_constants_of_float64_keep_every_digit(target: str):
     results = compiler.compile(made, target=target).run({"x": x})
     np.testing.assert_array_equal(results["y"], x * -1.6198298317307263)
     np.testing.assert_array_equal(results["z"], x + 1e-300)
-
-
-@pytest.mark.parametrize("target", ["cpu", *["emu:sm_90:fp32"] * (COMPILER is not None)])
-def test_integers_used_twice_may_be_constant(target: str):
-    made = onnx.parser.parse_model(
-        """<ir_version: 10, opset_import: ["": 21]> g (int32[5] x, int64[5] y)
-        => (bool[5] a, bool[5] b) { t = Sub(x, x) a = Less(t, t) u = Sub(y, y) b = Equal(u, u) }"""
-    )
-    x, y = np.arange(5, dtype=np.int32), np.arange(5)
-    results = compiler.compile(made, target=target).run({"x": x, "y": y})
-    assert not results["a"].any()
-    assert results["b"].all()

@@ -249,8 +249,6 @@ class _Expansion:
         for step in reversed(scope.steps):
             once_only = isinstance(step, _Choice) or step.uses == 1
             value, depth = self._choice(step) if isinstance(step, _Choice) else self._value(step)
-            if "int" in str(step.variable.ty.dtype):
-                value = self.analyzer.simplify(value)  # code generation takes no bits of constants
             if (once_only and depth < DEPTH) or _is_trivial(value):
                 self.written[step.variable], self.depths[step.variable] = value, depth
             else:
