@@ -24,6 +24,7 @@ from tvm.tirx import PrimFunc
 from compiler.graph.packing import packed_shape
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
+from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
@@ -42,7 +43,7 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(target.vector_bytes)
+    registers = registers_of(vector_bytes(target))
     nest = choose_nest(conv, around, registers)
     weight = anchor.inputs[1]
     packings = [""] * group.inputs

@@ -16,6 +16,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.graph.packing import packed_shape
 from compiler.kernels.cpu.convolution import Convolution, TransposedPhase, transposed_phases
+from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
@@ -39,7 +40,7 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    registers = registers_of(target.vector_bytes)
+    registers = registers_of(vector_bytes(target))
     nests = phase_nests(transposed, around, registers)
     weight = anchor.inputs[1]
     packings = [""] * group.inputs
