@@ -1,5 +1,6 @@
 """Quantised operators agree with onnxruntime to the last integer."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -38,6 +39,21 @@ def test_dequantize_by_block():
         y = DequantizeLinear<axis=1, block_size=3>(x, s, z) }"""
     scale = np.abs(GENERATOR.standard_normal((2, 2))).astype(np.float32)
     check(parse(text, 21, s=scale, z=integers("int8", 2, 2)))
+
+
+def test_dequantize_a_constant_of_four_bits_by_block():
+    text = """g (float[2,6] x) => (float[2,6] y) {
+        d = DequantizeLinear<axis=1, block_size=3>(w, s, z) y = Add(x, d) }"""
+    scale = np.abs(GENERATOR.standard_normal((2, 2))).astype(np.float32)
+    weights = GENERATOR.integers(-8, 8, (2, 6)).astype(ml_dtypes.int4)
+    check(parse(text, 21, s=scale, w=weights, z=np.array([[1, 2], [-3, 0]], ml_dtypes.int4)))
+
+
+def test_dequantize_a_vector_by_block():
+    text = """g (int8[6] x) => (float[6] y) {
+        y = DequantizeLinear<axis=0, block_size=3>(x, s, z) }"""
+    scale = np.abs(GENERATOR.standard_normal(2)).astype(np.float32)
+    check(parse(text, 21, s=scale, z=integers("int8", 2)))
 
 
 def test_dynamic_quantization():

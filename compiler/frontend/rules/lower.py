@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.builder import is_known, supported
-from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.ir.values import numpy_dtype
@@ -197,9 +197,12 @@ def hardmax(call: Call) -> list[Value]:
         shape, axis = [1, *shape], 1
     flat = call.reshaped(x, shape) if tuple(shape) != x.shape else x
     where = call.one("ArgMax", flat, axis=axis, keepdims=0)
-    values = call.builder.constant([0, 1], x.dtype)
+    known = "float32" if x.dtype == "bfloat16" else x.dtype  # which OneHot takes from opset 24 on
+    values = call.builder.constant([0, 1], known)
     depth = call.builder.constant(flat.shape[axis], "int64")
     result = call.one("OneHot", where, depth, values, axis=axis)
+    if known != x.dtype:
+        result = call.one("Cast", result, to=element_type(x.dtype))
     return [result if flat is x else call.reshaped(result, x.shape)]
 
 

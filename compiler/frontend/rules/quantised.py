@@ -20,7 +20,7 @@ def _along(call: Call, value: Value | None, rank: int, axis: int) -> Value | Non
     """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
     if value is None or value.rank == 0:
         return value
-    if value.rank > 1:
+    if value.rank > 1 or call.attributes.get("block_size", 0):
         return _blocks(call, value, axis_of(axis, rank))
     if value.shape == (1,):
         return call.reshaped(value, [])
@@ -34,6 +34,8 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     block = call.attributes.get("block_size", 0) or -(-size // count)
     if block * count != size:
         raise Unsupported("its blocks do not fill the axis", "use blocks of equal size")
+    if value.dtype not in ELEMENT_BYTES:  # types of constants, which Expand does not take
+        value = _cast(call, value, "int32" if "int" in value.dtype else "float32")
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     column = call.reshaped(value, [*before, count, 1, *after])
     repeated = call.one("Expand", column, call.vector([*before, count, block, *after]))
@@ -70,7 +72,8 @@ def quantize(call: Call) -> list[Value]:
     x, axis = call.data, call.attributes.get("axis", 1)
     scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
     target = dtype_name(call.attributes.get("output_dtype", 0))
-    dtype = target or ("uint8" if zero is None else zero.dtype)
+    given = call.input(2)
+    dtype = target or ("uint8" if given is None else given.dtype)
     scaled = call.one("Div", _cast(call, x, scale.dtype), scale)
     return [_saturated(call, scaled, zero, dtype)]
 

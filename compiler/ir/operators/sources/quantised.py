@@ -36,14 +36,14 @@ def _check_blocks(what: str, scale: Shape, x: Shape, axis: int, block: int) -> N
 def _check_scale(source: Source, what: str, index: int) -> None:
     """Check a scale or zero point: a scalar, a vector along an axis, or one of blocks."""
     scale, x, block = source.shape(index), source.shape(), source.attributes.get("block_size", 0)
-    if len(scale) < 2 and block:
+    if block and len(scale) != len(x):
         raise Mismatch(
             f"its block_size is {block}, {what} has the shape {listed(scale)}: no blocks"
         )
-    if _is_scalar(scale):
+    if _is_scalar(scale) and not block:
         return
     axis = axis_in(source.attributes.get("axis", 1), len(x))
-    if len(scale) > 1:
+    if len(scale) > 1 or block:
         _check_blocks(what, scale, x, axis, block)
         return
     has_shape(what, scale, (x[axis],), f"axis {axis} of the input of shape {listed(x)}")
