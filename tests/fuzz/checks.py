@@ -221,6 +221,7 @@ CHECKS: dict[str, Callable[[Case], Failure | None]] = {
     "graphs": differential,
     "nodes": differential,
     "folding": differential,
+    "narrow": differential,
     "invalid": invalid,
     "data": extreme,
     "models": damaged_model,

@@ -9,8 +9,17 @@ from numpy.typing import NDArray
 
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.differences import Incomparable
-from tests.fuzz.oracle import Noise, Oracle, Refused, Value, free_names, is_exact, limits_of
-from tests.fuzz.precise import Precise, is_float
+from tests.fuzz.oracle import (
+    Noise,
+    Oracle,
+    Refused,
+    Value,
+    free_names,
+    is_exact,
+    is_float,
+    limits_of,
+)
+from tests.fuzz.precise import Precise
 
 Array = NDArray[Any]
 QUICK, THOROUGH = 2, 24
@@ -88,6 +97,8 @@ class Expected:
 
     def _far(self, name: str, result: Array, runs: int) -> Array:
         expected = self.values[name]
+        if is_float(result.dtype):
+            result, expected = _wide(result), _wide(expected)
         with np.errstate(all="ignore"):
             equal = (result == expected) | (result != result) & (expected != expected)
             if not runs or equal.all():
@@ -144,7 +155,7 @@ def inexact(model: onnx.ModelProto, values: Mapping[str, Value]) -> set[str]:
 
 
 def _is_float(value: Value) -> bool:
-    return isinstance(value, list) or value.dtype.kind == "f"
+    return isinstance(value, list) or is_float(value.dtype)
 
 
 def _described(far: Array, result: Array, expected: Array) -> str:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -101,6 +102,7 @@ def specials(dtype: str) -> Array:
     if dtype in INTEGERS:
         limits = np.iinfo(dtype)
         return np.array([limits.min, limits.max, limits.min + 1, 0, 1], dtype)
-    tiny = np.finfo(dtype).smallest_subnormal
+    finfo: Any = ml_dtypes.finfo
+    tiny = finfo(np.dtype(dtype)).smallest_subnormal
     large = 100.0 if dtype == "float16" else 1e15  # its square is finite
     return np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, tiny, -tiny, large, -large], dtype)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper
@@ -11,9 +12,11 @@ from tests.fuzz.case import Case
 from tests.fuzz.catalogue import FAMILIES
 from tests.fuzz.draw import Draw
 from tests.fuzz.grower import Grower
+from tests.fuzz.oracle import Value, is_narrow
 from tests.fuzz.pipelines import pipeline
 
 OPSETS = [*range(7, 18), *range(18, 27), *range(18, 27), 21, 21]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 NAMES = sorted(FAMILIES)
 EMULATED = ("emu:sm_90:fp32", "emu:sm_90:fp32", "emu:sm_80:fp32", "emu:gfx90a:fp32")
 """What is emulated, in the precision that onnxruntime has."""
@@ -36,7 +39,7 @@ def finish(draw: Draw, grower: Grower, most: int = 4) -> onnx.ModelProto:
     """The model with outputs: results that nothing uses first, then others."""
     graph = grower.model.graph
     made = [name for node in graph.node if node.op_type != "Constant" for name in node.output]
-    made = [name for name in made if name and isinstance(grower.values[name], np.ndarray)]
+    made = [name for name in made if name and _may_leave(grower.values[name])]
     used = {name for node in graph.node for name in node.input}
     leaves = [name for name in made if name not in used]
     draw.shuffle(leaves)
@@ -49,6 +52,13 @@ def finish(draw: Draw, grower: Grower, most: int = 4) -> onnx.ModelProto:
     return grower.model
 
 
+def _may_leave(value: Value) -> bool:
+    """Whether a value may be an output: no sequence, nor of a type for constants only."""
+    if isinstance(value, list):
+        return False
+    return not is_narrow(value) or value.dtype == BFLOAT16
+
+
 def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     """A model of 5 to 40 nodes (few on the emulator), or None where nothing grew."""
     draw = Draw(seed)
@@ -57,7 +67,7 @@ def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     most = min(largest, 6 if target.startswith("emu") else 40)
     count = min(most, draw.choice([5, 5, 6, 8, 10, 12, 20, 40]))
     grow(draw, grower, count)
-    return _case("graphs", seed, draw, grower, target, pipeline(draw))
+    return make_case("graphs", seed, draw, grower, target, pipeline(draw))
 
 
 def random_node(
@@ -71,7 +81,7 @@ def random_node(
     name = draw.choice(names)
     if not any(grower.attempt(partial(_generate, name)) for _ in range(8)):
         return None
-    return _case(kind, seed, draw, grower, target, None)
+    return make_case(kind, seed, draw, grower, target, None)
 
 
 def random_constants(seed: int, target: str) -> Case | None:
@@ -80,10 +90,10 @@ def random_constants(seed: int, target: str) -> Case | None:
     draw.specials = 0.3 if draw.chance(0.15) else 0.0
     grower = Grower(draw, draw.choice(OPSETS), 1.0, reuse=0.5)
     grow(draw, grower, 8)
-    return _case("folding", seed, draw, grower, target, None, most=8)
+    return make_case("folding", seed, draw, grower, target, None, most=8)
 
 
-def _case(
+def make_case(
     kind: str,
     seed: int,
     draw: Draw,
@@ -92,6 +102,7 @@ def _case(
     spec: str | None,
     most: int = 4,
 ) -> Case | None:
+    """The case of what has grown, with outputs; None where nothing grew."""
     model = finish(draw, grower, most)
     if not model.graph.output:
         return None

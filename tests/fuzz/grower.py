@@ -34,6 +34,8 @@ def proto(opset: int, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.Mode
 class Grower:
     """Collects nodes; `constants` is the share of new tensors that are constants."""
 
+    oracle: type[Oracle] = Oracle
+
     def __init__(self, draw: Draw, opset: int, constants: float = 0.4, reuse: float = 0.8) -> None:
         self.draw, self.opset, self.constants, self.reuse = draw, opset, constants, reuse
         self.model = proto(opset)
@@ -140,8 +142,7 @@ class Grower:
     def add(self, node: onnx.NodeProto) -> None:
         """A node of one's own making; raises Unsuitable if it is refused or its values explode."""
         try:
-            oracle = Oracle(self.model)
-            results = oracle.step(node, self.values)
+            results = self.oracle(self.model).step(node, self.values)
         except (Refused, Incomparable) as error:
             raise Unsuitable(str(error)) from error
         for value in results.values():
@@ -152,11 +153,12 @@ class Grower:
     def _tame(self, value: Value) -> bool:
         if isinstance(value, list):
             return all(self._tame(item) for item in cast(list[Array], value))
-        if value.dtype.kind not in "fiub" or value.size > MOST_ELEMENTS:
+        if value.dtype.kind not in "fiubV" or value.size > MOST_ELEMENTS:
             return False
-        if value.dtype.kind != "f" or self.draw.specials:
+        if value.dtype.kind not in "fV" or self.draw.specials:
             return True
-        return bool(np.isfinite(value).all() and (np.abs(value) < LARGEST).all())
+        wide = value.astype(np.float64)
+        return bool(np.isfinite(wide).all() and (np.abs(wide) < LARGEST).all())
 
 
 def inside(array: Array, low: float, high: float) -> bool:

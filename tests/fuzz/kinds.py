@@ -8,6 +8,7 @@ from tests.fuzz.draw import Draw
 from tests.fuzz.extremes import random_extremes
 from tests.fuzz.graphs import random_constants, random_graph, random_node
 from tests.fuzz.invalid import random_invalid
+from tests.fuzz.narrow import random_narrow
 
 
 def _node(seed: int, target: str) -> Case | None:
@@ -40,5 +41,6 @@ KINDS: dict[str, Callable[[int, str], Case | None]] = {
     "invalid": random_invalid,
     "damage": _damaged,
     "data": random_extremes,
+    "narrow": random_narrow,
 }
 """The maker of each kind: a case from a seed and a target, or None where nothing came of it."""

@@ -94,7 +94,8 @@ def _free_of_graph(graph: onnx.GraphProto) -> Iterable[str]:
     return (name for name in used if name not in inner)
 
 
-def _info(name: str, value: Value) -> onnx.ValueInfoProto:
+def value_info(name: str, value: Value) -> onnx.ValueInfoProto:
+    """The type of a tensor, or of a sequence, as models declare it."""
     if isinstance(value, list):
         items = cast(list[Array], value)
         dtype: np.dtype[Any] = items[0].dtype if items else np.dtype("float32")
@@ -102,6 +103,42 @@ def _info(name: str, value: Value) -> onnx.ValueInfoProto:
         return helper.make_value_info(name, helper.make_sequence_type_proto(element))
     element = helper.np_dtype_to_tensor_dtype(value.dtype)
     return helper.make_tensor_value_info(name, element, value.shape)
+
+
+def is_narrow(value: Value) -> bool:
+    """Whether numpy knows a tensor's type from ml_dtypes only, and onnxruntime does not pass it."""
+    return not isinstance(value, list) and value.dtype.kind == "V"
+
+
+_NARROW = {
+    "tensor(bfloat16)": ml_dtypes.bfloat16,
+    "tensor(float8e4m3fn)": ml_dtypes.float8_e4m3fn,
+    "tensor(float8e5m2)": ml_dtypes.float8_e5m2,
+    "tensor(int4)": ml_dtypes.int4,
+    "tensor(uint4)": ml_dtypes.uint4,
+}
+"""Types of onnxruntime's that do not come out of it as they are; float32 holds all of each."""
+
+
+def _run_any(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a model, those of types that numpy lacks too; raises Refused."""
+    try:
+        types = [output.type for output in _session(model.SerializeToString()).get_outputs()]
+    except Exception as error:
+        raise Refused(str(error)) from error
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for output, kind in zip(wide.graph.output, types, strict=True):
+        if kind in _NARROW:
+            name, output.name = output.name, f"{output.name}/wide"
+            cast = helper.make_node("Cast", [name], [output.name], to=onnx.TensorProto.FLOAT)
+            wide.graph.node.append(cast)
+    outputs = run_model(wide.SerializeToString(), feeds).values()
+    names = [output.name for output in model.graph.output]
+    return {
+        name: array.astype(_NARROW[kind]) if kind in _NARROW else array
+        for name, kind, array in zip(names, types, outputs, strict=True)
+    }
 
 
 class Oracle:
@@ -115,17 +152,27 @@ class Oracle:
     def step(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs of one node by name; raises Refused."""
         feeds = {name: values[name] for name in free_names(node)}
+        model = self.model_of(node, feeds)
+        given = {name: value for name, value in feeds.items() if not is_narrow(value)}
+        outputs = _run_any(model, given)
+        return corrected(node, self.opset, feeds, outputs)
+
+    def model_of(self, node: onnx.NodeProto, feeds: Mapping[str, Value]) -> onnx.ModelProto:
+        """A model of one node; operands of types that numpy lacks are constants."""
         wanted = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        infos = [_info(name, value) for name, value in feeds.items()]
+        infos = [value_info(name, value) for name, value in feeds.items() if not is_narrow(value)]
         graph = helper.make_graph([node], "node", infos, wanted)
-        model = helper.make_model(
+        graph.initializer.extend(
+            onnx.numpy_helper.from_array(value, name)
+            for name, value in feeds.items()
+            if is_narrow(value)
+        )
+        return helper.make_model(
             graph,
             opset_imports=self.imports,
             functions=self.functions,
             ir_version=self.ir_version,
         )
-        outputs = run_model(model.SerializeToString(), feeds)
-        return corrected(node, self.opset, feeds, outputs)
 
     def run(self, model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Value]:
         """Every tensor of a model by name."""
@@ -167,14 +214,19 @@ def largest(values: Iterable[Value]) -> float:
     found = [
         float(np.abs(finite).max())
         for value in values
-        if not isinstance(value, list) and value.dtype.kind == "f"
+        if not isinstance(value, list) and is_float(value.dtype)
         if (finite := value[np.isfinite(value)]).size
     ]
     return max(found, default=0.0)
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is a float, those of ml_dtypes included."""
+    return "float" in dtype.name
+
+
 def limits_of(dtype: Any) -> Any:
-    """The limits of a float's dtype, bfloat16 included."""
+    """The limits of a float's dtype, those of ml_dtypes included."""
     finfo: Any = ml_dtypes.finfo
     return finfo(dtype)
 
@@ -192,7 +244,7 @@ class Noise:
         """
         if isinstance(value, list):
             return [self.on(item) for item in cast(list[Array], value)]
-        if value.dtype.kind != "f":
+        if not is_float(value.dtype):
             return value
         limits = limits_of(dtype or value.dtype)
         wide = value.astype(np.float64)

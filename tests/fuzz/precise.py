@@ -4,24 +4,36 @@ It shares the frontend with what it judges, so it sees mistakes of passes and ke
 judges alone what onnxruntime has no kernel for.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import SSAValue
 
 from compiler import FlowloomError
-from compiler.frontend import import_model
+from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of
 from compiler.ir.values import attributes_of, numpy_dtype
 from tests.fuzz.case import Case
-from tests.fuzz.oracle import ABSOLUTE, EXACT, Noise, Refused, largest
+from tests.fuzz.oracle import (
+    ABSOLUTE,
+    EXACT,
+    Noise,
+    Oracle,
+    Refused,
+    Value,
+    free_names,
+    is_float,
+    largest,
+    value_info,
+)
 
 Array = NDArray[Any]
 
@@ -35,8 +47,8 @@ class Precise:
     name = "float64"
 
     def __init__(self, case: Case) -> None:
-        """Raises Refused where the interpreter lacks an operator of the graph."""
-        imported = import_model(case.model, case.input_shapes)
+        """Raises Refused where the frontend or the interpreter refuses the graph."""
+        imported = _imported(case.model, case.input_shapes)
         self._module, self._weights = imported.module, imported.weights
         self._feeds = case.feeds
         graph = graph_of(self._module)
@@ -61,6 +73,46 @@ class Precise:
             )
         except FlowloomError as error:
             raise Refused(str(error)) from error
+
+
+class Either(Oracle):
+    """Evaluates nodes by onnxruntime, and by the interpreter where that has no kernel for them."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        super().__init__(model)
+        self._constants = {tensor.name for tensor in model.graph.initializer}
+        nodes = [node for node in model.graph.node if node.op_type == "Constant"]
+        self._constants.update(name for node in nodes for name in node.output)
+
+    def step(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs of one node by name; raises Refused."""
+        try:
+            return super().step(node, values)
+        except Refused as refusal:
+            if not re.search("NOT_IMPLEMENTED|Could not find an impl|INVALID_GRAPH", str(refusal)):
+                raise
+        return self._interpreted(node, {name: values[name] for name in free_names(node)})
+
+    def _interpreted(self, node: onnx.NodeProto, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        model = self.model_of(node, {})
+        for name, value in feeds.items():
+            if name in self._constants:
+                model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+            else:
+                model.graph.input.append(value_info(name, value))
+        typed = onnx.shape_inference.infer_shapes(model)
+        imported = _imported(typed.SerializeToString())
+        try:
+            return interpret(imported.module, imported.weights, feeds)
+        except FlowloomError as error:
+            raise Refused(str(error)) from error
+
+
+def _imported(model: bytes, shapes: dict[str, list[int]] | None = None) -> Imported:
+    try:
+        return import_model(model, shapes)
+    except FlowloomError as error:
+        raise Refused(str(error)) from error
 
 
 def _dtype(value: SSAValue) -> np.dtype[Any]:
@@ -124,8 +176,3 @@ def in_range(array: Array, dtype: np.dtype[Any]) -> Array:
     with np.errstate(all="ignore"):
         narrow = array.astype(dtype).astype(np.float64)
     return np.where(np.isinf(narrow) | (narrow == 0), narrow, array)
-
-
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is a float, bfloat16 included."""
-    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16

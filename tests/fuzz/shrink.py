@@ -11,7 +11,8 @@ from onnx import helper
 
 from tests.fuzz.case import Case, Failure
 from tests.fuzz.differences import Incomparable
-from tests.fuzz.oracle import Oracle, Refused, free_names
+from tests.fuzz.oracle import Refused, free_names
+from tests.fuzz.precise import Either
 
 Array = NDArray[Any]
 Nodes = Sequence[onnx.NodeProto]
@@ -44,14 +45,14 @@ def candidates(case: Case) -> Iterator[Case]:
         proto = case.proto
     except Exception:  # damaged bytes stay as they are
         return
-    if case.kind not in ("graphs", "nodes", "folding"):
+    if case.kind not in ("graphs", "nodes", "folding", "narrow"):
         return
     yield from _fewer_nodes(case, proto)
 
 
 def _fewer_nodes(case: Case, proto: onnx.ModelProto) -> Iterator[Case]:
     try:
-        values = Oracle(proto).run(proto, case.feeds)
+        values = Either(proto).run(proto, case.feeds)
     except (Refused, Incomparable):
         return
     plain: dict[str, Array] = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}

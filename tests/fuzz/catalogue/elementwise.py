@@ -187,7 +187,7 @@ def cast(g: Grower, op: str) -> None:
     x = g.tensor(ANY)
     dtype = g.draw.dtype(ANY)
     array = g.values[x]
-    if dtype in INTEGERS and array.dtype.kind == "f":
+    if dtype in INTEGERS and array.dtype.kind in "fV":
         limits = np.iinfo(dtype)
         g.require(bool(((array > float(limits.min)) & (array < float(limits.max))).all()))
     if op == "CastLike":
