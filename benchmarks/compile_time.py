@@ -1,9 +1,11 @@
 """Seconds to compile, with an empty kernel cache and with a full one, each in a new process.
 
 python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--target cuda:sm_90:tf32]
-                                  [--json FILE]
+                                  [--against CHECKOUT] [--repeat 3] [--json FILE]
 
 `cpu` are the seconds of processor time of all threads and processes. Nothing is measured on a GPU.
+With --against, only empty caches are timed: the compiler in another checkout and this one in turn,
+and the medians of their processor times are compared.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from compiler.analysis import event_loop
@@ -32,18 +35,21 @@ seconds, processor = perf_counter() - start, sum(os.times()[:4]) - before
 print(json.dumps({"total": seconds, "cpu": processor, **module.build_seconds}))
 """
 
+Row = dict[str, Any]
 
-def compile_once(name: str, target: str, cache: str) -> dict[str, float]:
+
+def compile_once(name: str, target: str, cache: str, checkout: Path = ROOT) -> dict[str, float]:
     """Seconds of each step of one compilation in a process of its own, imports included."""
     environment = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(event_loop.CACHE),  # what no model decides stays
         "FLOWLOOM_CACHE": cache,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(checkout),
     }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, name, target],
         env=environment,
+        cwd=checkout,
         capture_output=True,
         text=True,
         check=True,
@@ -51,23 +57,58 @@ def compile_once(name: str, target: str, cache: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def cold_and_warm(name: str, target: str) -> list[Row]:
+    """Rows of two compilations, the second with the kernels of the first."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("cold", "warm"):
+            seconds = compile_once(name, target, cache)
+            rows.append({"model": name, "target": target, "cache": state, **seconds})
+            steps = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items())
+            print(f"{name:14} {state}  {steps}", flush=True)
+    return rows
+
+
+def compare(name: str, target: str, other: Path, repeat: int) -> list[Row]:
+    """Rows of cold compilations by two checkouts in turn."""
+    rows: list[Row] = []
+    for _ in range(repeat):
+        for checkout in (other, ROOT):
+            with tempfile.TemporaryDirectory() as cache:
+                seconds = compile_once(name, target, cache, checkout)
+            rows.append({"model": name, "target": target, "checkout": str(checkout), **seconds})
+    old, new = (
+        [row["cpu"] for row in rows if row["checkout"] == str(checkout)]
+        for checkout in (other, ROOT)
+    )
+    spread = "  ".join(f"{min(times):.2f}..{max(times):.2f}" for times in (old, new))
+    change = 100 * (median(new) / median(old) - 1)
+    print(
+        f"{name:14} {target}  old {median(old):.2f}  new {median(new):.2f}  {change:+.1f} %"
+        f"  ({spread})",
+        flush=True,
+    )
+    return rows
+
+
 def main() -> None:
-    """Print cold and warm seconds a model."""
+    """Print cold and warm seconds a model, or a comparison."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", nargs="*", default=["resnet50", "nasnetalarge"])
     parser.add_argument("--target", default="cpu")
+    parser.add_argument("--against", type=Path, help="another checkout, the old one")
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for name in options.models:
-        with tempfile.TemporaryDirectory() as cache:
-            for state in ("cold", "warm"):
-                seconds = compile_once(name, options.target, cache)
-                rows.append({"model": name, "target": options.target, "cache": state, **seconds})
-                steps = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items())
-                print(f"{name:14} {state}  {steps}", flush=True)
+        if options.against:
+            against = options.against.resolve()
+            rows += compare(name, options.target, against, options.repeat)
+        else:
+            rows += cold_and_warm(name, options.target)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

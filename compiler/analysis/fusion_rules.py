@@ -5,7 +5,7 @@ A rule is asked about node `v`, in cluster `mine`, joining the cluster of a prod
 
 from collections.abc import Callable
 
-from compiler.analysis.fusion_state import Growth
+from compiler.analysis.fusion_state import MOST_TENSORS, Growth
 from compiler.analysis.operator_table import Edge, Node
 from compiler.ir.operators import Kind
 
@@ -28,10 +28,20 @@ def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     inside = set(members)
     if any(not inside.isdisjoint(growth.table.apart[u]) for u in members):
         return False
-    if not _few_indices(growth, sorted(members)):
+    if not _few_tensors(growth, members) or not _few_indices(growth, sorted(members)):
         return False
     rule = _RULES.get(growth.table.nodes[v].kind)
     return rule is not None and rule(growth, v, edge, mine, other)
+
+
+def _few_tensors(growth: Growth, members: list[int]) -> bool:
+    """Whether a kernel of these nodes reads few tensors, or no more than one of them does."""
+    nodes = [growth.table.nodes[u] for u in members]
+    counts = [len(node.reads) for node in nodes]
+    if sum(counts) <= MOST_TENSORS:
+        return True
+    read = {tensor for node in nodes for tensor, _ in node.reads}
+    return len(read.difference(members)) <= max(MOST_TENSORS, *counts)
 
 
 def _few_indices(growth: Growth, members: list[int]) -> bool:

@@ -15,6 +15,9 @@ NEVER = 1 << 62
 MOST_OPERATORS = 128
 """Operators that any kernel may have: LLVM's time grows faster than linearly beyond."""
 
+MOST_TENSORS = 64
+"""Tensors that an operator may concatenate or cut in a kernel, and that fusion may make it read."""
+
 
 @dataclass(frozen=True, slots=True)
 class FusionRules:

@@ -17,6 +17,7 @@ from compiler.analysis.units import graphs_of
 from compiler.errors import PipelineError
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.passes.base import GraphPass
+from compiler.passes.few_parts import divide_parts
 from compiler.passes.group_maker import make_group
 from compiler.passes.reorder import reorder_groups
 
@@ -73,6 +74,8 @@ class Fuse(GraphPass):
 def _fuse(graph: GraphOp, rules: FusionRules) -> None:
     _remove_dead(graph)
     plan = plan_views(graph)
+    if divide_parts(graph, plan.views):
+        plan = plan_views(graph)
     copies = frozenset(_insert_copy(copy.user, copy.operand) for copy in plan.copies)
     table = read_operators(graph, plan.views, copies)
     fusion = plan_fusion(table, rules)
