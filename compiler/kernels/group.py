@@ -117,6 +117,14 @@ class Group:
         """The operators that use a value."""
         return [op for op in self.operators if value in op.inputs]
 
+    def is_read_once(self, value: int) -> bool:
+        """Whether one operand of one operator is all that reads a value."""
+        return sum(op.inputs.count(value) for op in self.operators) == 1
+
+    def is_packable(self, value: int) -> bool:
+        """Whether a packing may lay out a value: a weight that only one operand reads."""
+        return value < self.inputs and self.weights[value] and self.is_read_once(value)
+
     def content_hash(self) -> str:
         """SHA-256 of everything that decides the code: names of nodes and kernels are left out."""
         operators = [

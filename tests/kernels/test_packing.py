@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.analysis.packing import apply_packing, packed_shape
+from compiler.kernels.group import Group, Operator, TensorInfo
 
 
 def test_blocks_of_sixteen_channels():
@@ -84,3 +85,23 @@ def test_rounding_keeps_what_is_not_finite():
     numpy.testing.assert_array_equal(apply_packing(values, "round:10"), values)
     with pytest.raises(ValueError, match="only float32"):
         apply_packing(numpy.zeros(2), "round:10")
+
+
+def gemm_of(operands: tuple[int, ...]) -> Group:
+    """A Gemm of the operands with these numbers: 0 is a weight, 1 an input."""
+    square = TensorInfo("float32", (4, 4))
+    gemm = Operator("Gemm", {}, operands, (2,))
+    return Group("gemm", (square,) * 3, 2, (True, False), {}, (gemm,), (2,))
+
+
+READ_TWICE = ((0, 0), (1, 0, 0), (0, 1, 0))
+
+
+def test_a_weight_is_packed_where_one_operand_reads_it():
+    assert gemm_of((1, 0)).is_packable(0)
+    assert not gemm_of((0, 1)).is_packable(1)
+
+
+@pytest.mark.parametrize("operands", READ_TWICE)
+def test_a_weight_that_is_read_twice_stays_as_it_is(operands: tuple[int, ...]):
+    assert not gemm_of(operands).is_packable(0)

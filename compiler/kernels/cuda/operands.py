@@ -52,8 +52,8 @@ def _plain_read(group: Group, value: int) -> Operand | None:
     info = group.values[value]
     if info.dtype not in ELEMENT_BYTES or not info.elements:
         return None
-    constant = group.weights[value] and len(group.users(value)) == 1
-    return Operand(value, info.dtype, info.block, constant, numpy.empty(info.shape, numpy.int8))
+    view = numpy.empty(info.shape, numpy.int8)
+    return Operand(value, info.dtype, info.block, group.is_packable(value), view)
 
 
 def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
@@ -68,7 +68,8 @@ def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
         view = reshaped(source.view, result.shape)
     if view is None or source.block:
         return None
-    constant = source.constant and maker.type in RESHAPES
+    once = group.is_read_once(maker.outputs[0])
+    constant = source.constant and maker.type in RESHAPES and once
     return Operand(source.read, source.dtype, 0, constant, view)
 
 

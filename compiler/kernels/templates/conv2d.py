@@ -86,15 +86,13 @@ def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
 
 def constant_weights(group: Group, anchor: Operator) -> bool:
     """Whether an operator is a float32 convolution in one or two dimensions over a weight that
-    nothing else in the group uses."""
+    nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     weight = anchor.inputs[1]
     return (
         {value.dtype for value in used} == {"float32"}
         and all(value.elements for value in used)
-        and weight < group.inputs
-        and group.weights[weight]
-        and len(group.users(weight)) == 1
+        and group.is_packable(weight)
         and len(used[0].shape) in (3, 4)
     )
 

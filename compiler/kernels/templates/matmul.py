@@ -102,9 +102,8 @@ def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Schedul
     if not around.elementwise:
         return None
     right = anchor.inputs[1]
-    constant = right < group.inputs and group.weights[right] and len(group.users(right)) == 1
     registers = registers_of(target.vector_bytes)
-    packed = constant and product.shared
+    packed = group.is_packable(right) and product.shared
     while not packed and registers.lanes > product.columns:
         registers = replace(registers, lanes=registers.lanes // 2)
     tile, slots = product_tile(product.rows, product.columns, product.depth, registers, packed)
