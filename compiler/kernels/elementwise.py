@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy
 from tvm import te, tirx
 
@@ -234,15 +235,23 @@ def convert(context: Context) -> te.Tensor:
     )
 
 
+def _finite_limit(dtype: str, largest: bool) -> Scalar:
+    """The largest finite number of a float, or the least."""
+    limits = ml_dtypes.finfo(dtype)
+    return tirx.const(float(limits.max if largest else limits.min), dtype)
+
+
 @lowering("Clip")
 def clip(context: Context) -> te.Tensor:
-    """Limit values to bounds that may be missing; NaN stays."""
+    """Limit values to bounds, by default the least and the largest finite number; NaN stays."""
 
     def body(*indices: Any) -> Scalar:
         x = context.element(0, indices)
         for position, pick in ((1, maximum), (2, minimum)):
             if context.has(position):
                 x = pick(x, context.element(position, ()))
+            elif is_float(dtype_of(x)):
+                x = pick(x, _finite_limit(dtype_of(x), pick is minimum))
         return x
 
     return te.compute(context.output.shape, body, name="Clip")

@@ -269,6 +269,14 @@ DIFFERENCES = [
         _mean_variance,
     ),
     Difference(
+        "Clip",
+        "an element of float16 is infinite, before opset 12",
+        lambda call: call.opset < 12 and call.inputs[0].dtype == np.float16 and call.has_infinity(),
+        "keeps it where there is no bound, as it computes in float32",
+        "gives float16's largest or least number",
+        "the ONNX text: bounds default to the numeric limits of the type",
+    ),
+    Difference(
         "Resize Upsample",
         "integers are interpolated without antialias",
         lambda call: call.inputs[0].dtype.kind in "iu" and call.attributes.get("mode") == b"linear",

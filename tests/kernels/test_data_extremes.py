@@ -25,7 +25,9 @@ WILD = np.array([1 << 33, -1 << 63, -1 << 33, (1 << 63) - 1, -1, 4, 5, -5, -6, 1
 class Case:
     """One operator with its inputs by position, attributes and expected results."""
 
-    def __init__(self, type: str, inputs: list[Array], results: list[Array], **attributes: Any):
+    def __init__(
+        self, type: str, inputs: list[Array | None], results: list[Array], **attributes: Any
+    ):
         self.type, self.inputs, self.results, self.attributes = type, inputs, results, attributes
         self.constants: tuple[int, ...] = ()
 
@@ -122,6 +124,17 @@ def conversions() -> list[Case]:
     ]
 
 
+def limits() -> list[Case]:
+    """Clip without a bound: what is infinite becomes the type's largest or least number."""
+    made: list[Case] = []
+    for dtype in (np.float32, np.float16, np.float64):
+        x, zero, most = ROWS.astype(dtype), np.array(0, dtype), np.finfo(dtype).max
+        for low, high in ((None, None), (zero, None), (None, zero)):
+            least, largest = (-most if low is None else low), (most if high is None else high)
+            made.append(Case("Clip", [x, low, high], [np.clip(x, least, largest)]))
+    return made
+
+
 def resizes() -> list[Case]:
     """Integers that interpolation takes beyond their range, or between two of them."""
     made: list[Case] = []
@@ -165,7 +178,7 @@ def doubled(x: Array, taps: list[float]) -> Array:
     return np.stack([before, after[::-1]], 1).reshape(-1)
 
 
-ALL = [*gathers(), *reversals(), *selections(), *conversions(), *resizes()]
+ALL = [*gathers(), *reversals(), *selections(), *conversions(), *limits(), *resizes()]
 
 
 def onnx_type(array: Array) -> int:
@@ -215,7 +228,7 @@ def test_on_the_cpu_between_guard_pages():
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_on_the_emulator():
     target, kernels = parse_cuda_target("cuda"), []
-    chosen = [*gathers(), *reversals(), *selections(), *conversions(), *resizes()[:4]]
+    chosen = [*gathers(), *reversals(), *selections(), *conversions(), *limits(), *resizes()[:4]]
     for i, case in enumerate(chosen):
         infos = [TensorInfo(r.dtype.name, r.shape) for r in case.results]
         group, arrays = single(case.type, case.inputs, infos, case.attributes, case.constants)

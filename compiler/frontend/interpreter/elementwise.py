@@ -7,7 +7,14 @@ from functools import partial, reduce
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_float, is_nan, wide
+from compiler.frontend.interpreter.rounding import (
+    converted,
+    double,
+    finite_limits,
+    is_float,
+    is_nan,
+    wide,
+)
 
 Function = Callable[..., Array]
 
@@ -150,12 +157,13 @@ def where(node: Node) -> Array:
 
 @operator("Clip")
 def clip(node: Node) -> Array:
-    """Limited to bounds that may be missing; NaN stays."""
-    x = wide(node[0])
+    """Limited to bounds, by default the least and the largest finite number; NaN stays."""
+    x, dtype = wide(node[0]), node[0].dtype
+    defaults = finite_limits(dtype) if is_float(dtype) else (None, None)
     for index, pick in ((1, np.maximum), (2, np.minimum)):
-        if node.has(index):
-            x = pick(x, wide(node[index]).reshape(()))
-    return converted(x, node[0].dtype)
+        bound = wide(node[index]).reshape(()) if node.has(index) else defaults[index - 1]
+        x = x if bound is None else pick(x, np.asarray(bound, x.dtype))
+    return converted(x, dtype)
 
 
 @operator("IsInf")

@@ -78,11 +78,15 @@ def converted(array: Array, dtype: np.dtype) -> Array:
     return array.astype(dtype)
 
 
+def finite_limits(dtype: np.dtype) -> tuple[float, float]:
+    """The least and the largest finite number of a float."""
+    limits = ml_dtypes.finfo(dtype)
+    return float(limits.min), float(limits.max)
+
+
 def _saturated(array: Array, dtype: np.dtype) -> Array:
     """Numbers limited to what a float of a byte or less can hold; NaN stays."""
-    largest = float(ml_dtypes.finfo(dtype).max)
-    lowest = float(ml_dtypes.finfo(dtype).min)
-    return np.clip(wide(array).astype(np.float64), lowest, largest)
+    return np.clip(wide(array).astype(np.float64), *finite_limits(dtype))
 
 
 def _to_scale(array: Array, direction: str, saturate: bool) -> Array:

@@ -31,11 +31,6 @@ def _integers(case: Case) -> bool:
     return _first(case).dtype.kind in "iu"
 
 
-def _unbounded(case: Case) -> bool:
-    bounds = (*case.inputs[1:], None, None)[:2]
-    return "float" in _first(case).dtype.name and None in bounds
-
-
 def _backwards_from_the_end(case: Case) -> bool:
     ends, steps = case.inputs[2], case.inputs[4]
     assert ends is not None
@@ -44,11 +39,6 @@ def _backwards_from_the_end(case: Case) -> bool:
 
 
 KNOWN = (
-    Known(
-        "Clip",
-        _unbounded,
-        "without a bound kernels keep infinities, the text limits them to numbers",
-    ),
     Known("Gelu", _is("float64"), "onnxruntime's constants for tanh have 32 bits"),
     Known("GroupNormalization", _is("float64"), "onnxruntime computes float64 in float32"),
     Known(
