@@ -121,7 +121,7 @@ def _accepted(case: Case, refusal: str) -> Failure | None:
 
 
 _ABOUT_INDICES = re.compile(
-    "out of bounds|out of data bounds|invalid ind|index|sequence_lens", re.I
+    "out of bounds|out of data bounds|invalid ind|index|sequence_lens|sequence length", re.I
 )
 
 

@@ -106,7 +106,33 @@ def _exponential_unit(call: Call) -> list[Array]:
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         below = alpha * np.expm1(wide / alpha if call.op == "Celu" else wide)
-        return [(gamma * np.where(wide > 0, wide, below)).astype(x.dtype)]
+        return [(gamma * np.where(wide >= 0, wide, below)).astype(x.dtype)]
+
+
+def _instance_normalization(call: Call) -> list[Array]:
+    x: Array = call.inputs[0]
+    axes, channels = tuple(range(2, x.ndim)), (-1, *[1] * (x.ndim - 2))
+    scale, bias = (v.astype(np.float64).reshape(channels) for v in call.inputs[1:3])
+    away = x.astype(np.float64) - x.astype(np.float64).mean(axes, keepdims=True)
+    variance = (away**2).mean(axes, keepdims=True) + call.attributes.get("epsilon", 1e-5)
+    return [(away / np.sqrt(variance) * scale + bias).astype(x.dtype)]
+
+
+def _large_powers(call: Call) -> bool:
+    """Whether a power of integers may be more than floating point or its type holds."""
+    x, exponent = call.inputs[0], call.inputs[1]
+    if x.dtype.kind not in "iu" or not x.size or not exponent.size:
+        return False
+    with np.errstate(all="ignore"):
+        powers = np.abs(x.astype(np.float64)) ** np.abs(exponent.astype(np.float64))
+    return not bool((powers < 2.0 ** (31 if x.dtype.itemsize < 8 else 53)).all())
+
+
+def _power(call: Call) -> list[Array]:
+    x, exponent = call.inputs[0], call.inputs[1]
+    if exponent.dtype.kind not in "iu" or not ((exponent >= 0) & (exponent < 2**31)).all():
+        raise Incomparable("Pow of large integers to a fraction, a negative or a huge power")
+    return [np.power(x.astype(np.int64), exponent.astype(np.int64)).astype(x.dtype)]
 
 
 def _out_of_range(call: Call) -> bool:
@@ -117,10 +143,17 @@ def _out_of_range(call: Call) -> bool:
         dtype = helper.tensor_dtype_to_np_dtype(call.attributes["to"])
     if x.dtype.kind != "f" or dtype.kind not in "iu":
         return False
+    return not _holds(dtype, x)
+
+
+def _holds(dtype: np.dtype[Any], values: Array) -> bool:
+    """Whether a type is a float, or holds the integers of all values."""
+    if dtype.kind not in "iu":
+        return True
     limits = np.iinfo(dtype)
     with np.errstate(all="ignore"):
-        cut = np.trunc(x.astype(np.float64))
-    return not bool(((cut >= float(limits.min)) & (cut <= float(limits.max))).all())
+        cut = np.trunc(values.astype(np.float64))
+    return bool(((cut >= float(limits.min)) & (cut <= float(limits.max))).all())
 
 
 def _gelu(call: Call) -> list[Array]:
@@ -142,6 +175,8 @@ def _shrink(call: Call) -> list[Array]:
     if x.dtype.kind != "f" and (np.abs(wide) >= 2.0**53).any():
         raise Incomparable("Shrink of integers that float64 does not hold")
     result = np.where(wide < -limit, wide + bias, np.where(wide > limit, wide - bias, 0.0))
+    if not _holds(x.dtype, result):
+        raise Incomparable("Shrink beyond the integers of its type")
     return [result.astype(x.dtype)]
 
 
@@ -216,6 +251,32 @@ DIFFERENCES = [
         "the ONNX text does not say; numpy keeps NaN, and results must not depend on places",
     ),
     Difference(
+        "MaxPool",
+        "an element is minus infinity",
+        lambda call: bool(np.isneginf(call.inputs[0]).any()),
+        "gives the least number of the type",
+        "gives minus infinity",
+        "the largest element of a window that holds nothing else",
+    ),
+    Difference(
+        "InstanceNormalization",
+        "no operand is NaN or infinite",
+        lambda call: not (call.has_nan() or call.has_infinity()),
+        "computes x * a + (bias - mean * a), which leaves few digits of a small variance",
+        "subtracts the mean first",
+        "the text's formula without its rounding errors",
+        _instance_normalization,
+    ),
+    Difference(
+        "Pow",
+        "a power of integers is so large that floating point does not hold it",
+        _large_powers,
+        "computes in floating point and gives the least integer, or digits that are wrong",
+        "computes with integers, which wrap around",
+        "the results of ONNX's text are of the integer type; numpy wraps around",
+        _power,
+    ),
+    Difference(
         "ConvTranspose",
         "`auto_pad` is SAME_UPPER or SAME_LOWER",
         _same,
@@ -278,11 +339,14 @@ DIFFERENCES = [
     ),
     Difference(
         "Resize Upsample",
-        "integers are interpolated without antialias",
-        lambda call: call.inputs[0].dtype.kind in "iu" and call.attributes.get("mode") == b"linear",
-        "cuts off what follows the point",
-        "rounds to the nearest integer",
-        "ONNX's reference rounds, and onnxruntime does too with antialias",
+        "integers are interpolated",
+        lambda call: (
+            call.inputs[0].dtype.kind in "iu"
+            and call.attributes.get("mode") in (b"linear", b"cubic")
+        ),
+        "cuts off what follows the point, or with antialias rounds after each axis",
+        "rounds to the nearest integer, once",
+        "ONNX's reference computes with floats and rounds what it gives",
     ),
     Difference(
         "RNN GRU LSTM Resize Upsample BatchNormalization InstanceNormalization GroupNormalization"
@@ -380,7 +444,9 @@ LIMITS = {
     "non-negative for OneHot opset": "indices of the old OneHot that are constants",
     "Only N can be zero": "pools over images without pixels or channels",
     "Dilation not supported for AutoPadType": "automatic pads of dilated windows",
-    "Integer division by zero": "integers divided by zero, which ONNX does not define",
+    "Integer (division|modulo) by zero": "integers divided by zero, which ONNX does not define",
+    "min_ <= max_ was false": "bounds of the old Clip of which the lower one is larger",
+    "ratio must be in the range": "a share for Dropout that only training needs",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
 }
 """What onnxruntime refuses although ONNX allows it: a pattern of its message, and in words."""

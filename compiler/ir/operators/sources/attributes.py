@@ -30,6 +30,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "BatchNormalization": {"is_test": flag(0), "spatial": flag(1)},
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _WINDOW_FUNCTION),
     **dict.fromkeys(("Cast", "CastLike"), _ROUND_MODE),
+    "Clip": {"max": Attribute("float"), "min": Attribute("float")},
     "ConcatFromSequence": {"new_axis": flag(0)},
     **dict.fromkeys(("ConvInteger", "QLinearConv"), _CONVOLUTION),
     "ConvTranspose": {**_CONVOLUTION, "output_shape": integers(least=0)},
