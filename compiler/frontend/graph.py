@@ -29,7 +29,7 @@ class Value:
     """A tensor of static shape: known (`array`), computed at run time, or unknown.
 
     An unknown value (empty `dtype`) comes out of an operator that cannot be compiled. A sequence
-    of tensors is a value with `items`; it exists at import time only.
+    of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Value:
     shape: tuple[int, ...] = ()
     array: np.ndarray | None = None
     items: "list[Value] | None" = None
+    item_dtype: str = ""
 
     @property
     def unknown(self) -> bool:

@@ -326,6 +326,21 @@ def test_sequences_have_one_dtype_and_positions_are_integers():
         import_model(parse(text, p=np.array(0, np.int16)))
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "e = SequenceEmpty<dtype=7>()",
+        "t = SequenceConstruct(p) e = SequenceErase(t, p)",
+    ],
+)
+def test_a_sequence_without_tensors_has_a_dtype(made: str):
+    text = (
+        f"g (float[2] x) => (float[2] y) {{ {made} s = SequenceInsert(e, x) y = SequenceAt(s, p) }}"
+    )
+    with pytest.raises(ModelError, match="float32 and int64, a sequence has one dtype"):
+        import_model(parse(text, p=np.array(0)))
+
+
 def test_functions_get_no_more_inputs_than_they_have():
     made = parse("g (float[2] x) => (float[2] y) { [culprit] y = local.f(x, x) }")
     made.opset_import.append(helper.make_opsetid("local", 1))

@@ -1,7 +1,9 @@
 """Sequences of tensors of known length: they exist while importing and leave no operator."""
 
 import numpy as np
+from onnx import TensorProto
 
+from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.ir.operators import Mismatch, ShapeMismatch
@@ -14,12 +16,12 @@ def _items(call: Call) -> list[Value]:
     return call.data.items
 
 
-def _alike(items: list[Value]) -> list[Value]:
-    """The tensors of a sequence, which have one dtype."""
-    dtypes = sorted({item.dtype for item in items})
+def _sequence(items: list[Value], dtype: str) -> list[Value]:
+    """The result of an operator that makes a sequence of tensors of one dtype."""
+    dtypes = sorted({dtype, *(item.dtype for item in items)})
     if len(dtypes) > 1:
         raise Mismatch(f"its tensors are {' and '.join(dtypes)}, a sequence has one dtype")
-    return items
+    return [Value("", items=items, item_dtype=dtype)]
 
 
 def _position(call: Call, index: int, default: int, size: int, last: int) -> int:
@@ -33,10 +35,16 @@ def _position(call: Call, index: int, default: int, size: int, last: int) -> int
     return position + size if position < 0 else position
 
 
-@rule("SequenceConstruct", "SequenceEmpty")
+@rule("SequenceEmpty")
+def empty(call: Call) -> list[Value]:
+    """A sequence without tensors."""
+    return _sequence([], dtype_name(call.attributes.get("dtype", TensorProto.FLOAT)))
+
+
+@rule("SequenceConstruct")
 def construct(call: Call) -> list[Value]:
     """A sequence of the inputs."""
-    return [Value("", items=_alike([value for value in call.inputs if value is not None]))]
+    return _sequence([value for value in call.inputs if value is not None], call.data.dtype)
 
 
 @rule("SequenceAt")
@@ -58,7 +66,7 @@ def insert(call: Call) -> list[Value]:
     items = list(_items(call))
     count = len(items)
     items.insert(_position(call, 2, count, count, count), call.inputs[1])
-    return [Value("", items=_alike(items))]
+    return _sequence(items, call.data.item_dtype)
 
 
 @rule("SequenceErase")
@@ -67,7 +75,7 @@ def erase(call: Call) -> list[Value]:
     items = list(_items(call))
     last = len(items) - 1
     del items[_position(call, 1, last, len(items), last)]
-    return [Value("", items=items)]
+    return _sequence(items, call.data.item_dtype)
 
 
 @rule("ConcatFromSequence")
@@ -109,4 +117,4 @@ def split(call: Call) -> list[Value]:
         items = call.builder.emit("Split", [x, call.vector(parts)], {"axis": axis}, len(parts))
     if sizes is None and not call.attributes.get("keepdims", 1):
         items = [call.one("Squeeze", item, call.vector([axis])) for item in items]
-    return [Value("", items=items)]
+    return _sequence(items, x.dtype)

@@ -62,6 +62,7 @@ SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         )
     },
     "RotaryEmbedding": {"interleaved": flag(0)},
+    "SequenceEmpty": {"dtype": _ELEMENT_TYPE},
     "SpaceToDepth": {"mode": one_of("DCR", "CRD")},
     "SplitToSequence": {"keepdims": flag(1)},
     "Unique": {"sorted": flag(1)},
