@@ -36,7 +36,13 @@ class _Letters:
             )
         self.dots = broadcast(self.dots, shape[len(head) : len(head) + rest])
         sizes = (*shape[: len(head)], *shape[len(head) + rest :])
+        own: dict[str, int] = {}
         for letter, size in zip(head + tail, sizes, strict=True):
+            if own.setdefault(letter, size) != size:
+                raise ShapeMismatch(
+                    f"the term {term!r} of its equation {self.equation!r} takes a diagonal of the"
+                    f" input of shape {listed(shape)}, which has axes of {own[letter]} and {size}"
+                )
             self._bind(letter, size)
 
     def _bind(self, letter: str, size: int) -> None:

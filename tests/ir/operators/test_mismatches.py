@@ -47,6 +47,7 @@ SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("Pad", [x(2), known(-2, -1)], {}, r"-2 and -1 take more than.*\[2\]"),
     ("Unsqueeze", [x(2), known(5)], {}, r"axis 5 is outside a tensor of 2"),
     ("Resize", [x(2, 3), None, None, known(4)], {}, r"sizes \[4\].*\[2, 3\]"),
+    ("Einsum", [x(5, 1)], {"equation": "ii->i"}, r"a diagonal.*\[5, 1\].*axes of 5 and 1"),
     ("Where", [x(2, dtype="bool"), x(3), x(1)], {}, r"\[2\] and \[3\] and \[1\]"),
     ("ArgMax", [x(0, 2)], {"axis": 0}, r"axis 0 of the input of shape \[0, 2\] has no elements"),
     ("Relu", [x(LARGEST_TENSOR + 1)], {}, f"{LARGEST_TENSOR + 1} elements"),
