@@ -4,6 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
 from tests.frontend.checks import check, counts, parse
 
 GENERATOR = np.random.default_rng(5)
@@ -32,6 +34,17 @@ def test_quantize_and_dequantize_by_axis():
     text = """g (float[2,3,4] x) => (float[2,3,4] y) {
         q = QuantizeLinear<axis=1>(x, s, z) y = DequantizeLinear<axis=-2>(q, s, z) }"""
     check(parse(text, s=np.float32([0.03, 0.5, 0.01]), z=integers("int8", 3)))
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [(1, "float32"), (10, "float16")])
+def test_quantize_divides_in_the_precision_asked_for(precision: int, dtype: str):
+    x, scale = GENERATOR.uniform(-3, 3, 500).astype(np.float32), np.float32(0.0313)
+    text = f"""g (float[500] x) => (int8[500] y) {{
+        y = QuantizeLinear<precision={precision}>(x, s, z) }}"""
+    imported = import_model(parse(text, 23, s=scale, z=np.int8(3)))
+    (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+    quotients = x.astype(dtype) / scale.astype(dtype)
+    np.testing.assert_array_equal(found, np.rint(quotients).astype(np.int8) + np.int8(3))
 
 
 def test_dequantize_by_block():

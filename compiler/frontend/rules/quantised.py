@@ -74,7 +74,8 @@ def quantize(call: Call) -> list[Value]:
     target = dtype_name(call.attributes.get("output_dtype", 0))
     given = call.input(2)
     dtype = target or ("uint8" if given is None else given.dtype)
-    scaled = call.one("Div", _cast(call, x, scale.dtype), scale)
+    precision = dtype_name(call.attributes.get("precision", 0)) or scale.dtype
+    scaled = call.one("Div", _cast(call, x, precision), _cast(call, scale, precision))
     return [_saturated(call, scaled, zero, dtype)]
 
 
