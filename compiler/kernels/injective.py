@@ -257,17 +257,20 @@ def trilu(context: Context) -> te.Tensor:
 
 
 def pad_positions(mode: str, before: int, extent: int, size: int) -> numpy.ndarray:
-    """The source position of each position of a padded axis; -1 where the constant goes."""
-    places = numpy.arange(size) - before
+    """The source position of each position of an axis that is padded by its own elements.
+
+    What negative pads take away is gone before the rest is repeated.
+    """
+    after = size - before - extent
+    gone, kept = max(0, -before), extent + min(before, 0) + min(after, 0)
+    places = numpy.arange(size) - max(0, before)
     if mode == "edge":
-        return numpy.clip(places, 0, extent - 1)
+        return gone + numpy.clip(places, 0, kept - 1)
     if mode == "wrap":
-        return places % extent
-    if mode == "reflect":
-        period = max(1, 2 * (extent - 1))
-        folded = places % period
-        return numpy.where(folded < extent, folded, period - folded)
-    return numpy.where((places >= 0) & (places < extent), places, -1)
+        return gone + places % kept
+    period = max(1, 2 * (kept - 1))
+    folded = places % period
+    return gone + numpy.where(folded < kept, folded, period - folded)
 
 
 @lowering("Pad")

@@ -181,8 +181,10 @@ def pad(node: Node) -> Array:
         return _constant_padded(x, pads, value)
     for axis, (before, after) in enumerate(pads):
         if before or after:
-            extent = x.shape[axis]
-            x = np.take(x, _source(mode, before, extent, extent + before + after), axis)
+            kept = range(max(0, -before), x.shape[axis] - max(0, -after))
+            size = x.shape[axis] + before + after
+            x = np.take(x, kept, axis)
+            x = np.take(x, _source(mode, max(0, before), len(kept), size), axis)
     return x
 
 

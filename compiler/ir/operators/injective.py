@@ -83,11 +83,12 @@ def _check_pad(mode: str, shape: Shape, axis: int, before: int, after: int) -> N
     if before + size + after < 0:
         raise ShapeMismatch(f"its pads {before} and {after} take more than {where} has")
     most = max(before, after)
-    if mode == "reflect" and most > max(size - 1, 0):
+    kept = max(size + min(before, 0) + min(after, 0), 0)
+    if mode == "reflect" and most > max(kept - 1, 0):
         raise ShapeMismatch(
-            f"it reflects {most} elements of {where}, which has {max(size - 1, 0)} to reflect"
+            f"it reflects {most} elements of {where}, which has {max(kept - 1, 0)} to reflect"
         )
-    if mode != "constant" and most > 0 and size == 0:
+    if mode != "constant" and most > 0 and kept == 0:
         raise ShapeMismatch(f"it repeats elements of {where}, which has none")
 
 

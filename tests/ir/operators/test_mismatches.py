@@ -44,6 +44,8 @@ SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
     ("OneHot", [x(3, dtype="int64"), known(4), x(3)], {}, r"values.*\[3\].*\[2\]"),
     ("ReverseSequence", [x(4, 2), x(3, dtype="int64")], {}, r"\[3\] instead of \[2\]"),
     ("Pad", [x(2, 3), known(1, 1)], {}, r"2 numbers instead of 4.*\[2, 3\]"),
+    ("Pad", [x(5), known(-2, 3)], {"mode": "reflect"}, r"3 elements.*\[5\], which has 2"),
+    ("Pad", [x(5), known(-5, 1)], {"mode": "wrap"}, r"\[5\], which has none"),
     ("Pad", [x(2), known(-2, -1)], {}, r"-2 and -1 take more than.*\[2\]"),
     ("Unsqueeze", [x(2), known(5)], {}, r"axis 5 is outside a tensor of 2"),
     ("Resize", [x(2, 3), None, None, known(4)], {}, r"sizes \[4\].*\[2, 3\]"),
