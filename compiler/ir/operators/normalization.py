@@ -1,6 +1,7 @@
 """Normalisations of channels, groups of channels, or trailing axes."""
 
 from compiler.ir.operators.definition import (
+    Attribute,
     Kind,
     Mismatch,
     Operator,
@@ -64,14 +65,15 @@ def _lrn(use: Use) -> list[Shape]:
 
 
 _EPSILON = {"epsilon": number(1e-5)}
-_TRAILING = {**_EPSILON, "axis": integer(-1), "stash_type": integer(1)}
+_STASH = Attribute("int", 1, allowed=(1, 10, 11, 16))
+_TRAILING = {**_EPSILON, "axis": integer(-1), "stash_type": _STASH}
 
 NORMALIZATIONS: dict[str, Operator] = {
     "GroupNormalization": operator(
         Kind.REDUCTION,
         "T T T -> T",
         _group_normalization,
-        {**_EPSILON, "num_groups": integer(required=True), "stash_type": integer(1)},
+        {**_EPSILON, "num_groups": integer(required=True), "stash_type": _STASH},
         T=FLOATS,
     ),
     "InstanceNormalization": operator(

@@ -196,6 +196,8 @@ VALUES: list[tuple[str, str, Any]] = [
     ("EyeLike", "dtype", -(1 << 62)),
     ("QuantizeLinear", "precision", 100),
     ("GRU", "clip", -1.0),
+    ("GroupNormalization", "stash_type", 5),
+    ("SequenceEmpty", "dtype", 77),
 ]
 
 
