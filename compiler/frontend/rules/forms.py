@@ -12,7 +12,9 @@ from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped
+from compiler.frontend.interpreter.rounding import finite_limits, is_float
 from compiler.frontend.rules.call import Call, filled, rule
+from compiler.ir.values import numpy_dtype
 
 
 @rule("Identity")
@@ -37,12 +39,16 @@ def softmax(call: Call) -> list[Value]:
 
 @rule("Clip")
 def clip(call: Call) -> list[Value]:
-    """Bounds were attributes before opset 11."""
-    if call.version >= 11:
-        return call.emit()
-    bounds = {name: call.attributes.pop(name, None) for name in ("min", "max")}
-    inputs = [None if v is None else call.scalar(v) for v in bounds.values()]
-    return call.emit([call.data, *inputs])
+    """Bounds were attributes before opset 11; by default they are the limits of the type."""
+    dtype = numpy_dtype(call.data.dtype)
+    limits = finite_limits(dtype) if is_float(dtype) else (None, None)
+    bounds: list[Value | None] = []
+    for i, name in enumerate(("min", "max")):
+        given = call.attributes.pop(name, None)
+        default = limits[i] if given is None else given
+        bound = call.input(i + 1)
+        bounds.append(call.scalar(default) if bound is None and default is not None else bound)
+    return call.emit([call.data, *bounds])
 
 
 _WITHOUT_AXES = {
