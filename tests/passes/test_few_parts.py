@@ -1,7 +1,11 @@
 """Concats and Splits of many tensors become trees, unless they are views."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from compiler.analysis.fusion_state import MOST_TENSORS
 from compiler.ir.dataflow import GraphOp, OperatorOp
@@ -34,7 +38,9 @@ def concat(count: int, axis: int = -1) -> Model:
     result = b.op("Concat", *parts, shape=(2, total) if axis else (total, 2), axis=axis)
     module = b.finish(result)
     chance = np.random.default_rng()
-    inputs = {f"x{i}": chance.random(s).astype(np.float32) for i, s in enumerate(shapes)}
+    inputs: dict[str, NDArray[Any]] = {
+        f"x{i}": chance.random(s).astype(np.float32) for i, s in enumerate(shapes)
+    }
     return Model(module, b.weights, inputs)
 
 
@@ -46,12 +52,13 @@ def split(count: int, axis: int = -1) -> Model:
     shapes = [(2, size) if axis else (size, 2) for size in sizes]
     parts = b.split("Split", [x, b.constant(sizes, "int64")], shapes, axis=axis)
     module = b.finish(*(b.op("Exp", part) for part in parts))
-    inputs = {"x": np.random.default_rng().random(shape_of(x.type)).astype(np.float32)}
+    data = np.random.default_rng().random(shape_of(x.type)).astype(np.float32)
+    inputs: dict[str, NDArray[Any]] = {"x": data}
     return Model(module, b.weights, inputs)
 
 
 @pytest.mark.parametrize("make", [concat, split])
-def test_parts_that_a_kernel_may_have_stay_one_operator(make):
+def test_parts_that_a_kernel_may_have_stay_one_operator(make: Callable[[int], Model]):
     graph = fused(make(MOST_TENSORS), 2 * MOST_TENSORS)
     assert sum(kind in ("Concat", "Split") for group in nodes_of(graph) for kind in group) == 1
 
@@ -68,7 +75,9 @@ def test_a_split_into_many_tensors():
 
 @pytest.mark.parametrize("count", [3, 4, 9, 10, 30])
 @pytest.mark.parametrize("make", [concat, split])
-def test_trees_of_several_levels(make, count: int, monkeypatch: pytest.MonkeyPatch):
+def test_trees_of_several_levels(
+    make: Callable[[int], Model], count: int, monkeypatch: pytest.MonkeyPatch
+):
     for module in ("passes.few_parts", "analysis.fusion_rules"):
         monkeypatch.setattr(f"compiler.{module}.MOST_TENSORS", 3)
     fused(make(count), 3)
