@@ -1,11 +1,14 @@
 """From launch functions to a relocatable object with the uniform entry points, by LLVM."""
 
 import re
+from typing import Any
 
 import llvmlite.binding as llvm
 import tvm
 import tvm_ffi
 from tvm import IRModule, tirx
+from tvm.tirx import Cast, PrimFunc
+from tvm.tirx.stmt import Bind
 
 from compiler.errors import KernelError
 from compiler.kernels.launches import LaunchFunction, launch_module
@@ -41,6 +44,28 @@ UNROLLED_LOOP = 8
 """Loops of up to this many iterations may be unrolled before vectorisation."""
 
 
+def _bound_in_bits(module: IRModule) -> IRModule:
+    """Functions whose bindings widen bfloat16 by its bits: TVM legalises other statements only."""
+
+    def widen(cast: Cast, mutator: Any) -> Any:
+        value = mutator.mutate(cast.value)
+        source, target = str(cast.value.ty.dtype), str(cast.ty.dtype)
+        if source != "bfloat16" or target != "float32":
+            return mutator.default_mutate(cast)
+        bits = tirx.reinterpret("uint16", value).astype("uint32")
+        return tirx.reinterpret("float32", bits << tirx.const(16, "uint32"))
+
+    def bind(statement: Bind, mutator: Any) -> Any:
+        return Bind(statement.var, tvm_ffi.structural_mutate(statement.value, ((Cast, widen),)))
+
+    def whole(function: PrimFunc) -> PrimFunc:
+        if not any("bfloat16" in str(parameter.ty) for parameter in function.params):
+            return function
+        return function.with_body(tvm_ffi.structural_mutate(function.body, ((Bind, bind),)))
+
+    return IRModule({name: whole(function) for name, function in module.functions.items()})
+
+
 def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) -> str:
     """TVM's LLVM code for plain functions, not optimised, without its debug data and globals.
 
@@ -60,7 +85,11 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
-    text = str(build(tvm.ir.transform.Sequential(passes)(module), tvm_target).inspect_source("ll"))
+    text = str(
+        build(
+            tvm.ir.transform.Sequential(passes)(_bound_in_bits(module)), tvm_target
+        ).inspect_source("ll")
+    )
     text = text.replace("define dllexport void @", "define internal void @")
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)

@@ -84,10 +84,10 @@ def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
 
 
 def _pooled(
-    context: Context, window: Window, fill: Scalar, before: Callable[[Scalar], Scalar],
-    reducer: Reducer, dtype: str,
+    context: Context, data: te.Tensor, window: Window, fill: Scalar,
+    before: Callable[[Scalar], Scalar], reducer: Reducer, dtype: str,
 ) -> te.Tensor:  # fmt: skip
-    source = padded(context.tensor(0), window, fill)
+    source = padded(data, window, fill)
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
 
     def body(n: Any, c: Any, *place: Any) -> Any:
@@ -103,13 +103,19 @@ def _converted(tensor: te.Tensor, dtype: str) -> te.Tensor:
     return te.compute(tensor.shape, lambda *i: cast(tensor(*i), dtype), name="converted")
 
 
+def _bounded(tensor: te.Tensor) -> te.Tensor:
+    """A tensor of a type of which TVM knows the least value: bfloat16 becomes float32."""
+    return _converted(tensor, "float32") if str(tensor.dtype) == "bfloat16" else tensor
+
+
 @lowering("MaxPool")
 def max_pool(context: Context) -> list[te.Tensor]:
     """The largest element of each window; its position as the second result."""
     window = window_of(context, context.attribute("kernel_shape"))
     dtype = wide(context.output.dtype)
-    fill = lowest(context.output.dtype)
-    largest = _pooled(context, window, fill, lambda x: x, max_reducer, dtype)
+    data = _bounded(context.tensor(0))
+    fill = lowest(str(data.dtype))
+    largest = _pooled(context, data, window, fill, lambda x: x, max_reducer, dtype)
     results = [_converted(largest, context.output.dtype)]
     if len(context.outputs) > 1 and context.outputs[1].dtype:
         results.append(_max_pool_positions(context, window))
@@ -118,9 +124,9 @@ def max_pool(context: Context) -> list[te.Tensor]:
 
 def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     """The flat position in the source of each window's largest element."""
-    data, shape = context.tensor(0), context.info(0).shape
+    data, shape = _bounded(context.tensor(0)), context.info(0).shape
     offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(window.kernel)]
-    dtype = context.output.dtype
+    dtype = str(data.dtype)
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
 
     def combine(a: Any, b: Any) -> Any:
@@ -154,7 +160,7 @@ def average_pool(context: Context) -> te.Tensor:
     window = window_of(context, context.attribute("kernel_shape"))
     dtype = wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
-    total = _pooled(context, window, zero, lambda x: x, sum_reducer, dtype)
+    total = _pooled(context, context.tensor(0), window, zero, lambda x: x, sum_reducer, dtype)
     counts = _window_counts(context, window)
 
     def body(n: Any, c: Any, *place: Any) -> Scalar:
@@ -206,7 +212,15 @@ def lp_pool(context: Context) -> te.Tensor:
     window = window_of(context, context.attribute("kernel_shape"))
     order, dtype = context.attribute("p", 2), wide(context.output.dtype)
     zero = tirx.const(0, context.info(0).dtype)
-    total = _pooled(context, window, zero, lambda x: _raise(x, order, dtype), sum_reducer, dtype)
+    total = _pooled(
+        context,
+        context.tensor(0),
+        window,
+        zero,
+        lambda x: _raise(x, order, dtype),
+        sum_reducer,
+        dtype,
+    )
     return te.compute(
         context.output.shape,
         lambda *i: cast(_root(total(*i), order, dtype), context.output.dtype),
