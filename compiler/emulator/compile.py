@@ -27,6 +27,12 @@ FLAGS = (
 """No fused multiply-adds, so that every host computes the same bits; CUDA text breaks aliasing;
 a stack that overflows meets its guard."""
 
+SANITIZED = "FLOWLOOM_EMULATOR_SANITIZE"
+"""The environment variable that builds the engine and kernels with AddressSanitizer.
+
+Its runtime must come first in the process (LD_PRELOAD).
+"""
+
 KERNEL, ENGINE = "kernel.so", "engine.so"
 """The members of a compiled kernel's archive: it runs where no compiler is installed."""
 
@@ -48,7 +54,8 @@ def host_compiler() -> str:
 @cache
 def version() -> str:
     """What decides the engine's binary interface: its sources and the machine's kind."""
-    digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
+    kind = f"{platform.system()} {platform.machine()}"
+    digest = hashlib.sha256(" ".join([kind, *_sanitizer()]).encode())
     for path in sorted(p for p in HERE.rglob("*") if p.suffix in (".h", ".cpp", ".cuh")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -122,8 +129,13 @@ def _keep(path: Path, content: bytes) -> None:
         return
 
 
+def _sanitizer() -> list[str]:
+    wanted = os.environ.get(SANITIZED)
+    return ["-fsanitize=address", "-fno-omit-frame-pointer"] if wanted else []
+
+
 def _compile(arguments: Sequence[str]) -> None:
-    command = [host_compiler(), *FLAGS, *arguments]
+    command = [host_compiler(), *FLAGS, *_sanitizer(), *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         raise DeviceError(f"{command[0]} failed:\n{ran.stderr[:4000]}")

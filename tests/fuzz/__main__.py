@@ -1,11 +1,13 @@
 """`python -m tests.fuzz graphs --seconds 120 --target cpu --seed 7 --jobs 2`."""
 
 import argparse
+import os
 import secrets
 import sys
 from pathlib import Path
 
 from tests.fuzz.kinds import KINDS
+from tests.fuzz.sanitizer import environment
 from tests.fuzz.search import Plan, Report, Search, pool
 
 CASES = Path(__file__).parent / "cases"
@@ -21,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, help="the first seed (default: a fresh one)")
     made.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")
     made.add_argument("--guarded", action="store_true", help="guard the memory of every case")
+    made.add_argument("--sanitize", action="store_true", help="emulate under AddressSanitizer")
     made.add_argument("--keep", type=Path, default=CASES, help="where failing cases are written")
     return made
 
@@ -31,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     seed = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     kinds = list(KINDS) if asked.kind == "all" else [asked.kind]
     failed = 0
+    if asked.sanitize:
+        os.environ.update(environment())
     asked.keep.mkdir(parents=True, exist_ok=True)
     with pool(asked.jobs) as workers:
         for kind in kinds:

@@ -11,10 +11,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from compiler.emulator.compile import SANITIZED
 from tests.fuzz.case import Case, Failure
 
 SECONDS = 60
 """The longest that any case may take."""
+SANITIZED_SECONDS = 300
+"""The same under AddressSanitizer, with which kernels take long to build."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,10 @@ class Worker:
             self._start()
         try:
             self._connection.send((name, *arguments))
-            if not self._connection.poll(SECONDS):
+            seconds = SANITIZED_SECONDS if SANITIZED in os.environ else SECONDS
+            if not self._connection.poll(seconds):
                 self.stop()
-                raise Dead(f"hangs: no answer in {SECONDS} s")
+                raise Dead(f"hangs: no answer in {seconds} s")
             return self._connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             code = self._exit_code()
