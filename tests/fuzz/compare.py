@@ -146,9 +146,8 @@ def inexact(model: onnx.ModelProto, values: Mapping[str, Value]) -> set[str]:
     """The tensors that rounding errors of some node reach."""
     found: set[str] = set()
     for node in model.graph.node:
-        rounds = not is_exact(node) and any(
-            _is_float(values[name]) for name in (*node.input, *node.output) if name
-        )
+        floats = any(_is_float(values[name]) for name in (*node.input, *node.output) if name)
+        rounds = not is_exact(node) and (floats or node.op_type in ("Resize", "Upsample"))
         if rounds or found.intersection(free_names(node)):
             found.update(node.output)
     return found

@@ -1,40 +1,22 @@
 """What nodes mean where onnxruntime gives something else, in numpy, and which nodes those are."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
+from tests.fuzz.call import Call
+
 Array = NDArray[Any]
 
 
 class Incomparable(Exception):
-    """onnxruntime's result is not what the node means, and nothing puts it right."""
+    """onnxruntime's result is not what the node means, and nothing puts it right.
 
-
-@dataclass(frozen=True)
-class Call:
-    """A node with its attributes, opset and operands; one that is left out is None."""
-
-    op: str
-    attributes: Mapping[str, Any]
-    opset: int
-    inputs: list[Any]
-
-    def has_nan(self) -> bool:
-        """Whether an operand holds NaN."""
-        return any(bool(np.isnan(x).any()) for x in self._floats())
-
-    def has_infinity(self) -> bool:
-        """Whether an operand holds an infinity."""
-        return any(bool(np.isinf(x).any()) for x in self._floats())
-
-    def _floats(self) -> list[Array]:
-        arrays: list[Array] = [x for x in self.inputs if isinstance(x, np.ndarray)]
-        return [x for x in arrays if x.dtype.kind == "f"]
+    Then float64 alone judges the model, element by element.
+    """
 
 
 def keeps_size(call: Call) -> bool:

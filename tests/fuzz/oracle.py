@@ -16,7 +16,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
-from tests.fuzz.differences import corrected
+from tests.fuzz.differences import call_of, corrected
+from tests.fuzz.resizing import is_whole_resize, resized
 
 Array = NDArray[Any]
 Value = Any
@@ -190,6 +191,9 @@ class Oracle:
             if is_exact(node):
                 values.update(self.step(node, values))
                 continue
+            if is_whole_resize(call := call_of(node, self.opset, values)):
+                values[node.output[0]] = noise.whole(resized(call, np.float64), call.inputs[0])
+                continue
             near = {**values, **{n: noise.on(values[n]) for n in _measured(node)}}
             outputs = self.step(node, near)
             scale = largest(values[name] for name in free_names(node))
@@ -256,6 +260,17 @@ class Noise:
         kept: Array = np.isfinite(wide) & np.isinf(near) | (wide == 0) & (least == 0)
         chosen: Array = np.where(kept, value, near)
         return chosen
+
+    def whole(self, value: Array, like: Array) -> Array:
+        """Numbers with errors as integers of the dtype of `like`, whose elements they come from."""
+        unit = np.float64 if like.dtype.itemsize >= 4 else np.float32
+        limits = np.iinfo(like.dtype)
+        least = ABSOLUTE["Resize"] * float(np.abs(like.astype(np.float64)).max(initial=0))
+        near: Array = np.rint(self.on(value, least, np.dtype(unit)))
+        inside = np.clip(near, float(limits.min), np.nextafter(float(limits.max), 0)).astype(
+            like.dtype
+        )
+        return np.where(near >= float(limits.max), limits.max, inside).astype(like.dtype)
 
 
 def constants_of(model: onnx.ModelProto) -> dict[str, Array]:

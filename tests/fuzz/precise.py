@@ -19,7 +19,7 @@ from compiler.frontend import Imported, import_model
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter import Arrays, evaluated, interpret
 from compiler.ir import dataflow
-from compiler.ir.types import dtype_of
+from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, numpy_dtype
 from tests.fuzz.case import Case
 from tests.fuzz.oracle import (
@@ -131,7 +131,8 @@ def _rounded(module: Any) -> set[SSAValue]:
     found: set[SSAValue] = set()
     for op in _operators(module):
         tensors = [v for v in (*op.inputs, *op.outputs) if not isinstance(v.type, NoneType)]
-        rounds = _rounds(op) and any(is_float(_dtype(v)) for v in tensors)
+        floats = any(is_float(_dtype(v)) for v in tensors)
+        rounds = _rounds(op) and (floats or op.type_name == "Resize")
         if rounds or any(outer_value(v) in found for v in op.inputs):
             found.update(op.outputs)
     return found
@@ -145,12 +146,33 @@ def _near(op: dataflow.OperatorOp, operands: Arrays, noise: Noise | None) -> Arr
     """The operands with errors, where the operator rounds; not the scales that decide a size."""
     if noise is None or not _rounds(op) or op.type_name in _ROUNDING:
         return operands
+    if op.type_name == "Resize":
+        operands = [_spread_out(op, operands[0]), *operands[1:]]
+        if not is_float(_dtype(op.inputs[0])):  # errors of the result are enough
+            return operands
     some = 1 if op.type_name == "Resize" else len(operands)
     erring = [
         array if array is None else noise.on(array, dtype=_dtype(value))
         for array, value in zip(operands[:some], op.inputs, strict=False)
     ]
     return [*erring, *operands[some:]]
+
+
+def _spread_out(op: dataflow.OperatorOp, array: Array | None) -> Array | None:
+    """The operand of a Resize with NaN near what is not finite, along the axes that change.
+
+    Whether a neighbour of weight zero counts is not decided: rounding moves coordinates.
+    """
+    if array is None or attributes_of(op).get("mode", "nearest") == "nearest":
+        return array
+    if not is_float(array.dtype):  # rounded again, with errors
+        return array.astype(np.float64)
+    wild = ~np.isfinite(array)
+    changed = zip(array.shape, shape_of(op.outputs[0].type), strict=True)
+    for axis in [axis for axis, (before, after) in enumerate(changed) if before != after]:
+        padded = np.pad(wild, [(2, 2) if axis == i else (0, 0) for i in range(wild.ndim)])
+        wild = np.lib.stride_tricks.sliding_window_view(padded, 5, axis).any(-1)
+    return np.where(wild, np.nan, array)
 
 
 def _erring(
@@ -164,6 +186,8 @@ def _erring(
     if result is None or not is_float(result.dtype):
         return result
     dtype = _dtype(value)
+    if not is_float(dtype) and noise is not None and operands[0] is not None:
+        return noise.whole(result, operands[0])
     ranged = in_range(result, dtype)
     if noise is None or not _rounds(op):
         return ranged

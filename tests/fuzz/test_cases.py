@@ -3,12 +3,16 @@
 from collections.abc import Generator
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
+import onnx
 import pytest
 
 from tests.fuzz import differences
 from tests.fuzz.__main__ import CASES
-from tests.fuzz.case import Failure, load, save
+from tests.fuzz.case import Case, Failure, load, save
 from tests.fuzz.catalogue import FAMILIES
+from tests.fuzz.compare import compared, judges
 from tests.fuzz.graphs import random_graph
 from tests.fuzz.workers import Worker
 
@@ -41,6 +45,31 @@ def test_every_operator_has_a_generator():
     made_with_others = {"Upsample", "SequenceEmpty", "SequenceInsert", "SequenceLength"}
     within = {"SequenceAt", "SequenceErase", "ConcatFromSequence"}
     assert {*KINDS, *RULES} - FAMILIES.keys() <= made_with_others | within
+
+
+def test_float64_judges_what_onnxruntime_refuses():
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        g (bfloat16[3] x, bfloat16[3] y) => (bfloat16[3] z) { z = Add(x, y) }"""
+    x, y = np.array([[1, 2.5, -3], [1, 0.25, 3]], ml_dtypes.bfloat16)
+    model = onnx.parser.parse_model(text).SerializeToString()
+    expected = judges(Case("narrow", 0, model, {"x": x, "y": y}))
+    assert [each.judge.name for each in expected] == ["float64"]
+    assert compared(expected, {"z": x + y}) is None
+    wrong = compared(expected, {"z": x - y})
+    assert wrong is not None
+    assert wrong.key == "wrong"
+
+
+def test_a_failure_says_what_each_judge_found():
+    text = "<ir_version: 10, opset_import: ['': 21]> g (float[2] x) => (float[2] y) { y = Exp(x) }"
+    model = onnx.parser.parse_model(text.replace("'", '"')).SerializeToString()
+    x = np.array([1, 2], np.float32)
+    expected = judges(Case("graphs", 0, model, {"x": x}))
+    assert compared(expected, {"y": np.exp(x)}) is None
+    wrong = compared(expected, {"y": np.exp(x) * np.float32(1.001)})
+    assert wrong is not None
+    assert "by onnxruntime: 2 of 2" in wrong.message
+    assert "by float64: 2 of 2" in wrong.message
 
 
 def test_a_seed_gives_the_same_case(tmp_path: Path):
