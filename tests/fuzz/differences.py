@@ -290,6 +290,7 @@ LIMITS = {
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
     r"saturate is only used|GetAttr..hidden_size|clip_ > 0": "attributes of no effect, or left out",
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
+    "Non per-tensor quantization": "ConvInteger takes no zero point for each output channel",
     "should be scalars .Tensor with only one": "Range takes constants that are scalars",
     "non-negative for OneHot opset": "indices of the old OneHot that are constants",
     "Only N can be zero": "pools over images without pixels or channels",
