@@ -1,6 +1,7 @@
 """Lowerings of elementwise operators: arithmetic, comparison, logic, bits and casts.
 
-TVM simplifies a product with a constant 0 to 0, of infinities and NaN too.
+TVM simplifies floats as if they were numbers: x - x and 0 * x to 0, x == x to true. What is written
+here in another way keeps infinities and NaN.
 """
 
 from collections.abc import Callable
@@ -123,7 +124,29 @@ def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
     """Division; integers truncate towards zero."""
-    return a / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+    return _kept_zero(a) / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+
+
+def subtract(a: Scalar, b: Scalar) -> Scalar:
+    """A difference; of floats a sum, as TVM cancels equal terms of differences."""
+    return a + _negate(b) if is_float(dtype_of(a)) else a - b
+
+
+def multiply(a: Scalar, b: Scalar) -> Scalar:
+    """A product, with a constant 0 too."""
+    return _kept_zero(a) * _kept_zero(b)
+
+
+def _kept_zero(x: Scalar) -> Scalar:
+    """A float that TVM does not know to be zero."""
+    return maximum(x, x) if isinstance(x, tirx.FloatImm) and x.value == 0 else x
+
+
+def equal(a: Scalar, b: Scalar) -> Scalar:
+    """Whether two scalars are equal, which NaN is to nothing."""
+    if is_float(dtype_of(a)):
+        return tirx.all(a <= b, a >= b)
+    return tirx.EQ(_comparable(a), _comparable(b))
 
 
 def _modulo(a: Scalar, b: Scalar) -> Scalar:
@@ -153,8 +176,8 @@ def _logical_not(x: Scalar) -> Scalar:
 
 for _type, _function in {
     "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
+    "Sub": subtract,
+    "Mul": multiply,
     "Div": divide,
     "Neg": _negate,
     "Abs": absolute,
@@ -165,7 +188,7 @@ for _type, _function in {
     "Ceil": tirx.ceil,
     "Round": tirx.nearbyint,
     "IsNaN": is_nan,
-    "Equal": lambda a, b: tirx.EQ(_comparable(a), _comparable(b)),
+    "Equal": equal,
     "Greater": lambda a, b: a > b,
     "GreaterOrEqual": lambda a, b: a >= b,
     "Less": lambda a, b: a < b,

@@ -236,3 +236,20 @@ def test_on_the_emulator():
         kernels.append((generate(group, target), group, arrays))
     for case, results in zip(chosen, emulate_all(kernels), strict=True):
         check(case, results)
+
+
+@pytest.mark.parametrize("target", ["cpu", *["emu:sm_90:fp32"] * (COMPILER is not None)])
+def test_terms_that_cancel_in_numbers_keep_infinities_and_nan(target: str):
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        g (float[6] x, float[6] y) => (float[6] a, float[6] b, float[6] c, float[6] d, bool[6] e)
+        <float zero = {0}> {
+            a = Sub(x, x) s = Add(x, y) b = Sub(s, x) c = Mul(x, zero) d = Div(zero, x)
+            e = Equal(x, x) }"""
+    )
+    x, y = np.array([INF, -INF, NAN, 0, -0.0, 2], np.float32), np.full(6, INF, np.float32)
+    results = compiler.compile(made, target=target).run({"x": x, "y": y})
+    with np.errstate(all="ignore"):
+        wanted = [x - x, x + y - x, x * 0, np.float32(0) / x, x == x]
+    for result, right in zip(results.values(), wanted, strict=True):
+        np.testing.assert_array_equal(result, right)
