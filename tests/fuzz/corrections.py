@@ -141,17 +141,23 @@ def wider_than_float32(call: Call) -> bool:
     return bool((np.abs(x.astype(np.float64)) >= 2.0**24).any())
 
 
+def _shrunk(call: Call) -> Array:
+    x: Array = call.inputs[0].astype(np.float64)
+    limit, bias = (call.attributes.get(k, d) for k, d in (("lambd", 0.5), ("bias", 0.0)))
+    return np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0.0))
+
+
+def shrinks_out_of_range(call: Call) -> bool:
+    """Whether Shrink of integers gives some that its type cannot hold."""
+    return not _holds(call.inputs[0].dtype, _shrunk(call))
+
+
 def shrink(call: Call) -> list[Array]:
     """The text's formula in float64."""
     x: Array = call.inputs[0]
-    limit, bias = (call.attributes.get(k, d) for k, d in (("lambd", 0.5), ("bias", 0.0)))
-    wide = x.astype(np.float64)
-    if x.dtype.kind != "f" and (np.abs(wide) >= 2.0**53).any():
+    if x.dtype.kind != "f" and (np.abs(x.astype(np.float64)) >= 2.0**53).any():
         raise Incomparable("Shrink of integers that float64 does not hold")
-    result = np.where(wide < -limit, wide + bias, np.where(wide > limit, wide - bias, 0.0))
-    if not _holds(x.dtype, result):
-        raise Incomparable("Shrink beyond the integers of its type")
-    return [result.astype(x.dtype)]
+    return [_shrunk(call).astype(x.dtype)]
 
 
 def large_integers(call: Call) -> bool:

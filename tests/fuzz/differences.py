@@ -31,6 +31,7 @@ from tests.fuzz.corrections import (
     power,
     relu,
     shrink,
+    shrinks_out_of_range,
     wider_than_float32,
 )
 from tests.fuzz.resizing import fractional_corners, interpolates, is_whole_resize, resized
@@ -242,6 +243,14 @@ DIFFERENCES = [
         "gives what the processor makes of NaN",
         "gives 0 or a bound",
         "the ONNX text does not say to which integer NaN is rounded",
+    ),
+    Difference(
+        "Shrink",
+        "a result is an integer that its type cannot hold",
+        shrinks_out_of_range,
+        "gives what the processor makes of a float that is out of range",
+        "computes with integers, which wrap around",
+        "the ONNX text: undefined",
     ),
     Difference(
         "Shrink",
