@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from threading import Lock
 from typing import Any
 
@@ -72,7 +73,7 @@ def _portable(function: PrimFunc) -> PrimFunc:
 
     To divide takes many instructions and a branch, so float32 is multiplied by a constant's
     reciprocal, one unit in the last place off at most, but for quotients that are rounded to
-    integers. GELU's `erf(x) + 1` is one function.
+    integers. GELU's `erf(x) + 1` is one function. Numbers of float64 keep all their digits.
     """
 
     def replace(call: Call, mutator: Any) -> Any:
@@ -100,8 +101,18 @@ def _portable(function: PrimFunc) -> PrimFunc:
                 return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
         return total
 
-    rules = ((Call, replace), (Div, multiply), (Add, join))
+    rules = ((Call, replace), (Div, multiply), (Add, join), (FloatImm, _exact))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+
+
+def _exact(number: FloatImm, mutator: Any) -> Any:
+    """A float64 by its bits where TVM, which writes 15 digits after the point, would change it."""
+    value = float(number.value)
+    written = not isfinite(value) or float(f"{value:.15f}") == value
+    if str(number.ty.dtype) != "float64" or written:
+        return number
+    bits = int(numpy.float64(value).view(numpy.int64))
+    return tirx.call_pure_extern("float64", "__longlong_as_double", tirx.const(bits, "int64"))
 
 
 def _is_erf(value: Any) -> bool:
