@@ -8,9 +8,9 @@ import tvm
 import tvm_ffi
 from tvm import IRModule, tirx
 from tvm.tirx import Cast, PrimFunc
-from tvm.tirx.stmt import Bind
 
 from compiler.errors import KernelError
+from compiler.kernels.inlining.narrow import is_narrow, widened
 from compiler.kernels.launches import LaunchFunction, launch_module
 from compiler.kernels.mathematics import link_mathematics
 from compiler.kernels.remainders import guard_loops
@@ -44,24 +44,17 @@ UNROLLED_LOOP = 8
 """Loops of up to this many iterations may be unrolled before vectorisation."""
 
 
-def _bound_in_bits(module: IRModule) -> IRModule:
-    """Functions whose bindings widen bfloat16 by its bits: TVM legalises other statements only."""
+def _in_float32(module: IRModule) -> IRModule:
+    """Functions that compute in float32 what is cast from bfloat16, which TVM leaves in places."""
 
     def widen(cast: Cast, mutator: Any) -> Any:
-        value = mutator.mutate(cast.value)
-        source, target = str(cast.value.ty.dtype), str(cast.ty.dtype)
-        if source != "bfloat16" or target != "float32":
-            return mutator.default_mutate(cast)
-        bits = tirx.reinterpret("uint16", value).astype("uint32")
-        return tirx.reinterpret("float32", bits << tirx.const(16, "uint32"))
-
-    def bind(statement: Bind, mutator: Any) -> Any:
-        return Bind(statement.var, tvm_ffi.structural_mutate(statement.value, ((Cast, widen),)))
+        narrow = is_narrow(cast.value) and not is_narrow(cast)
+        return widened(cast) if narrow else mutator.default_mutate(cast)
 
     def whole(function: PrimFunc) -> PrimFunc:
         if not any("bfloat16" in str(parameter.ty) for parameter in function.params):
             return function
-        return function.with_body(tvm_ffi.structural_mutate(function.body, ((Bind, bind),)))
+        return function.with_body(tvm_ffi.structural_mutate(function.body, ((Cast, widen),)))
 
     return IRModule({name: whole(function) for name, function in module.functions.items()})
 
@@ -86,9 +79,9 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
     text = str(
-        build(
-            tvm.ir.transform.Sequential(passes)(_bound_in_bits(module)), tvm_target
-        ).inspect_source("ll")
+        build(tvm.ir.transform.Sequential(passes)(_in_float32(module)), tvm_target).inspect_source(
+            "ll"
+        )
     )
     text = text.replace("define dllexport void @", "define internal void @")
     text = _EXTREME.sub(r"call nsz \1", text)

@@ -268,7 +268,8 @@ class _Expansion:
         held = Var("value", PrimType(f"float{bits}"))
         integer = dtype if bits in dtype else "int32"
         self.written[variable] = tirx.reinterpret(integer, held).astype(dtype)
-        return held, once(tirx.reinterpret(f"float{bits}", widened(value).astype(integer)))
+        whole = once(widened(value).astype(integer))
+        return held, once(tirx.reinterpret(f"float{bits}", whole))
 
     def _value(self, step: _Value) -> tuple[Expression, int]:
         value, depth = self._substitute(step.value)

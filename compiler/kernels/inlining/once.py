@@ -39,12 +39,19 @@ def without_once(module: IRModule) -> IRModule:
 
     def strip(call: Call, mutator: Any) -> Any:
         call = mutator.default_mutate(call)
-        return call.args[0] if is_once(call) else call
+        return _operand(call) if is_once(call) else call
 
     def stripped(function: PrimFunc) -> PrimFunc:
         return function.with_body(tvm_ffi.structural_mutate(function.body, ((Call, strip),)))
 
     return IRModule({name: stripped(function) for name, function in module.functions.items()})
+
+
+def _operand(call: Call) -> Any:
+    """What is bound, in the type that it had: TVM narrows integers whose range it knows."""
+    (value,) = call.args
+    kept = value.ty.dtype == call.ty.dtype
+    return value if kept else value.astype(str(call.ty.dtype))
 
 
 def is_once(call: Call) -> bool:
