@@ -35,7 +35,7 @@ class Window:
 def _of_rank(use: Use, name: str, count: int, default: int) -> Shape:
     """A list attribute with a number for each of `count` places."""
     values: Sequence[int] | None = use[name]
-    if not values:
+    if values is None:
         return (default,) * count
     if len(values) != count:
         raise ShapeMismatch(

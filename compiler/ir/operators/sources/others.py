@@ -1,6 +1,10 @@
 """Old forms of normalisations, and operators that depend on an axis alone."""
 
-from compiler.ir.operators.definition import Mismatch, ShapeMismatch
+from math import ceil, isfinite
+
+import numpy as np
+
+from compiler.ir.operators.definition import Mismatch, ShapeMismatch, check_size
 from compiler.ir.operators.normalization import check_groups
 from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed, one_number
 from compiler.ir.operators.sources.source import Check, Source
@@ -27,6 +31,17 @@ def _eye_like(source: Source) -> None:
 def _range(source: Source) -> None:
     for i, name in enumerate(("start", "limit", "delta")):
         one_number(f"its {name}", source.shape(i))
+    known = [operand for operand in source.inputs if operand and operand.array is not None]
+    if len(known) == 3:
+        numbers = (float(np.reshape(np.asarray(operand.array), ())) for operand in known)
+        check_size(known[0].dtype, (_steps(*numbers),))
+
+
+def _steps(start: float, limit: float, delta: float) -> int:
+    """How many numbers a Range has; raises Mismatch where that is not a number."""
+    if delta == 0 or not all(map(isfinite, (start, limit, delta))):
+        raise Mismatch(f"it counts from {start:g} to {limit:g} in steps of {delta:g}")
+    return max(0, ceil((limit - start) / delta))
 
 
 def _mean_variance(source: Source) -> None:
