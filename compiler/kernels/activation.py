@@ -6,7 +6,7 @@ import numpy as np
 from tvm import te, tirx
 
 from compiler.ir.operators.dtypes import INTEGERS
-from compiler.kernels.elementwise import Scalar, elementwise, maximum, minimum
+from compiler.kernels.elementwise import Scalar, elementwise, maximum, minimum, multiply
 from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.mathematics import call, dtype_of
 
@@ -55,7 +55,7 @@ def relu(context: Context) -> te.Tensor:
 def leaky_relu(context: Context) -> te.Tensor:
     """x, or alpha x below zero."""
     alpha = _parameter(context, "alpha", 0.01)
-    return elementwise(context, lambda x: _positive(x, x * constant(x, alpha)))
+    return elementwise(context, lambda x: _positive(x, multiply(x, constant(x, alpha))))
 
 
 @lowering("PRelu")
@@ -75,7 +75,9 @@ def thresholded_relu(context: Context) -> te.Tensor:
 def elu(context: Context) -> te.Tensor:
     """x, or alpha (e**x - 1) below zero."""
     alpha = _parameter(context, "alpha", 1.0)
-    return elementwise(context, lambda x: _positive(x, constant(x, alpha) * call("expm1", x)))
+    return elementwise(
+        context, lambda x: _positive(x, multiply(constant(x, alpha), call("expm1", x)))
+    )
 
 
 @lowering("Celu")
@@ -98,7 +100,9 @@ def selu(context: Context) -> te.Tensor:
     gamma = _parameter(context, "gamma", 1.05070102214813232421875)
 
     def function(x: Scalar) -> Scalar:
-        return constant(x, gamma) * _positive(x, constant(x, alpha) * call("expm1", x))
+        return multiply(
+            constant(x, gamma), _positive(x, multiply(constant(x, alpha), call("expm1", x)))
+        )
 
     return elementwise(context, function)
 
@@ -111,7 +115,7 @@ def hard_sigmoid(context: Context) -> te.Tensor:
 
 
 def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
-    line = constant(x, alpha) * x + constant(x, beta)
+    line = multiply(constant(x, alpha), x) + constant(x, beta)
     return minimum(maximum(line, constant(x, 0)), constant(x, 1))
 
 

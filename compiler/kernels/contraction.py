@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from compiler.kernels.elementwise import cast, wide
+from compiler.kernels.elementwise import cast, multiply, wide
 from compiler.kernels.lowering import Context, lowering
 from compiler.kernels.pooling import padded, window_of
 
@@ -160,10 +160,12 @@ def gemm(context: Context) -> te.Tensor:
     def scaled(i: Any, j: Any) -> Any:
         total = product(i, j)
         if alpha != 1.0:
-            total = total * tirx.const(alpha, accumulator)
+            total = multiply(total, tirx.const(alpha, accumulator))
         if context.has(2):
             addend = cast(context.element(2, (i, j)), accumulator)
-            total = total + (addend if beta == 1.0 else addend * tirx.const(beta, accumulator))
+            total = total + (
+                addend if beta == 1.0 else multiply(addend, tirx.const(beta, accumulator))
+            )
         return cast(total, dtype)
 
     return te.compute(context.output.shape, scaled, name="scaled")

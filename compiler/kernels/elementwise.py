@@ -142,10 +142,15 @@ def _kept_zero(x: Scalar) -> Scalar:
     return maximum(x, x) if isinstance(x, tirx.FloatImm) and x.value == 0 else x
 
 
+def sealed(condition: Scalar) -> Scalar:
+    """A condition that TVM does not turn round: of NaN neither a > b nor a <= b holds."""
+    return condition.astype("int8").astype("bool")
+
+
 def equal(a: Scalar, b: Scalar) -> Scalar:
     """Whether two scalars are equal, which NaN is to nothing."""
     if is_float(dtype_of(a)):
-        return tirx.all(a <= b, a >= b)
+        return sealed(tirx.all(a <= b, a >= b))
     return tirx.EQ(_comparable(a), _comparable(b))
 
 
@@ -189,10 +194,10 @@ for _type, _function in {
     "Round": tirx.nearbyint,
     "IsNaN": is_nan,
     "Equal": equal,
-    "Greater": lambda a, b: a > b,
-    "GreaterOrEqual": lambda a, b: a >= b,
-    "Less": lambda a, b: a < b,
-    "LessOrEqual": lambda a, b: a <= b,
+    "Greater": lambda a, b: sealed(a > b),
+    "GreaterOrEqual": lambda a, b: sealed(a >= b),
+    "Less": lambda a, b: sealed(a < b),
+    "LessOrEqual": lambda a, b: sealed(a <= b),
     "And": lambda a, b: tirx.all(a, b),
     "Or": lambda a, b: tirx.any(a, b),
     "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from compiler.kernels.elementwise import cast, is_float, is_nan, wide
+from compiler.kernels.elementwise import cast, is_float, is_nan, maximum, minimum, wide
 from compiler.kernels.group import TensorInfo
 from compiler.kernels.injective import normal_axis, safe_index
 from compiler.kernels.lowering import Context, flatten_index, lowering, unflatten_index
@@ -77,8 +77,8 @@ def _combine(context: Context, old: Any, new: Any) -> Any:
         "none": lambda: new,
         "add": lambda: old + new,
         "mul": lambda: old * new,
-        "max": lambda: tirx.max(old, new),
-        "min": lambda: tirx.min(old, new),
+        "max": lambda: maximum(old, new),
+        "min": lambda: minimum(old, new),
     }
     kind = context.attribute("reduction", "none")
     if kind not in combine:

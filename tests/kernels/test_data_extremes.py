@@ -253,3 +253,49 @@ def test_terms_that_cancel_in_numbers_keep_infinities_and_nan(target: str):
         wanted = [x - x, x + y - x, x * 0, np.float32(0) / x, x == x]
     for result, right in zip(results.values(), wanted, strict=True):
         np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("target", ["cpu", *["emu:sm_90:fp32"] * (COMPILER is not None)])
+def test_attributes_of_zero_keep_nan(target: str):
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        g (float[2, 3] x, float[3, 4] w, float[4] c) => (float[2, 4] y, float[2, 3] z) {
+            y = Gemm <alpha = 0.0> (x, w, c) z = LeakyRelu <alpha = 0.0> (x) }"""
+    )
+    x = np.array([[-INF, 1, 2], [-1, 0, 3]], np.float32)
+    w, c = np.ones((3, 4), np.float32), np.arange(4, dtype=np.float32)
+    results = compiler.compile(made, target=target).run({"x": x, "w": w, "c": c})
+    np.testing.assert_array_equal(results["y"], [[NAN] * 4, c])
+    np.testing.assert_array_equal(results["z"], [[NAN, 1, 2], [0, 0, 3]])
+
+
+@pytest.mark.parametrize("target", ["cpu", *["emu:sm_90:fp32"] * (COMPILER is not None)])
+def test_neither_of_two_opposite_comparisons_holds_for_nan(target: str):
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        g (float[6] x, float[6] y) => (bool[6] a, bool[6] b, float[6] c, bool[6] d)
+        <float one = {1}, float two = {2}, float three = {3}> {
+            g = Greater(x, y) a = Not(g) l = Less(x, y) m = GreaterOrEqual(x, y) b = Or(l, m)
+            n = LessOrEqual(x, y) w = Where(n, two, three) c = Where(g, one, w)
+            e = Equal(x, y) d = Not(e) }"""
+    )
+    x = np.array([INF, NAN, 1, 2, NAN, -0.0], np.float32)
+    y = np.array([NAN, NAN, 2, 1, 0, 0], np.float32)
+    results = compiler.compile(made, target=target).run({"x": x, "y": y})
+    higher, lower = x > y, x <= y
+    wanted = [~higher, (x < y) | (x >= y), np.where(higher, 1, np.where(lower, 2, 3)), x != y]
+    for result, right in zip(results.values(), wanted, strict=True):
+        np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("target", ["cpu", *["emu:sm_90:fp32"] * (COMPILER is not None)])
+def test_constants_of_float64_keep_every_digit(target: str):
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (double[3] x) => (double[3] y, double[3] z)
+        <double c = {-1.6198298317307263}, double tiny = {1e-300}> {
+            y = Mul(x, c) z = Add(x, tiny) }"""
+    )
+    x = np.array([1, 3, 0], np.float64)
+    results = compiler.compile(made, target=target).run({"x": x})
+    np.testing.assert_array_equal(results["y"], x * -1.6198298317307263)
+    np.testing.assert_array_equal(results["z"], x + 1e-300)

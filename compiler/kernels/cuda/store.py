@@ -19,6 +19,7 @@ from compiler.ir.layouts import block_steps
 from compiler.kernels.cuda.lower import DEVICE_CALL, device_target
 from compiler.kernels.cuda.source import cuda_text
 from compiler.kernels.cuda.target import CudaTarget
+from compiler.kernels.elementwise import multiply
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.launches import buffers_of
 from compiler.kernels.lowering import unflatten_index
@@ -109,10 +110,10 @@ def _store_product(around: Surroundings, product: Product, place: list[Var], val
         at = [*unflatten_index(z, product.batch), row][: len(lead)]
     at = [*at, column][: len(around.shape)]
     alpha, beta = (tirx.const(factor, "float32") for factor in product.factors)
-    total = value if product.factors[0] == 1 else value * alpha
+    total = value if product.factors[0] == 1 else multiply(value, alpha)
     addend = _addend(around, at)
     if addend is not None:
-        total = total + (addend if product.factors[1] == 1 else addend * beta)
+        total = total + (addend if product.factors[1] == 1 else multiply(addend, beta))
     return around.store(total, at)
 
 

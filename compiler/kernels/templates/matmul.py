@@ -24,6 +24,7 @@ from tvm.tirx import PrimFunc, Stmt
 
 from compiler.analysis.packing import packed_shape
 from compiler.analysis.tiling import Tile, ceil_div, product_tile, registers_of, split_blocks
+from compiler.kernels.elementwise import multiply
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.lowering import flatten_index, unflatten_index
 from compiler.kernels.scheduled import Scheduled
@@ -295,10 +296,10 @@ class ProductNest:
         at = unflatten_index(row, lead) if product.shared else [*batch, row][: len(lead)]
         at = [*at, column] if len(product.right) > 1 else at
         alpha, beta = product.factors
-        value = value if alpha == 1 else value * tirx.const(alpha, "float32")
+        value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
         addend = self._addend(at)
         if addend is not None:
-            value = value + (addend if beta == 1 else addend * tirx.const(beta, "float32"))
+            value = value + (addend if beta == 1 else multiply(addend, tirx.const(beta, "float32")))
         return around.store(value, at)
 
     def _addend(self, at: list[Any]) -> Any:
