@@ -27,6 +27,11 @@ class Call:
         """Whether an operand holds an infinity."""
         return any(bool(np.isinf(x).any()) for x in self._floats())
 
+    def is_finite(self, place: int) -> bool:
+        """Whether one operand holds finite numbers only, or is left out."""
+        given = self.inputs[place] if place < len(self.inputs) else None
+        return given is None or bool(np.isfinite(np.asarray(given, np.float64)).all())
+
     def _floats(self) -> list[Array]:
         arrays: list[Array] = [x for x in self.inputs if isinstance(x, np.ndarray)]
         return [x for x in arrays if x.dtype.kind == "f"]

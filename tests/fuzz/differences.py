@@ -282,6 +282,46 @@ DIFFERENCES = [
         folded,
     ),
     Difference(
+        "BatchNormalization",
+        "a variance plus `epsilon` is 0",
+        lambda call: bool((call.inputs[4] + call.attributes.get("epsilon", 1e-5) == 0).any()),
+        "computes x * a + (bias - mean * a) with an infinite a: NaN",
+        "divides x - mean by 0: an infinity where they differ",
+        "the ONNX text: (X - input_mean) / sqrt(input_var + epsilon) * scale + B",
+    ),
+    Difference(
+        "ScatterElements ScatterND",
+        "`reduction` is max or min, and an element or update is NaN",
+        lambda call: call.attributes.get("reduction") in (b"max", b"min") and call.has_nan(),
+        "gives NaN or the other number, depending on their order",
+        "gives NaN",
+        "as for Max and Min",
+    ),
+    Difference(
+        "ReduceLogSumExp",
+        "an element is infinite",
+        lambda call: call.has_infinity(),
+        "subtracts the largest element from itself: NaN",
+        "gives the infinity",
+        "the ONNX text: log(sum(exp(x)))",
+    ),
+    Difference(
+        "Sigmoid",
+        "an element of float32 is below -18",
+        lambda call: call.inputs[0].dtype == np.float32 and bool((call.inputs[0] < -18).any()),
+        "gives 0, as it clamps what it computes with",
+        "gives the small number",
+        "the ONNX text: 1 / (1 + exp(-x))",
+    ),
+    Difference(
+        "Gemm",
+        "`beta` is 0 and C holds NaN or infinities",
+        lambda call: call.attributes.get("beta", 1.0) == 0 and not call.is_finite(2),
+        "leaves C out, as BLAS does",
+        "adds 0 times C, which is NaN there",
+        "the ONNX text: alpha * A' * B' + beta * C",
+    ),
+    Difference(
         "LSTM",
         "`clip` is set",
         lambda call: "clip" in call.attributes,
@@ -305,6 +345,7 @@ LIMITS = {
     "Only N can be zero": "pools over images without pixels or channels",
     "Dilation not supported for AutoPadType": "automatic pads of dilated windows",
     "Integer (division|modulo) by zero": "integers divided by zero, which ONNX does not define",
+    "with zero effective input extent": "reflection where negative pads leave nothing",
     "min_ <= max_ was false": "bounds of the old Clip of which the lower one is larger",
     "ratio must be in the range": "a share for Dropout that only training needs",
     "beta_ > 0|alpha_ > 0|size_ % 2": "LRN takes positive alpha and beta, and odd sizes",
@@ -329,6 +370,21 @@ def known(call: Call) -> Difference | None:
     return next(
         (d for d in DIFFERENCES if call.op in d.operators.split() and d.applies(call)), None
     )
+
+
+def may_differ_inside(model: onnx.ModelProto) -> bool:
+    """Whether a subgraph or a function, whose operands nobody sees, has such an operator."""
+    operators = {op for difference in DIFFERENCES for op in difference.operators.split()}
+    inner = [node for function in model.functions for node in function.node]
+    inner += [node for outer in model.graph.node for node in _inside(outer)]
+    return any(node.op_type in operators for node in inner)
+
+
+def _inside(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a node's subgraphs, at any depth."""
+    bodies = [graph for a in node.attribute for graph in (a.g, *a.graphs)]
+    nodes = [inner for body in bodies for inner in body.node]
+    return [*nodes, *(deeper for inner in nodes for deeper in _inside(inner))]
 
 
 def corrected(

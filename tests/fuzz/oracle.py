@@ -37,7 +37,7 @@ EXACT = frozenset(
 
 
 ABSOLUTE = {
-    **dict.fromkeys(("Add", "Gelu", "Sub", "Sum", "Mean", "RNN", "GRU", "LSTM"), 1.0),
+    **dict.fromkeys(("Add", "Gelu", "Sub", "Sum", "Mean", "ReduceMean", "RNN", "GRU", "LSTM"), 1.0),
     **dict.fromkeys(("Resize", "Upsample"), 8.0),
 }
 """Operators whose rounding errors are relative to their operands, and how large they are.
@@ -45,6 +45,14 @@ ABSOLUTE = {
 Sums may be contracted with the products before them, also those in the cells of a recurrence, whose
 functions onnxruntime approximates; Resize rounds its coordinates, and Gelu adds 1 to erf(x).
 """
+
+
+def absolute_error(op_type: str, scale: float) -> float:
+    """What rounding errors are relative to, for operands of a size; 0 for the result itself.
+
+    LogSoftmax adds the logarithm of a sum of at least 1, whose rounding is relative to 1.
+    """
+    return max(scale, 1.0) if op_type == "LogSoftmax" else scale * ABSOLUTE.get(op_type, 0.0)
 
 
 class Refused(Exception):
@@ -197,7 +205,7 @@ class Oracle:
             near = {**values, **{n: noise.on(values[n]) for n in _measured(node)}}
             outputs = self.step(node, near)
             scale = largest(values[name] for name in free_names(node))
-            grown = scale * ABSOLUTE.get(node.op_type, 0.0)
+            grown = absolute_error(node.op_type, scale)
             values.update({name: noise.on(v, grown) for name, v in outputs.items()})
         return values
 

@@ -23,12 +23,12 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attributes_of, numpy_dtype
 from tests.fuzz.case import Case
 from tests.fuzz.oracle import (
-    ABSOLUTE,
     EXACT,
     Noise,
     Oracle,
     Refused,
     Value,
+    absolute_error,
     free_names,
     is_float,
     largest,
@@ -57,6 +57,7 @@ class Precise:
         self.dtypes = {n: _dtype(v) for n, v in zip(names, yielded, strict=True)}
         rounded = _rounded(self._module)
         self.inexact = {n for n, v in zip(names, yielded, strict=True) if v in rounded}
+        self.doubtful = False
         self.values: dict[str, Any] = self.perturbed(None)
 
     def perturbed(self, noise: Noise | None) -> dict[str, Array]:
@@ -192,7 +193,7 @@ def _erring(
     if noise is None or not _rounds(op):
         return ranged
     grown = largest(array for array in operands if array is not None)
-    return noise.on(ranged, grown * ABSOLUTE.get(op.type_name, 0.0), dtype)
+    return noise.on(ranged, absolute_error(op.type_name, grown), dtype)
 
 
 def in_range(array: Array, dtype: np.dtype[Any]) -> Array:
