@@ -35,9 +35,11 @@ class ArenaPlan:
     offsets: Sequence[int]
 
     def move(self, offset: int) -> int:
-        """The new offset of what lies at an old offset."""
+        """The new offset of a view at an old offset; one without bytes is in no region."""
         region = bisect_right(self.begins, offset) - 1
-        return self.offsets[region] + offset - self.begins[region] if region >= 0 else 0
+        if region < 0:
+            return 0
+        return min(self.offsets[region] + offset - self.begins[region], self.size)
 
 
 @dataclass(frozen=True)

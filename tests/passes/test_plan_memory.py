@@ -73,6 +73,20 @@ def test_idempotent(case: Scheduled):
     assert arena_bytes(case.schedule()) <= size
 
 
+def test_views_without_bytes_stay_in_the_arena():
+    arena = Allocation("arena", "", "uint8", (768,))
+    (big, small, empty) = (
+        View(0, 0, "uint8", (512,)),
+        View(0, 512, "uint8", (64,)),
+        View(0, 704, "float32", (0, 3)),
+    )
+    tasks = (Task("a", 0, (), (), (big,)), Task("b", 0, (), (), (small, empty)))
+    schedule = Schedule("s", (arena,), tasks)
+    plan = plan_arena(schedule, 0, HappensBefore(schedule))
+    assert plan.size == 512
+    assert all(plan.move(v.offset) + v.nbytes <= plan.size for v in (big, small, empty))
+
+
 def test_an_arena_never_grows():
     """Halves of 64 bytes that nobody uses as a whole would take 64 bytes each."""
     parts = [View(0, 32 * i, "float32", (8,)) for i in range(2)]
