@@ -6,10 +6,12 @@ again. Requests and answers are pickles behind their length.
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
@@ -40,17 +42,28 @@ def receive(stream: BinaryIO) -> Any:
     return pickle.loads(stream.read(int.from_bytes(size, "little"))) if len(size) == 8 else None
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back: a process that starts now ignores it before it can print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Worker:
     """One process that builds kernels on request."""
 
     def __init__(self) -> None:
         path = os.pathsep.join(filter(None, [os.getcwd() if p == "" else p for p in sys.path]))
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        with _interrupts_held():
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
 
     def build(self, group: Group, target: Target) -> KernelSpec:
         """Build one kernel there; raises KernelError, also when the process dies."""
