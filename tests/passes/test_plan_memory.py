@@ -76,8 +76,8 @@ def test_idempotent(case: Scheduled):
 def test_views_without_bytes_stay_in_the_arena():
     arena = Allocation("arena", "", "uint8", (768,))
     (big, small, empty) = (
-        View(0, 0, "uint8", (512,)),
-        View(0, 512, "uint8", (64,)),
+        View(0, 64, "uint8", (512,)),
+        View(0, 0, "uint8", (64,)),
         View(0, 704, "float32", (0, 3)),
     )
     tasks = (Task("a", 0, (), (), (big,)), Task("b", 0, (), (), (small, empty)))
