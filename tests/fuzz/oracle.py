@@ -36,14 +36,19 @@ EXACT = frozenset(
 """Operators that round nothing: what they get is exactly what they give."""
 
 
+_SUMS = "Add Gelu Sub Sum Mean ReduceMean RNN GRU LSTM"
+_NORMALISATIONS = "Batch Instance Group Layer"
+
 ABSOLUTE = {
-    **dict.fromkeys(("Add", "Gelu", "Sub", "Sum", "Mean", "ReduceMean", "RNN", "GRU", "LSTM"), 1.0),
+    **dict.fromkeys(_SUMS.split(), 1.0),
+    **dict.fromkeys([f"{name}Normalization" for name in _NORMALISATIONS.split()], 1.0),
     **dict.fromkeys(("Resize", "Upsample"), 8.0),
 }
 """Operators whose rounding errors are relative to their operands, and how large they are.
 
 Sums may be contracted with the products before them, also those in the cells of a recurrence, whose
-functions onnxruntime approximates; Resize rounds its coordinates, and Gelu adds 1 to erf(x).
+functions onnxruntime approximates; a normalisation adds its bias to a product that may cancel it;
+Resize rounds its coordinates, and Gelu adds 1 to erf(x).
 """
 
 
