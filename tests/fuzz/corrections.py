@@ -24,6 +24,13 @@ def keeps_size(call: Call) -> bool:
     return str(call.attributes.get("auto_pad", b"")).find("SAME") >= 0
 
 
+def skips_pixels(call: Call) -> bool:
+    """Whether a window's stride is larger than its kernel on some axis."""
+    kernel = call.attributes["kernel_shape"]
+    strides = call.attributes.get("strides") or [1] * len(kernel)
+    return any(stride > size for stride, size in zip(strides, kernel, strict=True))
+
+
 def no_window_fits(call: Call) -> bool:
     """Whether a kernel reaches over more than the padded input, so that the result is empty."""
     if keeps_size(call):

@@ -32,6 +32,7 @@ from tests.fuzz.corrections import (
     relu,
     shrink,
     shrinks_out_of_range,
+    skips_pixels,
     wider_than_float32,
 )
 from tests.fuzz.resizing import fractional_corners, interpolates, is_whole_resize, resized
@@ -128,6 +129,14 @@ DIFFERENCES = [
         "computes the pads from the kernel without its dilations",
         "computes them from the dilated kernel",
         "the ONNX text: the output of SAME is ceil(input / stride) for the effective kernel",
+    ),
+    Difference(
+        "MaxPool AveragePool LpPool",
+        "`auto_pad` is SAME_* and a stride is larger than the kernel",
+        lambda call: keeps_size(call) and skips_pixels(call),
+        "may crop the input, by negative pads",
+        "pads by nothing",
+        "the ONNX text: pads add elements, and Conv does so in onnxruntime too",
     ),
     Difference(
         "MaxPool AveragePool LpPool",
