@@ -1,12 +1,12 @@
-"""Running a kernel without the runtime: LLVM loads its object, the launches run in order."""
+"""Running a kernel without the executor: it is linked as in a module, its launches run in order."""
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 
-import llvmlite.binding as llvm
 import ml_dtypes
 import numpy
 
+from compiler.backends.cpu.build import Program
 from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -68,9 +68,9 @@ def run_kernel(
         reads[-1][:] = numpy.ascontiguousarray(packed).reshape(-1).view(numpy.uint8)
     results = [aligned(t.nbytes, numpy_dtype(t.dtype).itemsize) for t in group.writes]
     buffers = [*reads, *results, *[aligned(n) for n in spec.workspaces]]
-    engine = load_object(spec.code)
+    program = Program([spec])
     for launch in spec.launches:
-        function = entry(engine, launch.symbol)
+        function = entry(program, launch.symbol)
         pointers = (ctypes.c_void_p * len(launch.args))(
             *[buffers[i].ctypes.data for i in launch.args]
         )
@@ -81,23 +81,10 @@ def run_kernel(
     ]
 
 
-def load_object(code: bytes) -> llvm.ExecutionEngine:
-    """Load a relocatable object in this process."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
-
-
-def entry(engine: llvm.ExecutionEngine, symbol: str) -> Callable[..., None]:
-    """A kernel's entry point as a Python function."""
+def entry(program: Program, symbol: str) -> Callable[..., None]:
+    """A kernel's entry point as a Python function, valid as long as its program."""
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    function = signature(engine.get_function_address(symbol))
-    function.engine = engine
-    return function
+    return signature(program.addresses[symbol])
 
 
 def single(

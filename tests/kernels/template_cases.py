@@ -8,13 +8,14 @@ from random import Random
 import numpy
 from hypothesis import strategies as st
 
+from compiler.backends.cpu.build import Program
 from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.schedule import KernelSpec
 from compiler.target.target import parse_target
-from tests.kernels.harness import POISON, Array, entry, load_object
+from tests.kernels.harness import POISON, Array, entry
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
 """The host and narrower vectors."""
@@ -125,7 +126,7 @@ def run_guarded(
         buffer[:] = array.reshape(-1).view(numpy.uint8)
     writes = [guarded(t.nbytes, 4, behind) for t in group.writes]
     buffers = [*reads, *writes, *[guarded(n, 64, behind) for n in spec.workspaces]]
-    engine = load_object(spec.code)
+    program = Program([spec])
     for launch in spec.launches:
         pointers = (ctypes.c_void_p * len(launch.args))(
             *[buffers[i].ctypes.data for i in launch.args]
@@ -133,7 +134,7 @@ def run_guarded(
         order = list(range(launch.grid[0]))
         Random(launch.grid[0]).shuffle(order)
         for block in order:
-            entry(engine, launch.symbol)(pointers, block, block + 1)
+            entry(program, launch.symbol)(pointers, block, block + 1)
     return [
         w.view(numpy.float32).reshape(t.shape) for w, t in zip(writes, group.writes, strict=True)
     ]
