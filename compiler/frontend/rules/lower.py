@@ -103,7 +103,7 @@ def window(call: Call) -> list[Value]:
 
 @rule("ConvTranspose")
 def conv_transpose(call: Call) -> list[Value]:
-    """Explicit strides, dilations, pads and output padding; no output shape."""
+    """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
     attributes, kernel = call.attributes, list(call.inputs[1].shape[2:])
     ones, rank = [1] * len(kernel), len(kernel)
     strides = attributes.get("strides") or ones
@@ -125,6 +125,9 @@ def conv_transpose(call: Call) -> list[Value]:
         explicit["output_padding"] = list(extra)
     else:
         attributes.pop("output_padding", None)
+    weight = call.inputs[1].array
+    if weight is not None and not np.isfinite(weight).all():
+        explicit["finite"] = 0
     return call.emit(kernel_shape=kernel, **explicit)
 
 

@@ -144,7 +144,12 @@ CONTRACTIONS: dict[str, Operator] = {
         Kind.CONTRACTION,
         "T T T? -> T",
         _conv_transpose,
-        {**_CONV, "auto_pad": one_of("NOTSET"), "output_padding": integers(least=0)},
+        {
+            **_CONV,
+            "auto_pad": one_of("NOTSET"),
+            "output_padding": integers(least=0),
+            "finite": flag(1),  # whether zeros around the image may be multiplied by the weights
+        },
         T=FLOATS,
     ),
     "Einsum": operator(

@@ -101,7 +101,7 @@ class Transposed:
 
 def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
-    if not constant_weights(group, anchor):
+    if not constant_weights(group, anchor) or not anchor.attributes.get("finite", 1):
         return None
     image, weight = (group.values[i].shape for i in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape

@@ -42,6 +42,8 @@ def image_problem(
     gather = _read_gather(group, anchor, channels, weight, image, form)
     if not weight.constant and (transposed or (form is Form.BLOCKS and gather.taps > 1)):
         return None
+    if not anchor.attributes.get("finite", 1):
+        return None
     if transposed and _separate_taps(gather):
         return _spread_problem(group, anchor, weight, image, gather)
     k = gather.row * gather.taps if gather.tap_major else channels * gather.taps
