@@ -8,10 +8,11 @@ from typing import Any
 
 import tvm_ffi
 from tvm import IRModule
-from tvm.ir import Call, Op
+from tvm.ir import Call, Op, Var
 from tvm.ir import _ffi_api as _operators
 from tvm.ir.op import register_op_attr
-from tvm.tirx import CallEffectKind, PrimFunc
+from tvm.tirx import CallEffectKind, Evaluate, IntImm, Let, PrimFunc
+from tvm.tirx.stmt import Bind
 
 _NAME = "tirx.flowloom_once"
 
@@ -42,7 +43,8 @@ def without_once(module: IRModule) -> IRModule:
         return _operand(call) if is_once(call) else call
 
     def stripped(function: PrimFunc) -> PrimFunc:
-        return function.with_body(tvm_ffi.structural_mutate(function.body, ((Call, strip),)))
+        body = without_literals(function.body)
+        return function.with_body(tvm_ffi.structural_mutate(body, ((Call, strip),)))
 
     return IRModule({name: stripped(function) for name, function in module.functions.items()})
 
@@ -57,3 +59,43 @@ def _operand(call: Call) -> Any:
 def is_once(call: Call) -> bool:
     """Whether a call is one of `once`."""
     return bool(_ONCE.same_as(call.op))
+
+
+def without_literals(body: Any) -> Any:
+    """Code whose integers bound as bits of floats are read directly where they are literals.
+
+    Simplification finds these, as in x - x; neither C++ nor LLVM takes the bits of a literal.
+    """
+    literals: dict[Var, IntImm] = {}
+
+    def remember(bound: Let | Bind) -> None:
+        value = _stripped(bound.value)
+        if isinstance(value, Call) and _is_reinterpret(value):
+            integer = _stripped(value.args[0])
+            if isinstance(integer, IntImm):
+                literals[bound.var] = integer
+
+    def let(bound: Let, mutator: Any) -> Any:
+        rest = mutator.mutate(bound.body)
+        return rest if bound.var in literals else Let(bound.var, mutator.mutate(bound.value), rest)
+
+    def bind(bound: Bind, mutator: Any) -> Any:
+        return Evaluate(0) if bound.var in literals else mutator.default_mutate(bound)
+
+    def read(call: Call, mutator: Any) -> Any:
+        literal = literals.get(call.args[0]) if _is_reinterpret(call) else None
+        return mutator.default_mutate(call) if literal is None else literal.astype(call.ty.dtype)
+
+    tvm_ffi.structural_walk(body, ((Let, remember), (Bind, remember)), order="pre")
+    rules = ((Let, let), (Bind, bind), (Call, read))
+    return tvm_ffi.structural_mutate(body, rules) if literals else body
+
+
+def _stripped(value: Any) -> Any:
+    while isinstance(value, Call) and is_once(value):
+        value = _operand(value)
+    return value
+
+
+def _is_reinterpret(call: Call) -> bool:
+    return getattr(call.op, "name", "").endswith(".reinterpret")

@@ -12,7 +12,7 @@ from tvm.tirx import AllocBuffer, BufferStore, IfThenElse, Let, PrimFunc, Stmt
 from tvm.tirx.stmt import Bind
 
 from compiler.kernels.tir.loops import sequence
-from compiler.kernels.tir.once import is_once
+from compiler.kernels.tir.once import is_once, without_literals
 
 
 def in_registers(function: PrimFunc) -> PrimFunc:
@@ -28,7 +28,8 @@ def in_registers(function: PrimFunc) -> PrimFunc:
     if not _binds(function.body):
         return function
     rules = ((BufferStore, store), (Bind, bind))
-    return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
+    body = without_literals(function.body)
+    return function.with_body(tvm_ffi.structural_mutate(body, rules))
 
 
 def _binds(node: Any) -> bool:

@@ -1,0 +1,33 @@
+"""Integers that simplification finds to be constant, and that several operators read."""
+
+import numpy
+import pytest
+from onnx import TensorProto, helper
+
+import compiler
+
+TYPES = {"int32": TensorProto.INT32, "int64": TensorProto.INT64, "uint64": TensorProto.UINT64}
+
+
+@pytest.mark.parametrize("target", ["cpu", "emu"])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("constant", [0, 5])
+def test_an_integer_that_is_always_the_same_is_read_by_several(
+    target: str, dtype: str, constant: int
+):
+    value = numpy.array(constant).astype(dtype)
+    nodes = [
+        helper.make_node("Sub", ["x", "x"], ["zero"]),
+        helper.make_node("Add", ["zero", "constant"], ["same"]),
+        helper.make_node("Less", ["same", "same"], ["less"]),
+        helper.make_node("Add", ["same", "x"], ["sum"]),
+    ]
+    x, total = (helper.make_tensor_value_info(n, TYPES[dtype], [9]) for n in ("x", "sum"))
+    less = helper.make_tensor_value_info("less", TensorProto.BOOL, [9])
+    constants = [helper.make_tensor("constant", TYPES[dtype], [], [value.item()])]
+    graph = helper.make_graph(nodes, "same", [x], [less, total], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    data = numpy.arange(9).astype(dtype)
+    results = compiler.compile(model, target=target).run({"x": data})
+    assert not results["less"].any()
+    numpy.testing.assert_array_equal(results["sum"], data + value)
