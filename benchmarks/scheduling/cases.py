@@ -3,7 +3,7 @@
 import lzma
 import pickle
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -108,7 +108,7 @@ def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
     (_, policies), (found, seconds) = search(Searching(steps=0)), search(Searching())
     (placing,) = (each for each in parse(found.pipeline) if each.name == "import-placement")
     Runner().run(copy := module.clone(), [placing])
-    return _lower(copy, seconds, {"search": found.record, "policies' seconds": policies})
+    return _lower(copy, seconds, {"search": asdict(found.record), "policies' seconds": policies})
 
 
 def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:

@@ -142,7 +142,7 @@ def backend(target: str) -> Backend:
     try:
         name = parse_target(target).backend
     except KernelError as error:
-        raise DeviceError(f"no backend for the target '{target}': {error}") from error
+        raise DeviceError(str(error)) from error
     try:
         return cast(Backend, import_module(BACKENDS[name]).BACKEND)
     except ImportError as error:

@@ -301,7 +301,7 @@ def parse_target(text: str) -> Target:
         return _cpu(rest)
     if backend not in BACKENDS:
         raise KernelError(
-            f"no kernels for the target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
+            f"unknown target '{text}': use 'cpu', 'cpu:MCPU' such as 'cpu:x86-64-v3',"
             " 'cuda' or 'cuda:ARCH:PRECISION' such as 'cuda:sm_90:tf32', 'hip' such as"
             " 'hip:gfx90a:fp16', or 'emu' likewise"
         )

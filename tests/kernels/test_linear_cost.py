@@ -181,7 +181,7 @@ def kernels_of(steps: int) -> list[str]:
     for name, shape in (("scale", (32,)), ("bias", (32,)), ("w", (32, 32))):
         model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
     module = import_model(model).module
-    Runner().run(module, parse("fuse"))
+    Runner().run(module, parse("fuse-operators"))
     return [group.kernel.data for graph in graphs_of(module) for group in graph.groups]
 
 

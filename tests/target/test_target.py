@@ -71,8 +71,8 @@ def test_what_a_text_leaves_open_has_a_default(text: str, full: str, precision: 
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("gpu", "no kernels for the target 'gpu': use 'cpu'"),
-        ("", "no kernels for the target '': use 'cpu'"),
+        ("gpu", "unknown target 'gpu': use 'cpu'"),
+        ("", "unknown target '': use 'cpu'"),
         ("cpu::+avx2", "features of no processor: write cpu:MCPU:FEATURES"),
         ("cuda:sm_70", "sm_70 is too old: the oldest is sm_80"),
         ("cuda:gfx942", "'gfx942' is no architecture of NVIDIA: use one such as sm_80"),

@@ -246,7 +246,7 @@ def test_any_shape(name: str):
         kernel = found.kernel
         assert called in kernel.text
         results = run_twice(kernel, found.group, found.inputs)
-        bound = BOUNDS[found.target.split(":")[2]]
+        bound = BOUNDS[parse_gpu(found.target).precision]
         for result, expected in zip(results, found.expected, strict=True):
             error = numpy.linalg.norm(result - expected)
             assert error <= bound * max(float(numpy.linalg.norm(expected)), 1.0)

@@ -170,7 +170,7 @@ def test_a_result_may_have_other_axes_of_one_element(name: str, target: str):
     assert "struct Problem" in kernel.text, "the generic schedule took it"
     (result,) = run(kernel, group, inputs)
     difference = numpy.linalg.norm(result - expected) / numpy.linalg.norm(expected)
-    assert difference < BOUNDS[target.split(":")[-1]]
+    assert difference < BOUNDS[parse_gpu(target).precision]
 
 
 @settings(max_examples=3, deadline=None)

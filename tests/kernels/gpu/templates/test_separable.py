@@ -148,7 +148,9 @@ def check(shape: Shape, choice: Choice | None, target: str = "cuda:sm_90:fp32", 
     expected = reference(shape, inputs, relu)
     error = numpy.linalg.norm(result.astype("float64") - expected)
     bound = (
-        BOUNDS[target.split(":")[2]] + STORED[group.reads[0].dtype] + STORED[group.reads[2].dtype]
+        BOUNDS[parse_gpu(target).precision]
+        + STORED[group.reads[0].dtype]
+        + STORED[group.reads[2].dtype]
     )
     assert error <= bound * max(float(numpy.linalg.norm(expected)), 1e-3)
 
