@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.backends.cpu.build import Program
-from compiler.backends.cpu.inputs import prepare
+from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import ALIGNMENT, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.module import Module
@@ -71,7 +71,7 @@ def run_guarded(
         return _emulated(module, inputs)
     schedule = module.schedule
     program = Program(module.kernels.values())  # its code lives as long as it does
-    given = iter(prepare(schedule.allocations, inputs))
+    given = iter(prepare_inputs(schedule.allocations, inputs))
     weights: Mapping[str, Array] = vars(module)["_weights"]  # packed, as kernels read them
     sources = [
         next(given) if each.kind == "input" else weights.get(each.name)

@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.autotune.kernel_times import Database, Record, key_of
 from compiler.autotune.timing import Timing, summarize
-from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.kernels import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
 from compiler.backends.memory import Array, numpy_dtype
@@ -70,7 +70,7 @@ def _record(warm: Timing, cold: float | None) -> Record:
 
 def chain_time(
     driver: Driver,
-    calls: Sequence[Call],
+    calls: Sequence[PreparedLaunch],
     flush: int,
     stream: Handle,
     samples: int,
@@ -92,7 +92,7 @@ def chain_time(
     return summarize(times[WARM_UP:])
 
 
-def _chain(driver: Driver, calls: Sequence[Call], flush: int, length: int) -> Handle:
+def _chain(driver: Driver, calls: Sequence[PreparedLaunch], flush: int, length: int) -> Handle:
     """A graph that repeats some calls, a flush of the cache before each turn if wanted."""
     graph, last = driver.create_graph(), tuple[Handle, ...]()
     for _ in range(length):

@@ -14,7 +14,7 @@ from onnx import TypeProto
 from compiler.errors import ModelError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
-from compiler.ir.operators import Mismatch, ShapeMismatch, Tensor, type_text
+from compiler.ir.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
 from compiler.ir.operators.sources import Source, check_attributes, check_source
 
 ONNX_DIFFERS = {
@@ -133,7 +133,7 @@ class NodeCheck:
     attributes: Attributes
     outputs: Sequence[str]
     remedy: str
-    expected: list[Tensor] | None = field(default=None, init=False)
+    expected: list[KnownTensor] | None = field(default=None, init=False)
 
     @property
     def is_own(self) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.network import Network, Node, producers_of, users_of
-from compiler.graph.strides import Window
-from compiler.graph.windows import FLOATS, Operand, is_matrix, trace_operand
+from compiler.graph.network import Network, NetworkNode, producers_of, users_of
+from compiler.graph.strides import StridedWindow
+from compiler.graph.windows import FLOATS, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
 
 MOST_COLUMNS = 128
@@ -23,14 +23,14 @@ class Attention:
     the elementwise operators between the first and the `softmax`.
     """
 
-    query: Operand
-    key: Operand
-    value: Operand
+    query: StridedOperand
+    key: StridedOperand
+    value: StridedOperand
     first: int
     scores: tuple[int, ...]
     softmax: int
     second: int
-    result: Operand
+    result: StridedOperand
     """The result as a window of the value that the attention writes."""
 
     @property
@@ -112,12 +112,14 @@ class _Finder:
             return None
         return Attention(query, key, value, first, scores, softmax, second, result)
 
-    def is_float32_matmul(self, node: Node) -> bool:
+    def is_float32_matmul(self, node: NetworkNode) -> bool:
         """Whether all operands and the result are float32 matrices."""
         used = [self.network.values[v] for v in (*node.inputs, *node.outputs) if v is not None]
         return all(v.dtype == "float32" and len(v.shape) >= 2 and prod(v.shape) for v in used)
 
-    def operands(self, values: Sequence[int | None], batch: tuple[int, ...]) -> list[Operand]:
+    def operands(
+        self, values: Sequence[int | None], batch: tuple[int, ...]
+    ) -> list[StridedOperand]:
         """The MatMuls' operands; a value that one of them reads is not recomputed by another."""
         ends = set[int]()
         while True:
@@ -128,14 +130,14 @@ class _Finder:
                 return operands
             ends |= met
 
-    def operand(self, value: int | None, batch: tuple[int, ...], ends: Set[int]) -> Operand:
+    def operand(self, value: int | None, batch: tuple[int, ...], ends: Set[int]) -> StridedOperand:
         """A MatMul's operand, broadcast over the batch."""
         assert value is not None
         operand = trace_operand(self.network, self.producers, value, ends)
         window = operand.window.broadcast((*batch, *operand.window.shape[-2:]))
         return replace(operand, window=window)
 
-    def result(self, value: int) -> Operand:
+    def result(self, value: int) -> StridedOperand:
         """The second MatMul's result as a window of the last view, Transpose or Cast of it."""
         last, path, moved = value, list[int](), list[int]()
         while (user := self.only_user(last)) is not None:
@@ -150,13 +152,13 @@ class _Finder:
             window = self.backwards(moved[:length])
             if window is not None and is_matrix(window):
                 given = self.network.operators[moved[length - 1]].outputs[0]
-                return Operand(given, window, 1.0, tuple(moved[:length]))
-        return Operand(value, Window.contiguous(self.shape(value)))
+                return StridedOperand(given, window, 1.0, tuple(moved[:length]))
+        return StridedOperand(value, StridedWindow.contiguous(self.shape(value)))
 
-    def backwards(self, path: list[int]) -> Window | None:
+    def backwards(self, path: list[int]) -> StridedWindow | None:
         """The first operator's operand as a window of the last one's result."""
         nodes = [self.network.operators[i] for i in path]
-        window: Window | None = Window.contiguous(self.shape(nodes[-1].outputs[0]))
+        window: StridedWindow | None = StridedWindow.contiguous(self.shape(nodes[-1].outputs[0]))
         for node in reversed(nodes):
             if window is None or node.inputs[0] is None:
                 return None
@@ -168,7 +170,7 @@ class _Finder:
                 window = window.reshaped(shape)
         return window
 
-    def is_renaming(self, node: Node) -> bool:
+    def is_renaming(self, node: NetworkNode) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
         if node.type == "Cast":
             return self.network.values[node.outputs[0]].dtype in FLOATS

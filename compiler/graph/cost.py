@@ -7,7 +7,7 @@ from math import ceil, prod
 from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import constant, integer, integers
+from compiler.graph.attributes import constant_value, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
@@ -75,7 +75,7 @@ def is_cheap(op: OperatorOp) -> bool:
 def _flops_an_element(op: OperatorOp) -> int:
     """Operations for each element of the result; Pow by 1, 2 or 3 is a multiplication."""
     power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
-    exponent = constant(op, 1) if power else None
+    exponent = constant_value(op, 1) if power else None
     if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
         return 1
     return _FLOPS_AN_ELEMENT.get(op.type_name, 1)
@@ -100,7 +100,7 @@ def flops_of(op: OperatorOp) -> int:
         case Kind.ELEMENTWISE:
             return out * _flops_an_element(op)
         case Kind.REDUCTION:
-            window = integers(op, "kernel_shape")
+            window = integers_attribute(op, "kernel_shape")
             reduced = out * prod(window) if window else elements(op.inputs[0])
             return reduced * _flops_an_element(op)
         case Kind.OPAQUE:
@@ -121,7 +121,7 @@ def _multiplications(op: OperatorOp) -> int:
         case "ConvTranspose":
             return prod(first) * prod(second[1:])
         case "Gemm":
-            return out * first[0 if integer(op, "transA", 0) else 1]
+            return out * first[0 if integer_attribute(op, "transA", 0) else 1]
         case _:
             return out * first[-1]
 

@@ -13,7 +13,7 @@ from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of
 
 
-class Value(Protocol):
+class NetworkValue(Protocol):
     """The dtype name and the shape of a tensor."""
 
     @property
@@ -22,7 +22,7 @@ class Value(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
-class Node(Protocol):
+class NetworkNode(Protocol):
     """An ONNX operator; inputs and outputs are numbers of values, an omitted input is None."""
 
     @property
@@ -39,9 +39,9 @@ class Network(Protocol):
     """Operators in order, their values, the values that are constant, and the results."""
 
     @property
-    def operators(self) -> Sequence[Node]: ...
+    def operators(self) -> Sequence[NetworkNode]: ...
     @property
-    def values(self) -> Sequence[Value]: ...
+    def values(self) -> Sequence[NetworkValue]: ...
     @property
     def constants(self) -> Mapping[int, NDArray[Any]]: ...
     @property

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dag import DAG
 from compiler.graph import cost
-from compiler.graph.attributes import constant, integer, integers
+from compiler.graph.attributes import constant_value, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import shape_of
@@ -16,7 +16,7 @@ from compiler.ir.types import shape_of
 Shape = tuple[int, ...]
 
 
-def squeezed(shape: Sequence[int]) -> Shape:
+def squeezed_shape(shape: Sequence[int]) -> Shape:
     """A shape without its ones; tensors of one squeezed shape hold elements in the same order."""
     return tuple(size for size in shape if size != 1)
 
@@ -31,7 +31,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class KernelNode:
     """One operator (or an existing group, or a copy) that launches a kernel.
 
     `shape` is the squeezed shape of all results, None if they differ; `full` that of the operand
@@ -58,7 +58,7 @@ class OperatorTable:
     """
 
     operations: list[OperatorOp | GroupOp] = field(default_factory=list[OperatorOp | GroupOp])
-    nodes: list[Node] = field(default_factory=list[Node])
+    nodes: list[KernelNode] = field(default_factory=list[KernelNode])
     apart: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
     users: list[list[int]] = field(default_factory=list[list[int]])
     outputs: set[int] = field(default_factory=set[int])
@@ -129,7 +129,7 @@ class _Reader:
         origins = [self.origins.get(value, _NOWHERE) for value in op.inputs]
         apart = frozenset[int]().union(*(o.sources for o in origins if not o.direct))
         edges = tuple(
-            Edge(next(iter(origin.sources)), i, squeezed(shape_of(op.inputs[i].type)))
+            Edge(next(iter(origin.sources)), i, squeezed_shape(shape_of(op.inputs[i].type)))
             for i, origin in enumerate(origins)
             if origin.direct and origin.sources and not origin.sources & apart
         )
@@ -141,12 +141,14 @@ class _Reader:
             self.table.users[u].append(v)
         self.origins.update(dict.fromkeys(op.results, _Origin(frozenset([v]), True)))
 
-    def _describe(self, op: OperatorOp | GroupOp, edges: tuple[Edge, ...]) -> Node:
+    def _describe(self, op: OperatorOp | GroupOp, edges: tuple[Edge, ...]) -> KernelNode:
         result_bytes = sum(map(cost.nbytes, op.results))
         if isinstance(op, GroupOp) or op in self.copies:
-            return Node(Kind.OPAQUE, "", None, None, 0, False, (), self._reads(op), result_bytes)
-        shapes = {squeezed(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
-        return Node(
+            return KernelNode(
+                Kind.OPAQUE, "", None, None, 0, False, (), self._reads(op), result_bytes
+            )
+        shapes = {squeezed_shape(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
+        return KernelNode(
             kind=KINDS[op.type_name],
             name=op.type_name,
             shape=shapes.pop() if len(shapes) == 1 else None,
@@ -175,7 +177,7 @@ class _Reader:
 def is_absorbable(op: OperatorOp) -> bool:
     """Whether a view may move into a group: it only adds or drops axes of one element."""
     before, after = shape_of(op.inputs[0].type), shape_of(op.outputs[0].type)
-    return KINDS[op.type_name] is Kind.VIEW and squeezed(before) == squeezed(after)
+    return KINDS[op.type_name] is Kind.VIEW and squeezed_shape(before) == squeezed_shape(after)
 
 
 def _reduced_rows(op: OperatorOp) -> Shape | None:
@@ -188,7 +190,7 @@ def _reduced_rows(op: OperatorOp) -> Shape | None:
         return None
     first = min(axes, default=len(shape))
     long = {axis for axis in range(first, len(shape)) if shape[axis] != 1}
-    return squeezed(shape) if long <= axes and prod(shape) else None
+    return squeezed_shape(shape) if long <= axes and prod(shape) else None
 
 
 def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
@@ -196,9 +198,9 @@ def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
     match op.type_name:
         case "Softmax" | "LogSoftmax" | "ArgMax" | "ArgMin" | "LpNormalization":
             default = 0 if op.type_name.startswith("Arg") else -1
-            return {integer(op, "axis", default) % rank} if rank else set()
+            return {integer_attribute(op, "axis", default) % rank} if rank else set()
         case "LayerNormalization" | "RMSNormalization":
-            return set(range(integer(op, "axis", -1) % rank, rank))
+            return set(range(integer_attribute(op, "axis", -1) % rank, rank))
         case "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool":
             return set(range(2, rank))
         case name if name.startswith("Reduce"):
@@ -208,9 +210,9 @@ def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
 
 
 def _given_axes(op: OperatorOp, rank: int) -> set[int]:
-    array = constant(op, 1)
-    values = array.ravel().tolist() if array is not None else integers(op, "axes")
-    if not values and not integer(op, "noop_with_empty_axes", 0):
+    array = constant_value(op, 1)
+    values = array.ravel().tolist() if array is not None else integers_attribute(op, "axes")
+    if not values and not integer_attribute(op, "noop_with_empty_axes", 0):
         return set(range(rank))
     return {axis % rank for axis in values or ()} if rank else set()
 

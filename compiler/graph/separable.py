@@ -16,7 +16,7 @@ estimates of the depthwise and the contraction templates."""
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class ConvolutionShapes:
     """The shapes of an ONNX Conv's image, weights and result, and its attributes."""
 
     image: tuple[int, ...]
@@ -45,7 +45,7 @@ class Convolution:
         return dense and not any(moved) and self.image[2:] == self.result[2:]
 
 
-def are_separable(depthwise: Convolution, pointwise: Convolution) -> bool:
+def are_separable(depthwise: ConvolutionShapes, pointwise: ConvolutionShapes) -> bool:
     """Whether two convolutions are a depthwise separable one, so that they can be fused."""
     fits = 3 <= len(depthwise.image) <= 5 and depthwise.result == pointwise.image
     full = prod(depthwise.image) > 0 and prod(pointwise.result) > 0
@@ -53,7 +53,10 @@ def are_separable(depthwise: Convolution, pointwise: Convolution) -> bool:
 
 
 def pays(
-    depthwise: Convolution, pointwise: Convolution, element_bytes: int, roofline: Roofline = GPU
+    depthwise: ConvolutionShapes,
+    pointwise: ConvolutionShapes,
+    element_bytes: int,
+    roofline: Roofline = GPU,
 ) -> bool:
     """Whether fusing saves more time than it takes for recomputation, by bytes and FLOPs.
 

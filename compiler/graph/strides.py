@@ -10,7 +10,7 @@ Run = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StridedWindow:
     """A strided window of a buffer; each axis is a sequence of runs, outermost first.
 
     An index of an axis is a mixed-radix number with a digit for each run; an element's position in
@@ -37,26 +37,26 @@ class Window:
         runs = self.axes[axis]
         return None if len(runs) > 1 else sum(stride for _, stride in runs)
 
-    def transposed(self, permutation: Sequence[int]) -> "Window":
+    def transposed(self, permutation: Sequence[int]) -> "StridedWindow":
         """The axes in another order."""
-        return Window(tuple(self.axes[axis] for axis in permutation), self.offset)
+        return StridedWindow(tuple(self.axes[axis] for axis in permutation), self.offset)
 
-    def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "Window | None":
+    def sliced(self, axis: int, start: int, extent: int, step: int = 1) -> "StridedWindow | None":
         """A slice of one axis; None if it is not a rectangle of the axis's runs."""
         part = _part(self.axes[axis], range(start, start + extent * step, step))
         if part is None:
             return None
         offset, runs = part
         before, after = self.axes[:axis], self.axes[axis + 1 :]
-        return Window((*before, runs, *after), self.offset + offset)
+        return StridedWindow((*before, runs, *after), self.offset + offset)
 
-    def broadcast(self, shape: Sequence[int]) -> "Window":
+    def broadcast(self, shape: Sequence[int]) -> "StridedWindow":
         """The window broadcast to a shape, as numpy's `broadcast_to`; the shape must fit."""
         axes = [()] * (len(shape) - len(self.axes)) + list(self.axes)
         repeated = (runs or _merged([(n, 0)]) for runs, n in zip(axes, shape, strict=True))
-        return Window(tuple(repeated), self.offset)
+        return StridedWindow(tuple(repeated), self.offset)
 
-    def reshaped(self, shape: Sequence[int]) -> "Window | None":
+    def reshaped(self, shape: Sequence[int]) -> "StridedWindow | None":
         """The window in another shape of as many elements; None if that divides a run unevenly."""
         runs = list(_merged(run for axis in self.axes for run in axis))
         axes: list[tuple[Run, ...]] = []
@@ -65,7 +65,7 @@ class Window:
             if axis_runs is None:
                 return None
             axes.append(axis_runs)
-        return Window(tuple(reversed(axes)), self.offset)
+        return StridedWindow(tuple(reversed(axes)), self.offset)
 
 
 def _extent(runs: Sequence[Run]) -> int:

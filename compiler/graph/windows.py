@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from compiler.graph.network import Network, Node
-from compiler.graph.strides import Window
+from compiler.graph.network import Network, NetworkNode
+from compiler.graph.strides import StridedWindow
 from compiler.ir.operators import KINDS, Kind
 
 FLOATS = ("float32", "float16", "bfloat16")
@@ -12,10 +12,12 @@ FLOATS = ("float32", "float16", "bfloat16")
 MATRIX = (-2, -1)
 """The matrix axes of a MatMul's operand; those before them are batch axes."""
 
-Step = Callable[[Network, Node, Window, int], Window | None]
+Step = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
 
 
-def window_through(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def window_through(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     """An operator's output as a window of the buffer of which its input 0 is `window`.
 
     None for an operator that computes, or whose result is not a strided window.
@@ -25,27 +27,37 @@ def window_through(network: Network, node: Node, window: Window, output: int) ->
     return None if step is None else step(network, node, window, output)
 
 
-def _reshape(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _reshape(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     return window.reshaped(network.values[output].shape)
 
 
-def _transpose(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _transpose(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     axes = range(len(window.shape))
     return window.transposed(node.attributes.get("perm") or list(reversed(axes)))
 
 
-def _expand(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _expand(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     return window.broadcast(network.values[output].shape)
 
 
-def _split(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _split(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     axis = int(node.attributes.get("axis", 0)) % len(window.shape)
     extents = [network.values[value].shape[axis] for value in node.outputs]
     part = node.outputs.index(output)
     return window.sliced(axis, sum(extents[:part]), extents[part])
 
 
-def _gather(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _gather(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     """A Gather of one constant index."""
     index = network.constants.get(-1 if node.inputs[1] is None else node.inputs[1])
     if index is None or index.size != 1:
@@ -55,7 +67,9 @@ def _gather(network: Network, node: Node, window: Window, output: int) -> Window
     return selected and selected.reshaped(network.values[output].shape)
 
 
-def _slice(network: Network, node: Node, window: Window, output: int) -> Window | None:
+def _slice(
+    network: Network, node: NetworkNode, window: StridedWindow, output: int
+) -> StridedWindow | None:
     given = [network.constants.get(-1 if v is None else v) for v in node.inputs[1:]]
     starts, ends = given[:2]
     if starts is None or ends is None:
@@ -86,11 +100,11 @@ _STEPS: dict[str, Step] = {
 
 
 @dataclass(frozen=True)
-class Operand:
+class StridedOperand:
     """`factor` times a window of the value `source`; `operators` are those that it replaces."""
 
     source: int
-    window: Window
+    window: StridedWindow
     factor: float = 1.0
     operators: tuple[int, ...] = ()
 
@@ -107,7 +121,7 @@ class _Link:
 
 def trace_operand(
     network: Network, producers: Mapping[int, int], value: int, ends: Set[int] = frozenset()
-) -> Operand:
+) -> StridedOperand:
     """A MatMul's operand as a window of its farthest possible source.
 
     Each of its matrix axes has one stride. The path does not go past values in `ends`.
@@ -117,10 +131,10 @@ def trace_operand(
         operand = _follow(network, links[:length])
         if operand is not None and is_matrix(operand.window):
             return operand
-    return Operand(value, Window.contiguous(network.values[value].shape))
+    return StridedOperand(value, StridedWindow.contiguous(network.values[value].shape))
 
 
-def is_matrix(window: Window) -> bool:
+def is_matrix(window: StridedWindow) -> bool:
     """Whether the last two axes have one stride each."""
     return all(window.stride(axis) is not None for axis in MATRIX)
 
@@ -138,13 +152,13 @@ def _links(
         value = link.before
 
 
-def _naming(network: Network, node: Node, number: int, value: int) -> _Link | None:
+def _naming(network: Network, node: NetworkNode, number: int, value: int) -> _Link | None:
     before = node.inputs[0] if node.inputs else None
     known = KINDS.get(node.type) is Kind.VIEW or node.type in _STEPS or is_widening(network, node)
     return _Link(number, before, value, 1.0) if known and before is not None else None
 
 
-def is_widening(network: Network, node: Node) -> bool:
+def is_widening(network: Network, node: NetworkNode) -> bool:
     """Whether an operator is a lossless Cast of a float type to float32."""
     return node.type == "Cast" and all(
         network.values[v].dtype in kinds
@@ -153,7 +167,7 @@ def is_widening(network: Network, node: Node) -> bool:
     )
 
 
-def _scaling(network: Network, node: Node, number: int) -> _Link | None:
+def _scaling(network: Network, node: NetworkNode, number: int) -> _Link | None:
     """A Mul or Div by a constant of one element."""
     if node.type not in ("Mul", "Div"):
         return None
@@ -170,10 +184,10 @@ def _scaling(network: Network, node: Node, number: int) -> _Link | None:
     return None
 
 
-def _follow(network: Network, links: Sequence[_Link]) -> Operand | None:
+def _follow(network: Network, links: Sequence[_Link]) -> StridedOperand | None:
     """The operand at the first link as a window of the value that the last one reads."""
     source, factor = links[-1].before, 1.0
-    window: Window | None = Window.contiguous(network.values[source].shape)
+    window: StridedWindow | None = StridedWindow.contiguous(network.values[source].shape)
     for link in reversed(links):
         node = network.operators[link.operator]
         factor *= link.factor
@@ -181,4 +195,4 @@ def _follow(network: Network, links: Sequence[_Link]) -> Operand | None:
             window = window_through(network, node, window, link.after)
         if window is None:
             return None
-    return Operand(source, window, factor, tuple(link.operator for link in links))
+    return StridedOperand(source, window, factor, tuple(link.operator for link in links))

@@ -8,18 +8,18 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ir.layouts import with_block
-from compiler.ir.operators import Mismatch, Tensor, infer
+from compiler.ir.operators import KnownTensor, Mismatch, infer
 from compiler.ir.types import Element, dtype_of, shape_of, tensor_type
 from compiler.ir.values import attribute_to_array, attribute_to_value
 
 Constant = DenseIntOrFPElementsAttr | None
 
 
-def _operand(type: Attribute, value: Constant) -> Tensor | None:
+def _operand(type: Attribute, value: Constant) -> KnownTensor | None:
     if isinstance(type, NoneType):
         return None
     array = None if value is None else attribute_to_array(value)
-    return Tensor(dtype_of(type), shape_of(type), array)
+    return KnownTensor(dtype_of(type), shape_of(type), array)
 
 
 @lru_cache(1 << 14)

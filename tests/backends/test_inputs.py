@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 from compiler.backends.cpu.driver import BACKEND
-from compiler.backends.cpu.inputs import prepare
+from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.memory import aligned_array
 from compiler.errors import ShapeError
 from compiler.schedule import Allocation
@@ -31,23 +31,23 @@ def good() -> dict[str, Any]:
 )
 def test_what_does_not_fit_lists_what_is_expected(change: dict[str, Any]) -> None:
     with pytest.raises(ShapeError, match=r"'x'"):
-        prepare(SPECS, good() | change)
+        prepare_inputs(SPECS, good() | change)
 
 
 def test_a_missing_input_lists_what_is_expected() -> None:
     with pytest.raises(ShapeError, match=r"'x' float32\[2, 3\], 'n' int64\[\]"):
-        prepare(SPECS, {"x": good()["x"]})
+        prepare_inputs(SPECS, {"x": good()["x"]})
 
 
 @pytest.mark.parametrize("inputs", [[1, 2], ["x", "n"], None])
 def test_inputs_without_names_are_refused(inputs: Any) -> None:
     with pytest.raises(ShapeError, match=r"pass arrays by name; the model takes 'x' float32"):
-        prepare(SPECS, inputs)
+        prepare_inputs(SPECS, inputs)
 
 
 def test_aligned_arrays_are_used_in_place() -> None:
     x = aligned_array((2, 3), numpy.float32)
-    assert numpy.shares_memory(prepare(SPECS, good() | {"x": x})[0], x)
+    assert numpy.shares_memory(prepare_inputs(SPECS, good() | {"x": x})[0], x)
 
 
 def unusual() -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_other_arrays_are_copied_to_where_kernels_can_read(kind: str) -> None:
     x = unusual()[kind]
     if x.flags.writeable:
         x[...] = numpy.arange(6).reshape(2, 3)
-    found = prepare(SPECS, good() | {"x": x})[0]
+    found = prepare_inputs(SPECS, good() | {"x": x})[0]
     assert found.ctypes.data % 64 == 0
     assert found.flags.c_contiguous
     numpy.testing.assert_array_equal(found, x)
@@ -90,16 +90,16 @@ class OnAnotherDevice(Exported):
 def test_dlpack() -> None:
     x = aligned_array((2, 3), numpy.float32)
     x[:] = 7
-    found = prepare(SPECS, good() | {"x": Exported(x)})[0]
+    found = prepare_inputs(SPECS, good() | {"x": Exported(x)})[0]
     assert numpy.shares_memory(found, x)
     with pytest.raises(ShapeError, match="cuda:0"):
-        prepare(SPECS, good() | {"x": OnAnotherDevice(x)})
+        prepare_inputs(SPECS, good() | {"x": OnAnotherDevice(x)})
 
 
 def test_bfloat16() -> None:
     specs = (Allocation("input", "x", "bfloat16", (2,)),)
     x = numpy.array([1.5, 2], ml_dtypes.bfloat16)
-    numpy.testing.assert_array_equal(prepare(specs, {"x": x})[0], x)
+    numpy.testing.assert_array_equal(prepare_inputs(specs, {"x": x})[0], x)
 
 
 def test_unaligned_and_strided_inputs_give_the_same_outputs() -> None:

@@ -13,7 +13,7 @@ from onnx.helper import get_attribute_value
 from compiler.errors import UnsupportedOperatorError
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
-from compiler.ir.operators import Tensor
+from compiler.ir.operators import KnownTensor
 from compiler.ir.operators.sources import Source, check_source
 from compiler.schedule import ELEMENT_BYTES
 
@@ -122,7 +122,7 @@ def source_of(case) -> tuple[Source, list[np.ndarray | None]] | None:
     if any(value.dtype.name not in ELEMENT_BYTES for value in arrays.values()):
         return None
     inputs = [arrays.get(name) for name in node.input]
-    operands = [None if a is None else Tensor(a.dtype.name, a.shape, a) for a in inputs]
+    operands = [None if a is None else KnownTensor(a.dtype.name, a.shape, a) for a in inputs]
     values = {a.name: get_attribute_value(a) for a in node.attribute}
     attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
     version = onnx.defs.get_schema(node.op_type, case.model.opset_import[0].version).since_version

@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.graph.separable import TILE_ROWS, Convolution, are_separable, pays
+from compiler.graph.separable import TILE_ROWS, ConvolutionShapes, are_separable, pays
 
 
-def pair(channels: int, rows: int, size: int, kernel: int) -> tuple[Convolution, Convolution]:
+def pair(
+    channels: int, rows: int, size: int, kernel: int
+) -> tuple[ConvolutionShapes, ConvolutionShapes]:
     """A depthwise convolution of a square image, and a pointwise one of its result."""
     image = (1, channels, size, size)
     attributes = {"group": channels, "pads": [kernel // 2] * 4}
-    depthwise = Convolution(image, (channels, 1, kernel, kernel), image, attributes)
+    depthwise = ConvolutionShapes(image, (channels, 1, kernel, kernel), image, attributes)
     result = (1, rows, size, size)
-    return depthwise, Convolution(image, (rows, channels, 1, 1), result, {})
+    return depthwise, ConvolutionShapes(image, (rows, channels, 1, 1), result, {})
 
 
 @given(

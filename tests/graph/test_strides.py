@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from compiler.graph.strides import Run, Window
+from compiler.graph.strides import Run, StridedWindow
 
 Positions = NDArray[Any]
 
@@ -21,7 +21,7 @@ def positions(runs: tuple[Run, ...]) -> Positions:
     return found
 
 
-def elements(window: Window) -> Positions:
+def elements(window: StridedWindow) -> Positions:
     """The position of each element in the buffer."""
     found = np.array(window.offset)
     for runs in window.axes:
@@ -61,15 +61,15 @@ def shapes_of(size: int) -> st.SearchStrategy[tuple[int, ...]]:
     )
 
 
-Pair = tuple[Window, Positions]
+Pair = tuple[StridedWindow, Positions]
 
 
-def transposed(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
+def transposed(draw: st.DrawFn, window: StridedWindow, array: Positions) -> Pair:
     order = draw(st.permutations(range(array.ndim)))
     return window.transposed(order), array.transpose(order)
 
 
-def sliced(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
+def sliced(draw: st.DrawFn, window: StridedWindow, array: Positions) -> Pair:
     axis = draw(st.integers(0, array.ndim - 1))
     start, step = draw(st.integers(0, array.shape[axis] - 1)), draw(st.integers(1, 4))
     stop = draw(st.integers(start + 1, array.shape[axis]))
@@ -80,7 +80,7 @@ def sliced(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
     return (window, array) if found is None else (found, part)
 
 
-def reshaped(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
+def reshaped(draw: st.DrawFn, window: StridedWindow, array: Positions) -> Pair:
     shape = draw(shapes_of(array.size))
     found, other = window.reshaped(shape), array.reshape(shape)
     assert (found is not None) == is_window(other)
@@ -91,7 +91,7 @@ def reshaped(draw: st.DrawFn, window: Window, array: Positions) -> Pair:
 def windows(draw: st.DrawFn) -> Pair:
     """A window after some steps, and numpy's array of the positions of its elements."""
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)))
-    window, array = Window.contiguous(shape), np.arange(np.prod(shape)).reshape(shape)
+    window, array = StridedWindow.contiguous(shape), np.arange(np.prod(shape)).reshape(shape)
     for step in draw(st.lists(st.sampled_from([transposed, sliced, reshaped]), max_size=6)):
         window, array = step(draw, window, array)
     return window, array
@@ -134,7 +134,7 @@ def test_broadcast(pair: Pair):
     ],
 )  # fmt: skip
 def test_slices_of_several_runs(indices: range, runs: tuple[Run, ...] | None):
-    window = Window((((4, 100), (3, 20), (2, 1)),), 7)
+    window = StridedWindow((((4, 100), (3, 20), (2, 1)),), 7)
     found = window.sliced(0, indices.start, len(indices), indices.step)
     assert (found and found.axes) == (None if runs is None else (runs,))
     if found is not None:
@@ -143,7 +143,7 @@ def test_slices_of_several_runs(indices: range, runs: tuple[Run, ...] | None):
 
 def test_merged_axes_are_followed():
     """Batch and heads of a packed projection as one axis, and as two again."""
-    packed = Window.contiguous((16, 197, 3, 12, 64)).transposed([2, 0, 3, 1, 4])
+    packed = StridedWindow.contiguous((16, 197, 3, 12, 64)).transposed([2, 0, 3, 1, 4])
     keys = packed.sliced(0, 1, 1)
     assert keys is not None
     merged = keys.reshaped((192, 197, 64))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.profile import COLD_LENGTHS, chain_time
-from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
 from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import DeviceError
@@ -194,7 +194,9 @@ class _Bench:
             self.placed[kernel.key] = _place(self.driver, kernel)
         return self.placed[kernel.key][1]
 
-    def _outputs(self, kernel: Kernel, calls: Sequence[Call], addresses: list[int]) -> Array:
+    def _outputs(
+        self, kernel: Kernel, calls: Sequence[PreparedLaunch], addresses: list[int]
+    ) -> Array:
         """The results of one run on poisoned buffers, one after the other."""
         driver, stream = self.driver, self.stream
         places = addresses[len(kernel.reads) :][: len(kernel.writes)]
@@ -232,7 +234,7 @@ class _Bench:
             start = end
         return ""
 
-    def _time(self, calls: Sequence[Call], blank: Result) -> Result:
+    def _time(self, calls: Sequence[PreparedLaunch], blank: Result) -> Result:
         best = self.best.get(blank.key)
         limit = LONG_NS if best is None else max(GIVEN_UP * best, LONG_NS)
         probe = self._probe(calls)
@@ -251,7 +253,7 @@ class _Bench:
             cold = max(warm, timing.median - self.flush_ns)
         return replace(blank, warm=round(warm, 1), cold=None if cold is None else round(cold, 1))
 
-    def _probe(self, calls: Sequence[Call]) -> float:
+    def _probe(self, calls: Sequence[PreparedLaunch]) -> float:
         """Nanoseconds of a few launches in a row, each."""
         start, end = self.events
         self.driver.record(start, self.stream)
@@ -300,7 +302,9 @@ def nbytes(buffer: Buffer) -> int:
     return prod(buffer.shape) * ELEMENT_BYTES[buffer.dtype]
 
 
-def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[int]) -> Call:
+def _call(
+    driver: Driver, module: Handle, launch: Launch, addresses: Sequence[int]
+) -> PreparedLaunch:
     function = driver.function(module, launch.symbol)
     if launch.shared_bytes + driver.function_info(function).shared_bytes > DEFAULT_SHARED_BYTES:
         driver.allow_shared(function, launch.shared_bytes)

@@ -12,14 +12,14 @@ import numpy
 from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
 from compiler.backends.cpu.build import Program
-from compiler.backends.cpu.inputs import prepare
-from compiler.backends.cpu.tables import Plan, Tables, make_plan
+from compiler.backends.cpu.inputs import prepare_inputs
+from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
 from compiler.backends.memory import (
     address,
     aligned_array,
     aligned_bytes,
     numpy_dtype,
-    padded,
+    padded_bytes,
     place_weights,
     require,
 )
@@ -49,7 +49,7 @@ class CpuBackend:
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError, naming the features, unless this CPU has them all."""
-        features.check(requirements)
+        features.check_features(requirements)
 
     def load(
         self,
@@ -94,7 +94,7 @@ class CpuExecutable:
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(padded(each.nbytes) for each in schedule.of_kind("arena"))
+        self._arena = sum(padded_bytes(each.nbytes) for each in schedule.of_kind("arena"))
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
         self._program = Program(kernels.values())
@@ -106,7 +106,7 @@ class CpuExecutable:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of one executor's arena and of the kernels' objects."""
-        weights = sum(padded(array.nbytes) for array in self._weights.values())
+        weights = sum(padded_bytes(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
     def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
@@ -148,7 +148,7 @@ class CpuExecutor:
     def __init__(
         self,
         program: Program,
-        plan: Plan,
+        plan: ScheduleTables,
         allocations: Sequence[Allocation],
         weights: Mapping[str, Array],
         threads: int,
@@ -176,7 +176,7 @@ class CpuExecutor:
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
         """Run once; a second caller waits for the first. Outputs are the caller's to keep."""
         check_options(options, (), "a run on the CPU")
-        arrays = prepare(self._allocations, inputs)
+        arrays = prepare_inputs(self._allocations, inputs)
         outputs = {
             each.name: aligned_array(each.shape, numpy_dtype(each.dtype))
             for each in self._allocations

@@ -11,7 +11,7 @@ from compiler.errors import ShapeError
 from compiler.schedule import Allocation
 
 
-def prepare(allocations: Sequence[Allocation], inputs: Mapping[str, Any]) -> list[Array]:
+def prepare_inputs(allocations: Sequence[Allocation], inputs: Mapping[str, Any]) -> list[Array]:
     """The inputs in the model's order, where kernels can read them; ShapeError if they do not fit.
 
     An array that is row-major and aligned to 64 bytes is used in place, any other is copied.

@@ -22,7 +22,7 @@ PER_RUN = ("input", "output")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScheduleTables:
     """A schedule as tables, without the addresses of buffers; executors share it.
 
     Tasks are stored stream by stream. `slots` holds an allocation and a byte offset for each
@@ -38,7 +38,7 @@ class Plan:
 
 def make_plan(
     schedule: Schedule, kernels: Mapping[str, KernelSpec], addresses: Mapping[str, int]
-) -> Plan:
+) -> ScheduleTables:
     """Lay a schedule out; KernelError if a kernel is missing or does not fit its task."""
     order = sorted(range(len(schedule.tasks)), key=lambda t: (schedule.tasks[t].stream, t))
     position = {task: place for place, task in enumerate(order)}
@@ -58,7 +58,9 @@ def make_plan(
     table = _words(tasks, TASK_WORDS)
     table[waits, 5] = 1
     streams = _streams([schedule.tasks[index].stream for index in order])
-    return Plan(streams, table, _words(launches, LAUNCH_WORDS), _row(waits), _words(slots, 2))
+    return ScheduleTables(
+        streams, table, _words(launches, LAUNCH_WORDS), _row(waits), _words(slots, 2)
+    )
 
 
 def _launches(task: Task, kernels: Mapping[str, KernelSpec]) -> Iterator[tuple[Launch, list[View]]]:
@@ -96,7 +98,9 @@ def _words(rows: Sequence[Sequence[int]], width: int, height: int | None = None)
 class Tables:
     """A plan bound to buffers: the memory of one engine of executor.c, at `address`."""
 
-    def __init__(self, plan: Plan, kinds: Sequence[str], bases: Sequence[int], threads: int):
+    def __init__(
+        self, plan: ScheduleTables, kinds: Sequence[str], bases: Sequence[int], threads: int
+    ):
         """`kinds` and `bases` (ignored for those PER_RUN) have one entry an allocation."""
         self._plan = plan
         streams, tasks, launches = (_copy(t) for t in (plan.streams, plan.tasks, plan.launches))

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Literal, NoReturn, cast
 
 from compiler.backends.gpu import dlpack
-from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
+from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
 
 SPIN = b"""
@@ -70,7 +70,7 @@ def version_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def check(result: tuple[Any, ...]) -> Any:
+def check_status(result: tuple[Any, ...]) -> Any:
     """The value that a call of the bindings returned after its status; DeviceError if it failed."""
     if result[0]:
         fail(result[0])
@@ -136,13 +136,13 @@ class CudaDriver:
 
     def __init__(self, ordinal: int = 0) -> None:
         cu = self._cu = bindings()
-        count = check(cu.cuDeviceGetCount())
+        count = check_status(cu.cuDeviceGetCount())
         if not 0 <= ordinal < count:
             raise DeviceError(f"there is no CUDA device {ordinal}: {count} are visible")
         self.ordinal = ordinal
         self.dlpack_device: tuple[int, int] = (dlpack.CUDA, ordinal)
-        self._device = check(cu.cuDeviceGet(ordinal))
-        self._context = check(cu.cuDevicePrimaryCtxRetain(self._device))
+        self._device = check_status(cu.cuDeviceGet(ordinal))
+        self._context = check_status(cu.cuDevicePrimaryCtxRetain(self._device))
         self.make_current()
 
     @property
@@ -153,17 +153,17 @@ class CudaDriver:
     @cached_property
     def _device_info(self) -> DeviceInfo:
         cu = self._cu
-        version = check(cu.cuDriverGetVersion())
+        version = check_status(cu.cuDriverGetVersion())
         major = self._attribute("COMPUTE_CAPABILITY_MAJOR")
         minor = self._attribute("COMPUTE_CAPABILITY_MINOR")
-        name = cast(bytes, check(cu.cuDeviceGetName(256, self._device)))
+        name = cast(bytes, check_status(cu.cuDeviceGetName(256, self._device)))
         return DeviceInfo(
             name=name.split(b"\0")[0].decode().strip(),
             architecture=f"sm_{major}{minor}",
             ordinal=self.ordinal,
             driver_version=version_text(version),
             multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
-            memory_bytes=int(check(cu.cuDeviceTotalMem(self._device))),
+            memory_bytes=int(check_status(cu.cuDeviceTotalMem(self._device))),
             l2_bytes=self._attribute("L2_CACHE_SIZE"),
             shared_bytes_per_block=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             clock_khz=self._attribute("CLOCK_RATE"),
@@ -173,18 +173,18 @@ class CudaDriver:
 
     def _attribute(self, name: str) -> int:
         attribute = getattr(self._cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(check(self._cu.cuDeviceGetAttribute(attribute, self._device)))
+        return int(check_status(self._cu.cuDeviceGetAttribute(attribute, self._device)))
 
     @property
     def priorities(self) -> tuple[int, int]:
         """The least and the greatest priority of streams and of kernel nodes."""
         status, least, greatest = self._cu.cuCtxGetStreamPriorityRange()
-        check((status,))
+        check_status((status,))
         return int(least), int(greatest)
 
     def make_current(self) -> None:
         """Use this device's primary context from the calling thread."""
-        check(self._cu.cuCtxSetCurrent(self._context))
+        check_status(self._cu.cuCtxSetCurrent(self._context))
 
     def load_module(self, image: bytes) -> Handle:
         """Load a cubin; DeviceError if it is for another architecture."""
@@ -199,18 +199,18 @@ class CudaDriver:
                 f"this image does not run on {self.device.name} ({result[0].name}): "
                 f"compile it for {architecture} (--arch {architecture})"
             )
-        return check(result)
+        return check_status(result)
 
     def unload_module(self, module: Handle) -> None:
         """Unload a cubin."""
-        check(self._cu.cuModuleUnload(module))
+        check_status(self._cu.cuModuleUnload(module))
 
     def function(self, module: Handle, symbol: str) -> Handle:
         """A kernel of a loaded cubin."""
         status, function = self._cu.cuModuleGetFunction(module, symbol.encode())
         if status == self._cu.CUresult.CUDA_ERROR_NOT_FOUND:
             raise DeviceError(f"the image has no kernel {symbol!r}: compile the model again")
-        return check((status, function))
+        return check_status((status, function))
 
     def function_info(self, function: Handle) -> FunctionInfo:
         """The resources that a kernel uses, as its compiler wrote them down."""
@@ -218,24 +218,26 @@ class CudaDriver:
         attributes = (
             getattr(self._cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{n}") for n in names
         )
-        return FunctionInfo(*(check(self._cu.cuFuncGetAttribute(a, function)) for a in attributes))
+        return FunctionInfo(
+            *(check_status(self._cu.cuFuncGetAttribute(a, function)) for a in attributes)
+        )
 
     def allow_shared(self, function: Handle, nbytes: int) -> None:
         """Raise a kernel's limit of dynamic shared memory (48 KiB unless asked for)."""
         kind = self._cu.CUfunction_attribute
         limit = kind.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        check(self._cu.cuFuncSetAttribute(function, limit, nbytes))
+        check_status(self._cu.cuFuncSetAttribute(function, limit, nbytes))
 
     def set_smem_carveout(self, function: Handle, percent: int) -> None:
         """Set the preferred shared-memory carveout; equal ones let kernels share an SM."""
         kind = self._cu.CUfunction_attribute
         carveout = kind.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-        check(self._cu.cuFuncSetAttribute(function, carveout, percent))
+        check_status(self._cu.cuFuncSetAttribute(function, carveout, percent))
 
     def blocks_per_multiprocessor(self, function: Handle, threads: int, shared_bytes: int) -> int:
         """How many blocks of this size can be resident on one multiprocessor."""
         occupancy = self._cu.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(check(occupancy(function, threads, shared_bytes)))
+        return int(check_status(occupancy(function, threads, shared_bytes)))
 
     def call(
         self,
@@ -261,47 +263,47 @@ class CudaDriver:
     def free_memory(self) -> int:
         """Bytes of device memory that can still be allocated."""
         status, free, _total = self._cu.cuMemGetInfo()
-        return int(check((status, free)))
+        return int(check_status((status, free)))
 
     def allocate(self, nbytes: int) -> int:
         """Device memory, aligned to 256 bytes at least."""
-        return int(check(self._cu.cuMemAlloc(max(1, nbytes))))
+        return int(check_status(self._cu.cuMemAlloc(max(1, nbytes))))
 
     def free(self, address: int) -> None:
         """Give device memory back; waits until nothing queued uses it."""
-        check(self._cu.cuMemFree(address))
+        check_status(self._cu.cuMemFree(address))
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Page-locked host memory."""
         portable = self._cu.CU_MEMHOSTALLOC_PORTABLE
-        return int(check(self._cu.cuMemHostAlloc(max(1, nbytes), portable)))
+        return int(check_status(self._cu.cuMemHostAlloc(max(1, nbytes), portable)))
 
     def free_pinned(self, address: int) -> None:
         """Give page-locked memory back."""
-        check(self._cu.cuMemFreeHost(address))
+        check_status(self._cu.cuMemFreeHost(address))
 
     def ordinal_of(self, address: int) -> int:
         """The ordinal of the device that an address belongs to; DeviceError for host memory."""
         kind = self._cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        return int(check(self._cu.cuPointerGetAttribute(kind, address)))
+        return int(check_status(self._cu.cuPointerGetAttribute(kind, address)))
 
     def copy(self, destination: int, source: int, nbytes: int, stream: Handle) -> None:
         """Queue a copy in any direction."""
-        check(self._cu.cuMemcpyAsync(destination, source, nbytes, stream))
+        check_status(self._cu.cuMemcpyAsync(destination, source, nbytes, stream))
 
     def fill(self, destination: int, value: int, nbytes: int, stream: Handle) -> None:
         """Queue writing one byte value."""
-        check(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
+        check_status(self._cu.cuMemsetD8Async(destination, value, nbytes, stream))
 
     def write(self, destination: int, value: int, stream: Handle) -> None:
         """Queue writing one integer of 64 bits, which travels with the command."""
-        check(self._cu.cuStreamWriteValue64(stream, destination, value, 0))
+        check_status(self._cu.cuStreamWriteValue64(stream, destination, value, 0))
 
     def create_stream(self, *, priority: int = 0, ordered_with_default: bool = False) -> Handle:
         """A new stream, ordered with the legacy default stream or not."""
         flags = self._cu.CUstream_flags
         flag = flags.CU_STREAM_DEFAULT if ordered_with_default else flags.CU_STREAM_NON_BLOCKING
-        return check(self._cu.cuStreamCreateWithPriority(flag.value, priority))
+        return check_status(self._cu.cuStreamCreateWithPriority(flag.value, priority))
 
     def stream(self, address: int) -> Handle:
         """The handle of a stream that another library made."""
@@ -313,80 +315,82 @@ class CudaDriver:
 
     def destroy_stream(self, stream: Handle) -> None:
         """Destroy a stream that this driver created."""
-        check(self._cu.cuStreamDestroy(stream))
+        check_status(self._cu.cuStreamDestroy(stream))
 
     def synchronize_stream(self, stream: Handle) -> None:
         """Block until all that is queued on a stream is done."""
-        check(self._cu.cuStreamSynchronize(stream))
+        check_status(self._cu.cuStreamSynchronize(stream))
 
     def create_event(self, *, timing: bool = False) -> Handle:
         """A new event."""
         flags = self._cu.CUevent_flags
         flag = flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING
-        return check(self._cu.cuEventCreate(flag.value))
+        return check_status(self._cu.cuEventCreate(flag.value))
 
     def destroy_event(self, event: Handle) -> None:
         """Destroy an event."""
-        check(self._cu.cuEventDestroy(event))
+        check_status(self._cu.cuEventDestroy(event))
 
     def record(self, event: Handle, stream: Handle) -> None:
         """Let the event happen when all queued on the stream so far is done."""
-        check(self._cu.cuEventRecord(event, stream))
+        check_status(self._cu.cuEventRecord(event, stream))
 
     def wait(self, stream: Handle, event: Handle) -> None:
         """Let what is queued on the stream from now on wait for the event's last record."""
-        check(self._cu.cuStreamWaitEvent(stream, event, 0))
+        check_status(self._cu.cuStreamWaitEvent(stream, event, 0))
 
     def synchronize_event(self, event: Handle) -> None:
         """Block until an event has happened."""
-        check(self._cu.cuEventSynchronize(event))
+        check_status(self._cu.cuEventSynchronize(event))
 
     def happened(self, event: Handle) -> bool:
         """Whether an event has happened."""
         status = self._cu.cuEventQuery(event)[0]
         if status == self._cu.CUresult.CUDA_ERROR_NOT_READY:
             return False
-        check((status,))
+        check_status((status,))
         return True
 
     def elapsed(self, start: Handle, end: Handle) -> float:
         """Nanoseconds between two timing events that have happened."""
-        return 1e6 * float(check(self._cu.cuEventElapsedTime(start, end)))
+        return 1e6 * float(check_status(self._cu.cuEventElapsedTime(start, end)))
 
-    def launch(self, call: Call, stream: Handle) -> None:
+    def launch(self, call: PreparedLaunch, stream: Handle) -> None:
         """Queue one launch."""
         own = cast(CudaCall, call)
         launch = self._cu.cuLaunchKernel
-        check(launch(own.function, *own.grid, *own.block, own.shared_bytes, stream, own.params, 0))
+        check_status(
+            launch(own.function, *own.grid, *own.block, own.shared_bytes, stream, own.params, 0)
+        )
 
     def create_graph(self) -> Handle:
         """An empty graph."""
-        return check(self._cu.cuGraphCreate(0))
+        return check_status(self._cu.cuGraphCreate(0))
 
     def destroy_graph(self, graph: Handle) -> None:
         """Destroy a graph."""
-        check(self._cu.cuGraphDestroy(graph))
+        check_status(self._cu.cuGraphDestroy(graph))
 
     def add_call(
         self,
         graph: Handle,
         after: Sequence[Handle],
-        call: Call,
+        call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
         """Add a kernel node, with programmatic edges from the nodes `early`."""
         cu = self._cu
         params = cast(CudaCall, call).node
-        node = check(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
+        node = check_status(cu.cuGraphAddKernelNode(graph, tuple(after), len(after), params))
         if early:
             edges, ends = (self._programmatic_edge,) * len(early), (node,) * len(early)
-            check(cu.cuGraphAddDependencies(graph, tuple(early), ends, edges, len(early)))
+            check_status(cu.cuGraphAddDependencies(graph, tuple(early), ends, edges, len(early)))
         if priority is not None:
             value = cu.CUkernelNodeAttrValue()
             value.priority = priority
             kind = cu.CUkernelNodeAttrID.CU_LAUNCH_ATTRIBUTE_PRIORITY
-            check(cu.cuGraphKernelNodeSetAttribute(node, kind, value))
+            check_status(cu.cuGraphKernelNodeSetAttribute(node, kind, value))
         return node
 
     @cached_property
@@ -421,7 +425,7 @@ class CudaDriver:
         else:
             params.dstMemoryType, params.dstDevice = kind.CU_MEMORYTYPE_DEVICE, destination
         add = self._cu.cuGraphAddMemcpyNode
-        return check(add(graph, tuple(after), len(after), params, self._context))
+        return check_status(add(graph, tuple(after), len(after), params, self._context))
 
     def add_fill(
         self, graph: Handle, after: Sequence[Handle], destination: int, value: int, nbytes: int
@@ -431,33 +435,35 @@ class CudaDriver:
         params.dst, params.value, params.elementSize = destination, value, 1
         params.width, params.height = nbytes, 1
         add = self._cu.cuGraphAddMemsetNode
-        return check(add(graph, tuple(after), len(after), params, self._context))
+        return check_status(add(graph, tuple(after), len(after), params, self._context))
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         """Add a copy of another graph as one node."""
-        return check(self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child))
+        return check_status(
+            self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child)
+        )
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
         """Add a node that does nothing."""
-        return check(self._cu.cuGraphAddEmptyNode(graph, tuple(after), len(after)))
+        return check_status(self._cu.cuGraphAddEmptyNode(graph, tuple(after), len(after)))
 
     def instantiate(self, graph: Handle, stream: Handle) -> Handle:
         """The executable form of a graph, using its nodes' priorities, uploaded."""
         flags = self._cu.CUgraphInstantiate_flags
         priorities = flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.value
-        executable = check(self._cu.cuGraphInstantiate(graph, priorities))
-        check(self._cu.cuGraphUpload(executable, stream))
+        executable = check_status(self._cu.cuGraphInstantiate(graph, priorities))
+        check_status(self._cu.cuGraphUpload(executable, stream))
         return executable
 
     def destroy_executable(self, executable: Handle) -> None:
         """Destroy an executable graph."""
-        check(self._cu.cuGraphExecDestroy(executable))
+        check_status(self._cu.cuGraphExecDestroy(executable))
 
-    def update_call(self, executable: Handle, node: Handle, call: Call) -> None:
+    def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
         """Give a kernel node the call's present addresses, from the next launch on."""
         params = cast(CudaCall, call).node
-        check(self._cu.cuGraphExecKernelNodeSetParams(executable, node, params))
+        check_status(self._cu.cuGraphExecKernelNodeSetParams(executable, node, params))
 
     def launch_graph(self, executable: Handle, stream: Handle) -> None:
         """Queue one run of an executable graph."""
-        check(self._cu.cuGraphLaunch(executable, stream))
+        check_status(self._cu.cuGraphLaunch(executable, stream))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from compiler.backends.base import whole
-from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
+from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
@@ -37,8 +37,8 @@ class EmulatedCall:
         start = ctypes.addressof(self.values)
         self._pointers = (ctypes.c_uint64 * count)(*range(start, start + 8 * count, 8))
         self._extents = None if extents is None else (ctypes.c_size_t * count)(*extents)
-        self.struct = engine.Call(
-            ctypes.cast(function, ctypes.POINTER(engine.Kernel)),
+        self.struct = engine.LaunchRecord(
+            ctypes.cast(function, ctypes.POINTER(engine.KernelRecord)),
             Dim(*grid),
             Dim(*block),
             shared_bytes,
@@ -239,7 +239,7 @@ class EmulatedDriver:
         self._engine("event_elapsed", ctypes.byref(result), start, end)
         return result.value
 
-    def launch(self, call: Call, stream: Handle) -> None:
+    def launch(self, call: PreparedLaunch, stream: Handle) -> None:
         """Queue one launch."""
         self._engine("launch", cast(EmulatedCall, call).reference, stream)
 
@@ -261,7 +261,7 @@ class EmulatedDriver:
         self,
         graph: Handle,
         after: Sequence[Handle],
-        call: Call,
+        call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
@@ -305,7 +305,7 @@ class EmulatedDriver:
         """Destroy an executable graph."""
         self._engine("exec_destroy", executable)
 
-    def update_call(self, executable: Handle, node: Handle, call: Call) -> None:
+    def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
         """Give a kernel node the call's present addresses, from the next launch on."""
         self._engine("exec_set_call", executable, node, cast(EmulatedCall, call).reference)
 

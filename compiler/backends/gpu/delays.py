@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from compiler.backends.gpu.driver import Call, Driver
+from compiler.backends.gpu.driver import Driver, PreparedLaunch
 
 SHARE = 0.3
 """The fraction of the tasks that are delayed."""
@@ -18,9 +18,11 @@ class Delays:
 
     driver: Driver
     seed: int | None
-    _calls: dict[int, Call | None] = field(default_factory=dict[int, Call | None])
+    _calls: dict[int, PreparedLaunch | None] = field(
+        default_factory=dict[int, PreparedLaunch | None]
+    )
 
-    def before(self, task: int) -> Call | None:
+    def before(self, task: int) -> PreparedLaunch | None:
         """The launch that delays a task, if any."""
         if self.seed is None:
             return None

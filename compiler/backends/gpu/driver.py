@@ -52,7 +52,7 @@ class FunctionInfo:
     threads_per_block: int
 
 
-class Call(Protocol):
+class PreparedLaunch(Protocol):
     """One launch of a function, ready for the driver; its addresses can be changed later."""
 
     def set_argument(self, index: int, address: int) -> None:
@@ -118,14 +118,14 @@ class Driver(Protocol):
         arguments: Sequence[int],
         extents: Sequence[int] | None = None,
         indirect: bool = False,
-    ) -> Call:
+    ) -> PreparedLaunch:
         """Prepare a launch whose parameters are device addresses, of pointers where `indirect`.
 
         `extents` are the bytes that each leads to, for drivers that check accesses.
         """
         ...
 
-    def spin(self, nanoseconds: int) -> Call:
+    def spin(self, nanoseconds: int) -> PreparedLaunch:
         """A launch of one thread that touches no memory and takes `nanoseconds`."""
         ...
 
@@ -213,7 +213,7 @@ class Driver(Protocol):
         """Nanoseconds between two timing events that have happened."""
         ...
 
-    def launch(self, call: Call, stream: Handle) -> None:
+    def launch(self, call: PreparedLaunch, stream: Handle) -> None:
         """Queue one launch."""
         ...
 
@@ -229,7 +229,7 @@ class Driver(Protocol):
         self,
         graph: Handle,
         after: Sequence[Handle],
-        call: Call,
+        call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
@@ -270,7 +270,7 @@ class Driver(Protocol):
         """Destroy an executable graph."""
         ...
 
-    def update_call(self, executable: Handle, node: Handle, call: Call) -> None:
+    def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
         """Give a kernel node the call's present addresses, from the next launch on."""
         ...
 

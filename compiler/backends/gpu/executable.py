@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import Executor, Programs, Settings
+from compiler.backends.gpu.executor import ExecutionSettings, GpuExecutor, Programs
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
@@ -34,7 +34,7 @@ class GpuExecutable:
         programs: Programs,
         schedule: Schedule,
         costs: Mapping[str, float],
-        settings: Settings,
+        settings: ExecutionSettings,
     ) -> None:
         driver = programs.driver
         typical = device_of(driver.device.architecture)
@@ -42,7 +42,7 @@ class GpuExecutable:
         self._costs = costs
         self._plan = plan(schedule, programs.kernels, costs, typical, driver.priorities)
         self._program = programs.of(self._plan)
-        self._own: Executor | None = None
+        self._own: GpuExecutor | None = None
         self._lock = Lock()
 
     @classmethod
@@ -60,7 +60,7 @@ class GpuExecutable:
 
         Other options are fields of `Settings`.
         """
-        settings = settings_from(Settings(), options)
+        settings = settings_from(ExecutionSettings(), options)
         check_structure(schedule)
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
@@ -100,19 +100,19 @@ class GpuExecutable:
         code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
         return MemoryReport(need.weights, need.arena + need.buffers, code)
 
-    def executor(self, **options: Any) -> Executor:
+    def executor(self, **options: Any) -> GpuExecutor:
         """A further executor; `options` are fields of `Settings`."""
-        return Executor(self._program, self._plan, settings_from(self._settings, options))
+        return GpuExecutor(self._program, self._plan, settings_from(self._settings, options))
 
     def timeline(self) -> list[Span]:
         """The start and end of each task, from timing events around plain launches."""
         return measure_timeline(self._program, self._plan)
 
     @property
-    def _default(self) -> Executor:
+    def _default(self) -> GpuExecutor:
         with self._lock:
             if self._own is None:
-                self._own = Executor(self._program, self._plan, self._settings)
+                self._own = GpuExecutor(self._program, self._plan, self._settings)
             return self._own
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
@@ -131,9 +131,9 @@ class GpuExecutable:
                 self._own = None
 
 
-def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:
+def settings_from(base: ExecutionSettings, options: Mapping[str, Any]) -> ExecutionSettings:
     """Settings with some fields replaced; DeviceError for an unknown option or mode."""
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(ExecutionSettings)]
     check_options(options, known, "a GPU executor")
     settings = replace(base, **options)
     if settings.mode not in MODES:

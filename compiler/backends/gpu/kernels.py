@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
@@ -152,7 +152,7 @@ class Calls:
         indirect: Set[int] = frozenset(),
     ) -> None:
         self._driver, self._addresses, self._indirect = driver, addresses, indirect
-        self.calls: list[Call] = []
+        self.calls: list[PreparedLaunch] = []
         self.programmatic: list[bool] = []
         self.of_task: list[tuple[int, ...]] = []
         self.sites: dict[int, list[Site]] = {

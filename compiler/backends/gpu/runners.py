@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from compiler.backends.gpu.driver import Call, Driver, Handle
+from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.graph import (
     ExecutableGraph,
     GraphOptions,
@@ -157,7 +157,7 @@ class StreamRunner:
     def _launches(self, index: int, unit: Subflow, stream: Handle) -> list[Command]:
         if index in self._graphs:
             return [(self._graphs[index].launch, (stream,))]
-        calls: list[Call] = []
+        calls: list[PreparedLaunch] = []
         for task in unit.tasks:
             delay = self._options.delays.before(task)
             calls += [] if delay is None else [delay]

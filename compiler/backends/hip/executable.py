@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from compiler.backends.base import Array, MemoryReport, check_options
-from compiler.backends.cpu.inputs import prepare
+from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.gpu.image import write_weights_image
 from compiler.backends.gpu.timeline import Span
 from compiler.backends.hip.interface import Library, Model
@@ -21,7 +21,7 @@ PROFILE_RUNS = 15
 
 
 @dataclass(frozen=True)
-class Program:
+class HipProgram:
     """What the executors of a module share; `weights` are packed, by allocation name."""
 
     library: Library
@@ -42,7 +42,7 @@ class Program:
 class HipExecutor:
     """One arena and one copy of the weights, which models of the C interface do not share."""
 
-    def __init__(self, program: Program, mode: str | None = None) -> None:
+    def __init__(self, program: HipProgram, mode: str | None = None) -> None:
         self._program = program
         self._model = program.model(mode)
 
@@ -50,7 +50,7 @@ class HipExecutor:
         """Run once on arrays of the host and wait; outputs by name, in the model's order."""
         check_options(options, (), "a run on an AMD GPU")
         schedule = self._program.schedule
-        given = prepare(schedule.allocations, inputs)
+        given = prepare_inputs(schedule.allocations, inputs)
         outputs = {
             each.name: aligned_array(each.shape, numpy_dtype(each.dtype))
             for each in schedule.of_kind("output")
@@ -71,7 +71,7 @@ class HipExecutor:
 class HipExecutable:
     """Implements `compiler.backends.base.Executable` over the library of a model."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: HipProgram) -> None:
         """Take the memory of one executor; raises DeviceError if there is no room."""
         program.library.check(program.schedule)
         self._program = program

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.graph.fusion.fused_sets import FusedSets
 from compiler.graph.fusion.rules import allows
-from compiler.graph.fusion.state import FusionRules, Growth, Kernel
+from compiler.graph.fusion.state import FusedKernel, FusionRules, Growth
 from compiler.graph.fusion.times import Times, merged_times, start_alone
 from compiler.graph.operator_table import Edge, OperatorTable
 from compiler.ir.operators import Kind
@@ -79,6 +79,6 @@ def _merge(growth: Growth, v: int, mine: int, other: int, times: Times) -> None:
     anchor = max(part.anchor for part in parts)
     merged = growth.sets.merge(mine, other)
     shape = growth.table.nodes[v].shape
-    growth.kernels[merged] = Kernel(anchor, shape, times.start, times.finish, times.deadline)
+    growth.kernels[merged] = FusedKernel(anchor, shape, times.start, times.finish, times.deadline)
     for fused, (start, finish) in times.delayed.items():
         growth.kernels[fused].start, growth.kernels[fused].finish = start, finish

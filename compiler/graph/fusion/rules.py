@@ -6,7 +6,7 @@ A rule says whether the fused set `mine` of node `v` may merge with `other`, tha
 from collections.abc import Callable
 
 from compiler.graph.fusion.state import MOST_TENSORS, Growth
-from compiler.graph.operator_table import Edge, Node
+from compiler.graph.operator_table import Edge, KernelNode
 from compiler.ir.operators import Kind
 
 _FEW = 4
@@ -61,7 +61,7 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
     return max(depths.values()) <= DEEPEST and max(nested.values()) <= 1
 
 
-def _indexes(node: Node, edge: Edge, depths: dict[int, int]) -> bool:
+def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
     """Whether an edge leads from injective operators to a Gather's index."""
     return node.name in _INDEXING and edge.operand > 0 and depths[edge.source] > 0
 

@@ -31,7 +31,7 @@ class FusionRules:
 
 
 @dataclass(slots=True)
-class Kernel:
+class FusedKernel:
     """A fused set's state: `anchor` is -1 without one, `shape` that of its epilogue.
 
     `start` and `finish` are times (ns) with unlimited streams; `deadline` is the latest finish
@@ -53,7 +53,7 @@ class Growth:
     rules: FusionRules
     dag: DAG
     sets: FusedSets
-    kernels: dict[int, Kernel] = field(default_factory=dict[int, Kernel])
+    kernels: dict[int, FusedKernel] = field(default_factory=dict[int, FusedKernel])
     _escaping: dict[int, bool] = field(default_factory=dict[int, bool])
 
     def members(self, fused: int) -> list[int]:

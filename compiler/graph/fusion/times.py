@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from compiler.graph.cost import estimate
-from compiler.graph.fusion.state import NEVER, Growth, Kernel
+from compiler.graph.fusion.state import NEVER, FusedKernel, Growth
 
 _UPDATE_LIMIT = 256
 
@@ -77,8 +77,8 @@ def _delay(
     return True
 
 
-def start_alone(growth: Growth, v: int) -> Kernel:
+def start_alone(growth: Growth, v: int) -> FusedKernel:
     """The kernel of a single node, once its producers have theirs."""
     kernels = growth.kernels
     start = max((kernels[c].finish for c in growth.sets.predecessors(v)), default=0)
-    return Kernel(-1, growth.table.nodes[v].shape, start, start + growth.dag.costs[v])
+    return FusedKernel(-1, growth.table.nodes[v].shape, start, start + growth.dag.costs[v])

@@ -12,11 +12,11 @@ from compiler.ir.operators.contractions import CONTRACTIONS
 from compiler.ir.operators.definition import (
     LARGEST_TENSOR,
     Kind,
+    KnownTensor,
     Mismatch,
-    Operand,
     Operator,
+    OperatorInput,
     ShapeMismatch,
-    Tensor,
     Use,
     check_attributes,
     check_size,
@@ -38,11 +38,11 @@ __all__ = [
     "OPERATORS",
     "STRUCTURAL_INPUTS",
     "Kind",
+    "KnownTensor",
     "Mismatch",
-    "Operand",
     "Operator",
+    "OperatorInput",
     "ShapeMismatch",
-    "Tensor",
     "check_size",
     "infer",
     "type_text",
@@ -73,8 +73,11 @@ Constants of one element become `dataflow.constant` wherever they are used.
 
 
 def infer(
-    op_type: str, inputs: Sequence[Operand | None], attributes: Mapping[str, Any], outputs: int = 1
-) -> list[Tensor]:
+    op_type: str,
+    inputs: Sequence[OperatorInput | None],
+    attributes: Mapping[str, Any],
+    outputs: int = 1,
+) -> list[KnownTensor]:
     """The types of an operator's first `outputs` results.
 
     Raises Mismatch, or ShapeMismatch where shapes are at fault, for what does not fit.

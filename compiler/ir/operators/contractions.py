@@ -16,7 +16,7 @@ from compiler.ir.operators.definition import (
     operator,
 )
 from compiler.ir.operators.dtypes import FLOATS, NUMBERS, WIDE
-from compiler.ir.operators.einsum import einsum
+from compiler.ir.operators.einsum import einsum_shape
 from compiler.ir.operators.shapes import broadcast, fits_into, has_rank, has_shape, listed
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
 
@@ -155,7 +155,7 @@ CONTRACTIONS: dict[str, Operator] = {
     "Einsum": operator(
         Kind.CONTRACTION,
         "T* -> T",
-        lambda use: [einsum(use["equation"], [value.shape for value in use.inputs if value])],
+        lambda use: [einsum_shape(use["equation"], [value.shape for value in use.inputs if value])],
         {"equation": Attribute("string", required=True)},
         T=NUMBERS - {"bfloat16"},
     ),

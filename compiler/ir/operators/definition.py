@@ -36,7 +36,7 @@ class Kind(Enum):
     OPAQUE = "opaque"  # never fused: sorts, scatters, scans
 
 
-class Operand(Protocol):
+class OperatorInput(Protocol):
     """An input: a tensor of static shape, and its value if that is known."""
 
     @property
@@ -56,7 +56,7 @@ class Operand(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class KnownTensor:
     """A tensor's type, and its value if that is known."""
 
     dtype: str
@@ -161,7 +161,7 @@ class Use:
         self,
         op_type: str,
         operator: "Operator",
-        inputs: Sequence[Operand | None],
+        inputs: Sequence[OperatorInput | None],
         attributes: Mapping[str, Any],
         outputs: int,
     ):
@@ -176,7 +176,7 @@ class Use:
         value = self._attributes.get(name)
         return self._operator.attributes[name].default if value is None else value
 
-    def input(self, index: int) -> Operand | None:
+    def input(self, index: int) -> OperatorInput | None:
         """An input, or None if it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
@@ -301,7 +301,7 @@ def check_attributes(entry: Operator, attributes: Mapping[str, Any]) -> None:
             raise Mismatch(f"its attribute {name!r} is missing")
 
 
-def _check_count(entry: Operator, inputs: Sequence[Operand | None], outputs: int) -> None:
+def _check_count(entry: Operator, inputs: Sequence[OperatorInput | None], outputs: int) -> None:
     least, most = entry.least_inputs, entry.most_inputs
     if len(inputs) < least or (most is not None and len(inputs) > most):
         wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
@@ -310,7 +310,7 @@ def _check_count(entry: Operator, inputs: Sequence[Operand | None], outputs: int
         raise Mismatch(f"it has {outputs} outputs instead of 1 to {len(entry.outputs)}")
 
 
-def bind_types(entry: Operator, inputs: Sequence[Operand | None]) -> dict[str, str]:
+def bind_types(entry: Operator, inputs: Sequence[OperatorInput | None]) -> dict[str, str]:
     """The dtype of each type variable; raises Mismatch for a dtype that does not fit."""
     bound: dict[str, str] = {}
     last = len(entry.inputs) - 1
@@ -341,7 +341,7 @@ def check_size(dtype: str, shape: Shape) -> None:
         )
 
 
-def infer_use(use: Use, entry: Operator) -> list[Tensor]:
+def infer_use(use: Use, entry: Operator) -> list[KnownTensor]:
     """The types of the results of a use of an entry; see `infer`."""
     _check_count(entry, use.inputs, use.outputs)
     bound = bind_types(entry, use.inputs)
@@ -352,10 +352,10 @@ def infer_use(use: Use, entry: Operator) -> list[Tensor]:
         bound["U"] = entry.result(use)
     shapes = entry.rule(use)
     last = len(entry.outputs) - 1
-    results: list[Tensor] = []
+    results: list[KnownTensor] = []
     for i, shape in enumerate(shapes[: use.outputs]):
         name = entry.outputs[min(i, last)].type
         dtype = name if name in ELEMENT_BYTES else bound[name]
         check_size(dtype, shape)
-        results.append(Tensor(dtype, shape))
+        results.append(KnownTensor(dtype, shape))
     return results

@@ -56,7 +56,7 @@ class _Letters:
             )
 
 
-def einsum(equation: str, shapes: Sequence[Shape]) -> Shape:
+def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
     """The result's shape; raises Mismatch for a bad equation, ShapeMismatch for other shapes."""
     terms, arrow, result = equation.replace(" ", "").partition("->")
     inputs = terms.split(",")

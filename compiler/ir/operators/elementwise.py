@@ -157,7 +157,11 @@ ELEMENTWISE: dict[str, Operator] = {
     "Clip": operator(Kind.ELEMENTWISE, "T T? T? -> T", _clip, T=NUMBERS),
     "Expand": operator(Kind.ELEMENTWISE, "T int64 -> T", _expand, structural=(1,), T=ALL),
     "Gelu": operator(
-        Kind.ELEMENTWISE, "T -> T", same_shape, {"approximate": one_of("none", "tanh")}, T=FLOATS
+        Kind.ELEMENTWISE,
+        "T -> T",
+        same_shape,
+        {"approximate": one_of("none", "tanh")},
+        T=FLOATS,
     ),
     "IsInf": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, _IS_INF, T=FLOATS),
     "IsNaN": operator(Kind.ELEMENTWISE, "T -> bool", same_shape, T=FLOATS),

@@ -10,7 +10,7 @@ from compiler.ir.operators.shapes import (
 )
 
 
-def gather(use: Use) -> list[Shape]:
+def gather_shape(use: Use) -> list[Shape]:
     """Slices of an axis, in the shape of the indices."""
     x = use.shape()
     has_rank("its input", x, 1)
@@ -31,20 +31,20 @@ def _elements_fit(use: Use, x: Shape) -> None:
         )
 
 
-def gather_elements(use: Use) -> list[Shape]:
+def gather_elements_shape(use: Use) -> list[Shape]:
     """One element for each index."""
     _elements_fit(use, use.shape())
     return [use.shape(1)]
 
 
-def scatter_elements(use: Use) -> list[Shape]:
+def scatter_elements_shape(use: Use) -> list[Shape]:
     """The input, with an update at each index."""
     _elements_fit(use, use.shape())
     has_shape("the tensor of updates", use.shape(2), use.shape(1), "the indices have that shape")
     return [use.shape()]
 
 
-def gather_nd(use: Use) -> list[Shape]:
+def gather_nd_shape(use: Use) -> list[Shape]:
     """A block for each tuple of indices."""
     x, indices, batch = use.shape(), use.shape(1), use["batch_dims"]
     has_rank("its input", x, 1)
@@ -66,7 +66,7 @@ def _check_tuples(what: str, indices: Shape, block: Shape, x: Shape) -> None:
         )
 
 
-def scatter_nd(use: Use) -> list[Shape]:
+def scatter_nd_shape(use: Use) -> list[Shape]:
     """The input, with a block at each tuple of indices."""
     x, indices = use.shape(), use.shape(1)
     has_rank("its input", x, 1)
@@ -78,7 +78,7 @@ def scatter_nd(use: Use) -> list[Shape]:
     return [x]
 
 
-def one_hot(use: Use) -> list[Shape]:
+def one_hot_shape(use: Use) -> list[Shape]:
     """A new axis in which one element is on."""
     indices, depth, values = use.shape(), use.known(1), use.shape(2)
     if depth is None or depth.shape not in ((), (1,)) or int(depth.reshape(())) < 0:

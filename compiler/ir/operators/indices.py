@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.operators.definition import Operand, Shape, ShapeMismatch
+from compiler.ir.operators.definition import OperatorInput, Shape, ShapeMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ _INDEXED: dict[str, Callable[[Shapes, Attributes], Bounds]] = {
 
 
 def index_bounds(
-    op_type: str, inputs: Sequence[Operand | None], attributes: Attributes
+    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
 ) -> Bounds | None:
     """The bounds of an operator's indices, if its shapes fit; None if it has none."""
     bounds = _INDEXED.get(op_type)
@@ -81,7 +81,7 @@ def index_bounds(
 
 
 def check_constant_indices(
-    op_type: str, inputs: Sequence[Operand | None], attributes: Attributes
+    op_type: str, inputs: Sequence[OperatorInput | None], attributes: Attributes
 ) -> None:
     """Raise ShapeMismatch for a constant index that is out of range."""
     bounds = index_bounds(op_type, inputs, attributes)

@@ -14,7 +14,12 @@ from compiler.ir.operators.definition import (
     operator,
 )
 from compiler.ir.operators.dtypes import ALL, INDICES, WITHOUT_BFLOAT16
-from compiler.ir.operators.gathers import gather, gather_elements, gather_nd, one_hot
+from compiler.ir.operators.gathers import (
+    gather_elements_shape,
+    gather_nd_shape,
+    gather_shape,
+    one_hot_shape,
+)
 from compiler.ir.operators.resize import RESIZE
 from compiler.ir.operators.shapes import (
     axes_in,
@@ -203,17 +208,17 @@ INJECTIVE: dict[str, Operator] = {
         {"blocksize": integer(required=True, least=1), "mode": one_of("DCR", "CRD")},
         T=ALL,
     ),
-    "Gather": operator(_KIND, "T I -> T", gather, {"axis": integer(0)}, T=ALL, I=INDICES),
+    "Gather": operator(_KIND, "T I -> T", gather_shape, {"axis": integer(0)}, T=ALL, I=INDICES),
     "GatherElements": operator(
-        _KIND, "T I -> T", gather_elements, {"axis": integer(0)}, T=ALL, I=INDICES
+        _KIND, "T I -> T", gather_elements_shape, {"axis": integer(0)}, T=ALL, I=INDICES
     ),
     "GatherND": operator(
-        _KIND, "T int64 -> T", gather_nd, {"batch_dims": integer(0, least=0)}, T=ALL
+        _KIND, "T int64 -> T", gather_nd_shape, {"batch_dims": integer(0, least=0)}, T=ALL
     ),
     "OneHot": operator(
         _KIND,
         "I D T -> T",
-        one_hot,
+        one_hot_shape,
         {"axis": integer(-1)},
         structural=(1, 2),
         I=WITHOUT_BFLOAT16,

@@ -12,7 +12,7 @@ from compiler.ir.operators.definition import (
     operator,
 )
 from compiler.ir.operators.dtypes import ALL, INDICES, WIDE, WITHOUT_BFLOAT16
-from compiler.ir.operators.gathers import scatter_elements, scatter_nd
+from compiler.ir.operators.gathers import scatter_elements_shape, scatter_nd_shape
 from compiler.ir.operators.shapes import axis_in, has_rank, has_shape, listed
 
 
@@ -52,16 +52,21 @@ OPAQUE: dict[str, Operator] = {
     "ScatterElements": operator(
         Kind.OPAQUE,
         "T I T -> T",
-        scatter_elements,
+        scatter_elements_shape,
         {"axis": integer(0), "reduction": _REDUCTION},
         T=ALL,
         I=INDICES,
     ),
     "ScatterND": operator(
-        Kind.OPAQUE, "T int64 T -> T", scatter_nd, {"reduction": _REDUCTION}, T=ALL
+        Kind.OPAQUE, "T int64 T -> T", scatter_nd_shape, {"reduction": _REDUCTION}, T=ALL
     ),
     "TopK": operator(
-        Kind.OPAQUE, "T int64 -> T int64", _top_k, _TOP_K, structural=(1,), T=WITHOUT_BFLOAT16
+        Kind.OPAQUE,
+        "T int64 -> T int64",
+        _top_k,
+        _TOP_K,
+        structural=(1,),
+        T=WITHOUT_BFLOAT16,
     ),
 }
 """The entries of this family, by operator."""

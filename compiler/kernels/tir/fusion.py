@@ -14,7 +14,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 from tvm.tirx.stmt import Bind
 
-from compiler.graph.operator_table import squeezed
+from compiler.graph.operator_table import squeezed_shape
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.ops.layout import stored_index
 from compiler.kernels.ops.lowering import Emitter, flatten_index
@@ -71,7 +71,7 @@ class FusionContext:
         )
 
     def _is_alike(self, result: TensorInfo) -> bool:
-        in_order = not result.block and squeezed(result.shape) == squeezed(self.shape)
+        in_order = not result.block and squeezed_shape(result.shape) == squeezed_shape(self.shape)
         return in_order or result.shape == self.shape
 
     def _index_of(self, result: te.Tensor, indices: Sequence[Any]) -> Sequence[Any]:

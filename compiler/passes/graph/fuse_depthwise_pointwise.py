@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.errors import PipelineError
-from compiler.graph.separable import Convolution, are_separable, pays
+from compiler.graph.separable import ConvolutionShapes, are_separable, pays
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp, WeightOp, YieldOp
 from compiler.ir.edit import erase_dead, graphs_of, insert_before
@@ -75,9 +75,9 @@ def _pairs(graph: GraphOp) -> Iterator[tuple[OperatorOp, OperatorOp]]:
             yield depthwise, pointwise
 
 
-def _described(conv: OperatorOp) -> Convolution:
+def _described(conv: OperatorOp) -> ConvolutionShapes:
     image, weight, result = (shape_of(v.type) for v in (*conv.inputs[:2], conv.outputs[0]))
-    return Convolution(image, weight, result, attributes_of(conv))
+    return ConvolutionShapes(image, weight, result, attributes_of(conv))
 
 
 def _only_anchor(group: GroupOp) -> OperatorOp | None:

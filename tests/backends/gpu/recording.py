@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.backends.gpu.driver import Call, DeviceInfo, Direction, FunctionInfo, Handle
+from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
 
 Bytes = NDArray[np.uint8]
@@ -342,7 +342,7 @@ class RecordingDriver:
             arguments = [int(self._bytes(at, 8).view(np.uint64)[0]) for at in arguments]
         call.action(*(self.bytes_from(address) for address in arguments))
 
-    def launch(self, call: Call, stream: Handle) -> None:
+    def launch(self, call: PreparedLaunch, stream: Handle) -> None:
         assert isinstance(call, RecordedCall)
         arguments = tuple(call.arguments)
         self.log.append(f"launch {call.symbol}")
@@ -367,7 +367,7 @@ class RecordingDriver:
         self,
         graph: Handle,
         after: Sequence[Handle],
-        call: Call,
+        call: PreparedLaunch,
         priority: int | None = None,
         early: Sequence[Handle] = (),
     ) -> Handle:
@@ -416,7 +416,7 @@ class RecordingDriver:
     def destroy_executable(self, executable: Handle) -> None:
         self.log.append("destroy_executable")
 
-    def update_call(self, executable: Handle, node: Handle, call: Call) -> None:
+    def update_call(self, executable: Handle, node: Handle, call: PreparedLaunch) -> None:
         assert isinstance(call, RecordedCall)
         assert any(node is each for each in executable.graph.nodes), "not a node of this graph"
         assert node.call.symbol == call.symbol

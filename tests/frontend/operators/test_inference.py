@@ -6,24 +6,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper, shape_inference
 
-from compiler.ir.operators import Mismatch, Tensor, infer
+from compiler.ir.operators import KnownTensor, Mismatch, infer
 
 OPSET = 23
 SIZES = st.integers(1, 5)
 EXAMPLES = settings(max_examples=30, deadline=None, database=None)
 
 
-def run_time(*shape: int) -> Tensor:
+def run_time(*shape: int) -> KnownTensor:
     """A float32 tensor without a value."""
-    return Tensor("float32", shape)
+    return KnownTensor("float32", shape)
 
 
-def vector(*values: int) -> Tensor:
+def vector(*values: int) -> KnownTensor:
     """A constant vector of int64."""
-    return Tensor("int64", (len(values),), np.array(values, np.int64))
+    return KnownTensor("int64", (len(values),), np.array(values, np.int64))
 
 
-def by_onnx(op_type: str, inputs: list[Tensor], attributes: dict, outputs: int) -> list:
+def by_onnx(op_type: str, inputs: list[KnownTensor], attributes: dict, outputs: int) -> list:
     """The shapes of the results by onnx, None if it cannot infer them or refuses."""
     names = [f"i{i}" for i in range(len(inputs))]
     results = [f"o{i}" for i in range(outputs)]
@@ -51,7 +51,9 @@ def by_onnx(op_type: str, inputs: list[Tensor], attributes: dict, outputs: int) 
     ]
 
 
-def agree(op_type: str, inputs: list[Tensor], attributes: dict | None = None, outputs: int = 1):
+def agree(
+    op_type: str, inputs: list[KnownTensor], attributes: dict | None = None, outputs: int = 1
+):
     """Check that the table and onnx give the same shapes, or both refuse."""
     wanted = by_onnx(op_type, inputs, attributes or {}, outputs)
     try:
@@ -61,7 +63,7 @@ def agree(op_type: str, inputs: list[Tensor], attributes: dict | None = None, ou
     assert shapes == wanted
 
 
-def fits(op_type: str, inputs: list[Tensor], attributes: dict | None = None, outputs: int = 1):
+def fits(op_type: str, inputs: list[KnownTensor], attributes: dict | None = None, outputs: int = 1):
     """Check that a valid use gives what onnx gives."""
     shapes = [tensor.shape for tensor in infer(op_type, inputs, attributes or {}, outputs)]
     assert shapes == by_onnx(op_type, inputs, attributes or {}, outputs)
@@ -110,9 +112,9 @@ def test_movement(shape: list[int], data: st.DataObject):
     rank = len(shape)
     axis = data.draw(st.integers(0, rank - 1))
     other = data.draw(st.lists(st.integers(1, 3), max_size=2))
-    indices = Tensor("int64", tuple(other))
+    indices = KnownTensor("int64", tuple(other))
     fits("Gather", [run_time(*shape), indices], {"axis": axis})
-    fits("GatherND", [run_time(*shape), Tensor("int64", (*other, 1))])
+    fits("GatherND", [run_time(*shape), KnownTensor("int64", (*other, 1))])
     pads = data.draw(st.lists(st.integers(0, 3), min_size=2 * rank, max_size=2 * rank))
     fits("Pad", [run_time(*shape), vector(*pads)])
     fits("Tile", [run_time(*shape), vector(*pads[:rank])])
@@ -137,7 +139,7 @@ def test_reshape(shape: list[int], target: list[int]):
         refused("Reshape", [run_time(*shape), vector(*target)])
 
 
-def refused(op_type: str, inputs: list[Tensor]) -> None:
+def refused(op_type: str, inputs: list[KnownTensor]) -> None:
     """Check that a use is refused."""
     try:
         infer(op_type, inputs, {})

@@ -5,30 +5,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.ir.operators import LARGEST_TENSOR, Mismatch, ShapeMismatch, Tensor, infer
+from compiler.ir.operators import LARGEST_TENSOR, KnownTensor, Mismatch, ShapeMismatch, infer
 from compiler.ir.operators.sources import Source, check_attributes, check_source
 
-Inputs = list[Tensor | None]
+Inputs = list[KnownTensor | None]
 
 
-def x(*shape: int, dtype: str = "float32") -> Tensor:
+def x(*shape: int, dtype: str = "float32") -> KnownTensor:
     """A tensor computed at run time."""
-    return Tensor(dtype, shape)
+    return KnownTensor(dtype, shape)
 
 
-def known(*values: int) -> Tensor:
+def known(*values: int) -> KnownTensor:
     """A constant vector of int64."""
-    return Tensor("int64", (len(values),), np.array(values, np.int64))
+    return KnownTensor("int64", (len(values),), np.array(values, np.int64))
 
 
-def scalar(value: int) -> Tensor:
+def scalar(value: int) -> KnownTensor:
     """A constant scalar of int64."""
-    return Tensor("int64", (), np.array(value, np.int64))
+    return KnownTensor("int64", (), np.array(value, np.int64))
 
 
-def matrix(value: int) -> Tensor:
+def matrix(value: int) -> KnownTensor:
     """A constant of int64 with two dimensions and one element."""
-    return Tensor("int64", (1, 1), np.array([[value]], np.int64))
+    return KnownTensor("int64", (1, 1), np.array([[value]], np.int64))
 
 
 SHAPES: list[tuple[str, Inputs, dict[str, Any], str]] = [
@@ -113,7 +113,7 @@ def test_empty_tensors_and_scalars_stay_valid(size: int):
 
 
 def test_resize_multiplies_as_onnxruntime_does():
-    scales = Tensor("float32", (1,), np.array([2.3], np.float32))
+    scales = KnownTensor("float32", (1,), np.array([2.3], np.float32))
     assert infer("Resize", [x(10), None, scales], {})[0].shape == (23,)
 
 

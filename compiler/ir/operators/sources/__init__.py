@@ -7,7 +7,13 @@ which rewriting rules turn into operators of the table, have checks here.
 from collections.abc import Mapping, Sequence
 
 from compiler.ir.operators import OPERATORS, infer
-from compiler.ir.operators.definition import Attribute, Mismatch, Operand, Operator, Tensor
+from compiler.ir.operators.definition import (
+    Attribute,
+    KnownTensor,
+    Mismatch,
+    Operator,
+    OperatorInput,
+)
 from compiler.ir.operators.indices import check_constant_indices
 from compiler.ir.operators.sources.attributes import SOURCE_ATTRIBUTES
 from compiler.ir.operators.sources.forms import newest_form
@@ -22,7 +28,7 @@ SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
 """The checks of operators that are not in the table, or whose old forms are not."""
 
 
-def check_source(source: Source) -> list[Tensor] | None:
+def check_source(source: Source) -> list[KnownTensor] | None:
     """The types of a node's results, or None if only its rewritten form determines them.
 
     Raises Mismatch for an invalid node, ShapeMismatch if its shapes do not fit.
@@ -56,12 +62,12 @@ def check_attributes(source: Source) -> None:
         raise Mismatch("it has both auto_pad and pads")
 
 
-def _fits_types(operator: Operator, inputs: Sequence[Operand | None]) -> bool:
+def _fits_types(operator: Operator, inputs: Sequence[OperatorInput | None]) -> bool:
     """Whether the table has all dtypes; nodes of others are folded or reported as unsupported."""
     return all(value is None or value.dtype in operator.dtypes(i) for i, value in enumerate(inputs))
 
 
-def _is_complete(operator: Operator, inputs: Sequence[Operand | None]) -> bool:
+def _is_complete(operator: Operator, inputs: Sequence[OperatorInput | None]) -> bool:
     """Whether all inputs that must be constants are constant."""
     given = [inputs[i] for i in operator.structural if i < len(inputs)]
     return all(value is None or value.array is not None for value in given)

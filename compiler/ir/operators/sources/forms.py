@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from compiler.ir.operators import OPERATORS
-from compiler.ir.operators.definition import Mismatch, Operand, Tensor
+from compiler.ir.operators.definition import KnownTensor, Mismatch, OperatorInput
 from compiler.ir.operators.elementwise import ONNX_DTYPES
 from compiler.ir.operators.injective import split_sizes
 from compiler.ir.operators.shapes import axis_in
 from compiler.ir.operators.sources.source import Source, vector
 
-Form = tuple[str, Sequence[Operand | None], Mapping[str, Any]]
+Form = tuple[str, Sequence[OperatorInput | None], Mapping[str, Any]]
 """An operator of the table, its inputs and attributes."""
 
 _RENAMED = {"Mean": "Max", "Scatter": "ScatterElements", "Sum": "Max"}
@@ -101,7 +101,7 @@ def _upsample(source: Source) -> Form | None:
     if scales is None:
         return "Resize", [source.inputs[0], None, source.input(1)], {}
     array = np.asarray(scales, np.float32)
-    return "Resize", [source.inputs[0], None, Tensor("float32", array.shape, array)], {}
+    return "Resize", [source.inputs[0], None, KnownTensor("float32", array.shape, array)], {}
 
 
 def _batch_normalization(source: Source) -> Form | None:

@@ -4,11 +4,11 @@ from math import prod
 
 from compiler.ir.operators import infer
 from compiler.ir.operators.definition import (
+    KnownTensor,
     Mismatch,
-    Operand,
+    OperatorInput,
     Shape,
     ShapeMismatch,
-    Tensor,
 )
 from compiler.ir.operators.shapes import axis_in, has_shape, listed, one_number, without
 from compiler.ir.operators.sources.source import Check, Source
@@ -80,9 +80,9 @@ def _per_tensor(source: Source, what: str, index: int) -> None:
     one_number(f"its {what}", source.shape(index))
 
 
-def _as_float(value: Operand | None) -> Tensor | None:
+def _as_float(value: OperatorInput | None) -> KnownTensor | None:
     """An operand as float32, for the rules of floating-point operators."""
-    return None if value is None else Tensor("float32", value.shape)
+    return None if value is None else KnownTensor("float32", value.shape)
 
 
 def _check_matrices(source: Source, a: int, b: int) -> None:

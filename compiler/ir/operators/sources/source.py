@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.ir.operators.definition import Operand, Shape, Tensor
+from compiler.ir.operators.definition import KnownTensor, OperatorInput, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,11 @@ class Source:
 
     op_type: str
     version: int
-    inputs: Sequence[Operand | None]
+    inputs: Sequence[OperatorInput | None]
     attributes: Mapping[str, Any]
     outputs: int
 
-    def input(self, index: int) -> Operand | None:
+    def input(self, index: int) -> OperatorInput | None:
         """An input, or None if it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
@@ -33,7 +33,7 @@ Check = Callable[[Source], None]
 """Raises Mismatch for a node that does not fit."""
 
 
-def vector(values: Any) -> Tensor:
+def vector(values: Any) -> KnownTensor:
     """A known vector of int64."""
     array = np.asarray(values, np.int64).reshape(-1)
-    return Tensor("int64", array.shape, array)
+    return KnownTensor("int64", array.shape, array)

@@ -9,8 +9,8 @@ from typing import Any
 from tvm.ir import PrimType, Var
 from tvm.tirx import Div, FloatImm, Mul
 
-from compiler.graph.strides import Window
-from compiler.graph.windows import MATRIX, Operand
+from compiler.graph.strides import StridedWindow
+from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -94,7 +94,7 @@ class Emitter:
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
 
-    def _operands(self) -> tuple[Operand, Operand, Operand, Operand]:
+    def _operands(self) -> tuple[StridedOperand, StridedOperand, StridedOperand, StridedOperand]:
         attention = self.problem.attention
         return attention.query, attention.key, attention.value, attention.result
 
@@ -162,7 +162,7 @@ def _scale(score: Any, value: Var) -> float:
     return 0.0
 
 
-def batch_offset(window: Window) -> str:
+def batch_offset(window: StridedWindow) -> str:
     """Where problem z of a window begins, as a C expression."""
     terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
     for extent, stride in chain.from_iterable(window.axes[:-2]):

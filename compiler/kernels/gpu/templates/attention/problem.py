@@ -5,7 +5,7 @@ from math import prod
 
 from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions
-from compiler.graph.strides import Window
+from compiler.graph.strides import StridedWindow
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
@@ -96,7 +96,7 @@ def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
     return {group.values[operand.source].dtype for operand in operands} == {multiplied}
 
 
-def in_chunks(window: Window, inner: int, size: int) -> bool:
+def in_chunks(window: StridedWindow, inner: int, size: int) -> bool:
     """Whether an axis can be read by `size` elements wherever the buffer is aligned so."""
     others = [axis for axis in range(-len(window.axes), 0) if axis != inner]
     steps = [stride for axis in others for _, stride in window.axes[axis]]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from compiler.graph.separable import Convolution, are_separable
+from compiler.graph.separable import ConvolutionShapes, are_separable
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import c_type, is_fusible
@@ -132,11 +132,11 @@ def read_separable(group: Group) -> Problem | None:
     return Problem(window, gemm, relu is not None, replace(group, operators=rest), anchor)
 
 
-def _shapes(group: Group, conv: Operator) -> Convolution:
+def _shapes(group: Group, conv: Operator) -> ConvolutionShapes:
     image, weight, result = (
         group.values[i or 0].shape for i in (*conv.inputs[:2], conv.outputs[0])
     )
-    return Convolution(image, weight, result, conv.attributes)
+    return ConvolutionShapes(image, weight, result, conv.attributes)
 
 
 def _relu(group: Group, depthwise: Operator) -> Operator | None:
