@@ -59,7 +59,7 @@ def check_bindings() -> str:
     """Both ways to bind a moving buffer are timed, the faster is kept, and bits stay the same."""
     found = case(15, tasks=30, streams=4, words=300)
     executor = on.load(found).executor()
-    figures = measure_bindings(executor, 2.0)
+    figures = measure_bindings(executor, 20.0)
     names = [a.name for a in found.schedule.allocations if a.kind in ("input", "output")]
     assert sorted(figures) == sorted(names), figures
     assert executor.bindings == {name: figures[name].chosen for name in executor.bindings}
