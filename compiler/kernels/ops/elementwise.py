@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
     absolute,
@@ -50,7 +51,7 @@ def _sign(x: Scalar) -> Scalar:
 
 
 def _negate(x: Scalar) -> Scalar:
-    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else _zero(x) - x
+    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else subtract(_zero(x), x)
 
 
 def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) -> Scalar:
@@ -62,18 +63,18 @@ def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) 
         return tirx.Select(by_zero, zero, function(a, safe))
     by_minus = tirx.EQ(b, tirx.const(-1, dtype_of(b)))
     safe = tirx.Select(by_minus, one, safe)
-    wrapped = zero - function(a, one) if function is tirx.truncdiv else zero
+    wrapped = _negate(a) if function is wrapping.divide else zero
     return tirx.Select(by_zero, zero, tirx.Select(by_minus, wrapped, function(a, safe)))
 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
     """Division; integers truncate towards zero."""
-    return kept_zero(a) / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+    return kept_zero(a) / b if is_float(dtype_of(a)) else guarded(wrapping.divide, a, b)
 
 
 def subtract(a: Scalar, b: Scalar) -> Scalar:
     """A difference; of floats a sum, as TVM cancels equal terms of differences."""
-    return a + _negate(b) if is_float(dtype_of(a)) else a - b
+    return a + _negate(b) if is_float(dtype_of(a)) else wrapping.subtract(a, b)
 
 
 def sealed(condition: Scalar) -> Scalar:
@@ -96,12 +97,12 @@ def _modulo(a: Scalar, b: Scalar) -> Scalar:
     zero = _zero(a)
     below = tirx.all(rest < zero, b > zero)
     wrong = tirx.any(below, tirx.all(rest > zero, b < zero))
-    return tirx.Select(wrong, rest + b, rest)
+    return tirx.Select(wrong, wrapping.add(rest, b), rest)
 
 
 def _remainder(a: Scalar, b: Scalar) -> Scalar:
     """The remainder with the sign of the dividend, as C's."""
-    return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(tirx.truncmod, a, b)
+    return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(wrapping.remainder, a, b)
 
 
 def _comparable(x: Scalar) -> Scalar:
@@ -109,12 +110,17 @@ def _comparable(x: Scalar) -> Scalar:
     return x.astype("int8") if dtype_of(x) == "bool" else x
 
 
+def _complement(x: Scalar) -> Scalar:
+    """All bits turned round: -1 - x."""
+    return wrapping.subtract(subtract(_zero(x), _one(x)), x)
+
+
 def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
 
 for _type, _function in {
-    "Add": lambda a, b: a + b,
+    "Add": wrapping.add,
     "Sub": subtract,
     "Mul": multiply,
     "Div": divide,
@@ -139,7 +145,7 @@ for _type, _function in {
     "BitwiseAnd": lambda a, b: a & b,
     "BitwiseOr": lambda a, b: a | b,
     "BitwiseXor": lambda a, b: a ^ b,
-    "BitwiseNot": lambda x: ~x,
+    "BitwiseNot": _complement,
     "Where": lambda c, a, b: tirx.Select(c, a, b),
 }.items():
     _register(_type, _function)
@@ -181,7 +187,8 @@ def bit_shift(context: Context) -> te.Tensor:
         by = tirx.Select(inside, wide_count, tirx.const(bits - 1, "int64")).astype(kind)
         if not left and not kind.startswith("u"):
             return x >> by
-        return tirx.Select(inside, x << by if left else x >> by, _zero(x))
+        moved = wrapping.shift_left(x, by) if left else x >> by
+        return tirx.Select(inside, moved, _zero(x))
 
     return elementwise(context, function)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
     cast,
@@ -40,11 +41,13 @@ max_reducer: Reducer = te.comm_reducer(maximum, lowest, name="maximum")
 min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
 
 
-sum_reducer: Reducer = te.sum
+sum_reducer: Reducer = te.comm_reducer(
+    lambda x, y: wrapping.add(x, y), lambda dtype: tirx.const(0, dtype), name="sum"
+)
 
 
 product_reducer: Reducer = te.comm_reducer(
-    lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product"
+    lambda a, b: wrapping.multiply(a, b), lambda dtype: tirx.const(1, dtype), name="product"
 )
 
 
