@@ -180,7 +180,8 @@ def _compared(x: Scalar, value: int, above: bool) -> Scalar:
     limits = np.iinfo(dtype_of(x))
     if not limits.min <= value <= limits.max:
         return tirx.const((value < 0) == above, "bool")
-    return x > constant(x, value) if above else x < constant(x, value)
+    compare = wrapping.greater if above else wrapping.less
+    return compare(x, constant(x, value))
 
 
 @lowering("Shrink")

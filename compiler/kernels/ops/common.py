@@ -33,7 +33,7 @@ def cast(x: Scalar, dtype: str) -> Scalar:
         return x.astype("int32").astype(dtype)
     if source in NARROW or (dtype in NARROW and source != "float32"):
         return x.astype("float32").astype(dtype)
-    return x.astype(dtype)
+    return wrapping.convert(x, dtype)
 
 
 def wide(dtype: str) -> str:

@@ -140,7 +140,7 @@ def scatter_nd(context: Context) -> list[te.Tensor]:
 def greater(a: Any, b: Any) -> Any:
     """Whether a comes after b in order, where NaN comes last."""
     if not is_float(dtype_of(a)):
-        return a > b
+        return wrapping.greater(a, b)
     a, b = cast(a, wide(dtype_of(a))), cast(b, wide(dtype_of(b)))
     return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
 

@@ -114,12 +114,12 @@ def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
     """
 
     def combine(a: Any, b: Any) -> list[Scalar]:
-        better = b[1] > a[1] if largest else b[1] < a[1]
+        better = wrapping.greater(b[1], a[1]) if largest else wrapping.less(b[1], a[1])
         better = tirx.any(better, is_nan(b[1])) if is_float(dtype_of(b[1])) else better
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
         known = b[0] >= tirx.const(0, "int32")
-        take = tirx.any(unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, known))
+        take = tirx.any(unset, better, tirx.all(wrapping.equal(b[1], a[1]), later, known))
         return [tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])]
 
     return combine

@@ -1,13 +1,13 @@
 """Arithmetic of integers from data, which wraps around modulo 2**bits as numpy's does.
 
-TVM simplifies integers as if they were unbounded, and both LLVM and C++ take signed ones that
-overflow for an error. Here each step is a call that none of them sees through, until TVM has
-simplified what is around it. Indices are none of this: they never overflow.
+TVM simplifies integers as if they were unbounded, takes the ends of a type for infinite when it
+compares, and tells LLVM that nothing overflows; in C++ no signed integer may. Here each step is a
+call that nothing sees through until TVM has simplified the code around it. Indices are none of
+this: they never overflow.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -28,29 +28,41 @@ _LLVM_CALL = re.compile(
 _LLVM_DECLARATION = re.compile(r"^declare .*@flowloom_wrapping_.*\n", re.M)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step of arithmetic: its value of Python's integers, its form in TIR, LLVM's names of it."""
-
-    exact: Callable[[int, int], int]
-    plain: Callable[[Any, Any], Any]
-    signed: str
-    unsigned: str
-
-
 def _quotient(a: int, b: int) -> int:
-    size = abs(a) // abs(b)
+    size = abs(a) // abs(b) if b else 0
     return size if (a < 0) == (b < 0) else -size
 
 
-_STEPS = {
-    "add": _Step(lambda a, b: a + b, tirx.Add, "add", "add"),
-    "subtract": _Step(lambda a, b: a - b, tirx.Sub, "sub", "sub"),
-    "multiply": _Step(lambda a, b: a * b, tirx.Mul, "mul", "mul"),
-    "divide": _Step(_quotient, tirx.Div, "sdiv", "udiv"),
-    "remainder": _Step(lambda a, b: a - b * _quotient(a, b), tirx.Mod, "srem", "urem"),
-    "shift_left": _Step(lambda a, b: a << b, lambda a, b: a << b, "shl", "shl"),
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": _quotient,
+    "remainder": lambda a, b: a - b * _quotient(a, b) if b else 0,
+    "shift_left": lambda a, b: a << b,
+    "less": lambda a, b: a < b,
+    "less_or_equal": lambda a, b: a <= b,
+    "equal": lambda a, b: a == b,
 }
+"""The steps of arithmetic, of Python's integers."""
+
+_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "add": tirx.Add,
+    "subtract": tirx.Sub,
+    "multiply": tirx.Mul,
+    "divide": tirx.Div,
+    "remainder": tirx.Mod,
+    "shift_left": lambda a, b: a << b,
+    "less": tirx.LT,
+    "less_or_equal": tirx.LE,
+    "equal": tirx.EQ,
+}
+"""The same of TIR, which knows of no overflow."""
+
+_COMPARISONS = ("less", "less_or_equal", "equal")
+
+_INSTRUCTIONS = {"add": "add", "subtract": "sub", "multiply": "mul"}
+"""The steps that TVM gives flags, by the name of LLVM's instruction."""
 
 
 def _register(name: str) -> Op:
@@ -64,7 +76,8 @@ def _register(name: str) -> Op:
     return Op.get(full)
 
 
-_OPERATORS = {name: _register(name) for name in _STEPS}
+_OPERATORS = {name: _register(name) for name in _EXACT}
+_CONVERT = _register("convert")
 
 
 def add(a: Any, b: Any) -> Any:
@@ -83,12 +96,12 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 def divide(a: Any, b: Any) -> Any:
-    """A quotient of integers, truncated; the divisor must not be 0, nor -1 for the least one."""
+    """A quotient of integers, truncated; 0 for the divisor 0."""
     return _step("divide", a, b)
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """The rest of `divide`."""
+    """What `divide` leaves of `a`, with its sign; 0 for the divisor 0."""
     return _step("remainder", a, b)
 
 
@@ -97,22 +110,51 @@ def shift_left(a: Any, count: Any) -> Any:
     return _step("shift_left", a, count)
 
 
+def less(a: Any, b: Any) -> Any:
+    """Whether a < b."""
+    return _step("less", a, b) if _is_integer(a) else a < b
+
+
+def less_or_equal(a: Any, b: Any) -> Any:
+    """Whether a <= b."""
+    return _step("less_or_equal", a, b) if _is_integer(a) else a <= b
+
+
+def greater(a: Any, b: Any) -> Any:
+    """Whether a > b."""
+    return _step("less", b, a) if _is_integer(a) else a > b
+
+
+def equal(a: Any, b: Any) -> Any:
+    """Whether a == b."""
+    return _step("equal", a, b) if _is_integer(a) else tirx.EQ(a, b)
+
+
+def convert(x: Any, dtype: str) -> Any:
+    """A scalar in another type; integers modulo 2**bits, which TVM's own casts are not to TVM."""
+    integers = _is_integer(x) and "int" in dtype
+    if not integers or isinstance(x, IntImm) or numpy.can_cast(str(x.ty.dtype), dtype):
+        return _as(x, dtype) if integers else x.astype(dtype)
+    return Call(_CONVERT, [x], ret_ty=PrimType(dtype))
+
+
 def _is_integer(x: Any) -> bool:
     return "int" in x.ty.dtype
 
 
 def _step(name: str, a: Any, b: Any) -> Any:
     known = _folded(name, a, b)
-    return Call(_OPERATORS[name], [a, b], ret_ty=a.ty) if known is None else known
+    kind = PrimType("bool") if name in _COMPARISONS else a.ty
+    return Call(_OPERATORS[name], [a, b], ret_ty=kind) if known is None else known
 
 
 def _folded(name: str, a: Any, b: Any) -> Any:
-    """A step of two literals; None where one is not, or has no value."""
+    """A step of two literals; None where one is not."""
     if not (isinstance(a, IntImm) and isinstance(b, IntImm)):
         return None
-    if name in ("divide", "remainder") and b.value == 0:
-        return None
-    return _literal(_STEPS[name].exact(int(a.value), int(b.value)), str(a.ty.dtype))
+    exact = _EXACT[name](int(a.value), int(b.value))
+    compares = name in _COMPARISONS
+    return tirx.const(exact, "bool") if compares else _literal(exact, str(a.ty.dtype))
 
 
 def _literal(value: int, dtype: str) -> Any:
@@ -131,11 +173,9 @@ def with_unsigned(module: IRModule) -> IRModule:
 
 def _unsigned(name: str, a: Any, b: Any, dtype: str) -> Any:
     scalar, _, lanes = dtype.partition("x")
-    bits, plain = numpy.iinfo(scalar).bits, _STEPS[name].plain
-    if name in ("divide", "remainder") or (bits >= 32 and scalar.startswith("u")):
-        return plain(a, b)
+    bits = numpy.iinfo(scalar).bits
     wide = f"uint{max(bits, 32)}" + (f"x{lanes}" if lanes else "")
-    return tirx.Cast(dtype, plain(_as(a, wide), _as(b, wide)))
+    return _as(_PLAIN[name](_as(a, wide), _as(b, wide)), dtype)
 
 
 def with_instructions(module: IRModule) -> IRModule:
@@ -144,9 +184,10 @@ def with_instructions(module: IRModule) -> IRModule:
 
 
 def _instruction(name: str, a: Any, b: Any, dtype: str) -> Any:
-    step = _STEPS[name]
-    instruction = step.unsigned if dtype.startswith("u") else step.signed
-    return tirx.call_pure_extern(dtype, f"flowloom_wrapping_{instruction}_{dtype}", a, b)
+    if name not in _INSTRUCTIONS:
+        return _PLAIN[name](a, b)
+    symbol = f"flowloom_wrapping_{_INSTRUCTIONS[name]}_{dtype}"
+    return tirx.call_pure_extern(dtype, symbol, a, b)
 
 
 def plain_instructions(text: str) -> str:
@@ -157,23 +198,58 @@ def plain_instructions(text: str) -> str:
     return _LLVM_CALL.sub(r"\2 \1 \3, \4", _LLVM_DECLARATION.sub("", text))
 
 
-def _lowered(module: IRModule, form: Callable[[str, Any, Any, str], Any]) -> IRModule:
+Form = Callable[[str, Any, Any, str], Any]
+"""A step by name of two operands of a type, in the form that a code generation takes."""
+
+
+def _lowered(module: IRModule, form: Form) -> IRModule:
     names = {str(operator.name): name for name, operator in _OPERATORS.items()}
 
     def replace(call: Call, mutator: Any) -> Any:
         call = mutator.default_mutate(call)
+        if _CONVERT.same_as(call.op):
+            return _as(call.args[0], str(call.ty.dtype))
         name = names.get(getattr(call.op, "name", ""))
         if name is None:
             return call
-        dtype = str(call.ty.dtype)
+        dtype = _widest(call.args) if name in _COMPARISONS else str(call.ty.dtype)
         a, b = (_as(operand, dtype) for operand in call.args)
         known = _folded(name, a, b)
-        return form(name, a, b, dtype) if known is None else known
+        if known is not None:
+            return known
+        if name in _COMPARISONS:
+            return _PLAIN[name](a, b)
+        divides = name in ("divide", "remainder")
+        return _division(name, a, b, form) if divides else form(name, a, b, dtype)
 
     def lower(function: PrimFunc) -> PrimFunc:
         return function.with_body(tvm_ffi.structural_mutate(function.body, ((Call, replace),)))
 
     return IRModule({name: lower(function) for name, function in module.functions.items()})
+
+
+def _widest(operands: Sequence[Any]) -> str:
+    """The type of operands, of which TVM may have narrowed one."""
+    return max((str(operand.ty.dtype) for operand in operands), key=_width)
+
+
+def _width(dtype: str) -> tuple[int, bool]:
+    return numpy.iinfo(dtype.partition("x")[0]).bits, dtype.startswith("u")
+
+
+def _division(name: str, a: Any, b: Any, form: Form) -> Any:
+    """A division that never traps: by 1 in place of 0, and of -1, whose quotient may overflow."""
+    dtype, plain = str(a.ty.dtype), _PLAIN[name]
+    if isinstance(b, IntImm) and b.value not in (0, -1):
+        return plain(a, b)
+    zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+    by_zero = tirx.EQ(b, zero)
+    if dtype.startswith("u"):
+        return tirx.Select(by_zero, zero, plain(a, tirx.Select(by_zero, one, b)))
+    by_minus = tirx.EQ(b, tirx.const(-1, dtype))
+    safe = tirx.Select(by_zero, one, tirx.Select(by_minus, one, b))
+    negated = form("subtract", zero, a, dtype) if name == "divide" else zero
+    return tirx.Select(by_zero, zero, tirx.Select(by_minus, negated, plain(a, safe)))
 
 
 def _as(value: Any, dtype: str) -> Any:
