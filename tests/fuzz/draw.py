@@ -33,7 +33,14 @@ class Draw(random.Random):
         self.numpy = np.random.default_rng(seed)
         self.specials = 0.0
         """The share of arrays that hold infinities, NaN, the ends of integers and the like."""
+        self.ends = 0.0
+        """The share of arrays of integers that hold the ends of their type, if it is larger."""
         self._shapes: list[Shape] = []
+
+    def extremes(self) -> None:
+        """Decide how many arrays hold special values."""
+        self.specials = 0.3 if self.chance(0.15) else 0.0
+        self.ends = 0.5 if self.chance(0.3) else 0.0
 
     def chance(self, probability: float) -> bool:
         """True as often as said."""
@@ -87,7 +94,9 @@ class Draw(random.Random):
         return self._special(np.asarray(array).astype(dtype))
 
     def _special(self, array: Array) -> Array:
-        if not self.chance(self.specials) or not array.size:
+        whole = array.dtype.kind in "iu"
+        share = max(self.specials, self.ends) if whole else self.specials
+        if not self.chance(share) or not array.size:
             return array
         flat = array.reshape(-1).copy()
         places = self.numpy.integers(0, flat.size, max(1, flat.size // 4))
@@ -101,7 +110,9 @@ def specials(dtype: str) -> Array:
         return np.array([False, True])
     if dtype in INTEGERS:
         limits = np.iinfo(dtype)
-        return np.array([limits.min, limits.max, limits.min + 1, 0, 1], dtype)
+        low, high = int(limits.min), int(limits.max)
+        signed = [-1, -2] if low else []
+        return np.array([low, high, low + 1, high - 1, high // 2 + 1, 0, 1, 2, *signed], dtype)
     finfo: Any = ml_dtypes.finfo
     tiny = finfo(np.dtype(dtype)).smallest_subnormal
     large = 100.0 if dtype == "float16" else 1e15  # its square is finite

@@ -63,7 +63,7 @@ def _may_leave(value: Value) -> bool:
 def random_graph(seed: int, target: str, largest: int = 40) -> Case | None:
     """A model of 5 to 40 nodes (few on the emulator), or None where nothing grew."""
     draw = Draw(seed)
-    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS))
     most = min(largest, 6 if parse_target(target).backend == "emu" else 40)
     count = min(most, draw.choice([5, 5, 6, 8, 10, 12, 20, 40]))
@@ -76,7 +76,7 @@ def random_node(
 ) -> Case | None:
     """One generated node, its inputs all constants, or none, or some of them."""
     draw = Draw(seed)
-    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS), constants)
     grower.most_inputs = 16
     name = draw.choice(names)
@@ -88,7 +88,7 @@ def random_node(
 def random_constants(seed: int, target: str) -> Case | None:
     """Up to eight nodes whose inputs are all constants: what they compute is folded."""
     draw = Draw(seed)
-    draw.specials = 0.3 if draw.chance(0.15) else 0.0
+    draw.extremes()
     grower = Grower(draw, draw.choice(OPSETS), 1.0, reuse=0.5)
     grow(draw, grower, 8)
     return make_case("folding", seed, draw, grower, target, None, most=8)

@@ -15,6 +15,7 @@ from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.tables import link_tables
+from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
 from compiler.kernels.tir.launches import LaunchFunction, launch_module
 from compiler.kernels.tir.narrow import is_narrow, widened
 from compiler.target.target import CpuTarget
@@ -80,11 +81,8 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
         tirx.transform.LowerIntrin(),
     ]
     build = tvm_ffi.get_global_func("target.build.llvm")
-    text = str(
-        build(tvm.ir.transform.Sequential(passes)(_in_float32(module)), tvm_target).inspect_source(
-            "ll"
-        )
-    )
+    lowered = with_instructions(tvm.ir.transform.Sequential(passes)(_in_float32(module)))
+    text = plain_instructions(str(build(lowered, tvm_target).inspect_source("ll")))
     text = text.replace("define dllexport void @", "define internal void @")
     text = _EXTREME.sub(r"call nsz \1", text)
     text = _VECTOR_ACCESS.sub(lambda m: m[1] + str(_ELEMENT_BYTES[m[2]]), text)

@@ -7,17 +7,25 @@ from itertools import product
 from typing import Any
 
 import tvm_ffi
+from tvm import tirx
 
 from compiler.kernels.ops.common import maximum, minimum
 from compiler.kernels.ops.mathematics import dtype_of
 from compiler.kernels.ops.reducers import highest, lowest, position_combiner, position_identity
+from compiler.kernels.ops.wrapping import add, multiply
 
 
 @cache
 def register_reducers() -> None:
     """Register the reducers of the lowerings, once a process."""
     register = tvm_ffi.get_global_func("s_tir.schedule.RegisterReducer")
-    for combine, identity in ((maximum, lowest), (minimum, highest)):
+    reducers = (
+        (maximum, lowest),
+        (minimum, highest),
+        (add, lambda dtype: tirx.const(0, dtype)),
+        (multiply, lambda dtype: tirx.const(1, dtype)),
+    )
+    for combine, identity in reducers:
         register(1, _immortal(_combiner(combine)), _immortal(_identity(identity)))
     for largest, last in product((True, False), repeat=2):
         combine, identity = position_combiner(largest, last), position_identity(largest, last)

@@ -19,6 +19,7 @@ from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
 from compiler.kernels.ops.tables import TABLES
+from compiler.kernels.ops.wrapping import with_unsigned
 from compiler.kernels.tir.once import without_once
 from compiler.target.target import GpuTarget
 
@@ -47,7 +48,7 @@ _TABLE_TYPES = {"float32": "float", "float64": "double"}
 def cuda_text(module: IRModule, target: GpuTarget) -> str:
     """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
-    lowered = without_once(Sequential(_DEVICE_PASSES)(portable))
+    lowered = with_unsigned(without_once(Sequential(_DEVICE_PASSES)(portable)))
     build = tvm_ffi.get_global_func("target.build.cuda")
     with _uncompiled():
         text = str(build(lowered, device_target(target)).inspect_source())

@@ -6,6 +6,7 @@ import numpy as np
 from tvm import te, tirx
 
 from compiler.ir.operators.dtypes import INTEGERS
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, elementwise, maximum, minimum, multiply
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
@@ -61,7 +62,7 @@ def leaky_relu(context: Context) -> te.Tensor:
 @lowering("PRelu")
 def prelu(context: Context) -> te.Tensor:
     """x, or slope x below zero."""
-    return elementwise(context, lambda x, slope: _positive(x, x * slope))
+    return elementwise(context, lambda x, slope: _positive(x, wrapping.multiply(x, slope)))
 
 
 @lowering("ThresholdedRelu")
@@ -171,7 +172,7 @@ def _moved(x: Scalar, by: int) -> Scalar:
     """x plus an integer of any size, modulo 2 to the power of its type's bits."""
     low = np.uint64(abs(by) & ((1 << 64) - 1))
     step = constant(x, int(low.astype(dtype_of(x))))
-    return x + step if by >= 0 else x - step
+    return wrapping.add(x, step) if by >= 0 else wrapping.subtract(x, step)
 
 
 def _compared(x: Scalar, value: int, above: bool) -> Scalar:
@@ -179,7 +180,8 @@ def _compared(x: Scalar, value: int, above: bool) -> Scalar:
     limits = np.iinfo(dtype_of(x))
     if not limits.min <= value <= limits.max:
         return tirx.const((value < 0) == above, "bool")
-    return x > constant(x, value) if above else x < constant(x, value)
+    compare = wrapping.greater if above else wrapping.less
+    return compare(x, constant(x, value))
 
 
 @lowering("Shrink")

@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.mathematics import dtype_of
 
@@ -32,7 +33,7 @@ def cast(x: Scalar, dtype: str) -> Scalar:
         return x.astype("int32").astype(dtype)
     if source in NARROW or (dtype in NARROW and source != "float32"):
         return x.astype("float32").astype(dtype)
-    return x.astype(dtype)
+    return wrapping.convert(x, dtype)
 
 
 def wide(dtype: str) -> str:
@@ -68,7 +69,7 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 
 def multiply(a: Scalar, b: Scalar) -> Scalar:
     """A product, with a constant 0 too."""
-    return kept_zero(a) * kept_zero(b)
+    return wrapping.multiply(kept_zero(a), kept_zero(b))
 
 
 def kept_zero(x: Scalar) -> Scalar:
@@ -83,9 +84,13 @@ def is_nan(x: Scalar) -> Scalar:
 
 def absolute(x: Scalar) -> Scalar:
     """The absolute value, -0.0 included."""
-    if dtype_of(x).startswith("u") or dtype_of(x) == "bool":
+    dtype = dtype_of(x)
+    if dtype.startswith("u") or dtype == "bool":
         return x
-    return tirx.abs(x)
+    if is_float(dtype):
+        return tirx.abs(x)
+    zero = tirx.const(0, dtype)
+    return tirx.Select(x < zero, wrapping.subtract(zero, x), x)
 
 
 def normal_axis(axis: int, rank: int) -> int:

@@ -5,8 +5,10 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.lowering import Context, lowering
+from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, transposed_pads, window_of
 
 
@@ -27,7 +29,7 @@ def conv(context: Context) -> te.Tensor:
         first = c // per_group * kernel[1] if groups > 1 else 0
         left = cast(source(n, first + channel, *window.at(place, offsets)), accumulator)
         right = cast(weight(c, channel, *offsets), accumulator)
-        return te.sum(left * right, axis=[channel, *offsets])
+        return sum_reducer(wrapping.multiply(left, right), axis=[channel, *offsets])
 
     return with_bias(context, te.compute(context.output.shape, body, name="Conv"))
 
@@ -39,7 +41,7 @@ def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
     bias, accumulator = context.tensor(2), str(result.dtype)
 
     def body(n: Any, c: Any, *place: Any) -> Any:
-        total = result(n, c, *place) + cast(bias(c), accumulator)
+        total = wrapping.add(result(n, c, *place), cast(bias(c), accumulator))
         return cast(total, context.output.dtype)
 
     return te.compute(context.output.shape, body, name="biased")
@@ -82,8 +84,10 @@ def conv_transpose(context: Context) -> te.Tensor:
         first = c // per_group * channels if groups > 1 else 0
         left = cast(data(n, first + channel, *at), accumulator)
         right = cast(weight(first + channel, c % per_group, *window), accumulator)
-        value = tirx.if_then_else(tirx.all(*tests), left * right, tirx.const(0, accumulator))
-        return te.sum(value, axis=[channel, *taps])
+        value = tirx.if_then_else(
+            tirx.all(*tests), wrapping.multiply(left, right), tirx.const(0, accumulator)
+        )
+        return sum_reducer(value, axis=[channel, *taps])
 
     return with_bias(context, te.compute(context.output.shape, body, name="ConvTranspose"))
 
@@ -106,7 +110,7 @@ def matmul(context: Context) -> te.Tensor:
         row = [lead.pop()] if len(left) > 1 else []
         x = a(*batch(left[:-2], lead), *row, k)
         y = b(*batch(right[:-2], lead), k, *column)
-        return te.sum(cast(x, accumulator) * cast(y, accumulator), axis=k)
+        return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
     result = te.compute(context.output.shape, body, name="MatMul")
     return converted(result, context.output.dtype)
@@ -124,7 +128,7 @@ def gemm(context: Context) -> te.Tensor:
     def body(i: Any, j: Any) -> Any:
         x = a(k, i) if left else a(i, k)
         y = b(j, k) if right else b(k, j)
-        return te.sum(cast(x, accumulator) * cast(y, accumulator), axis=k)
+        return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
     product = te.compute(context.output.shape, body, name="Gemm")
     alpha, beta = context.attribute("alpha", 1.0), context.attribute("beta", 1.0)
@@ -137,9 +141,9 @@ def gemm(context: Context) -> te.Tensor:
             total = multiply(total, tirx.const(alpha, accumulator))
         if context.has(2):
             addend = cast(context.element(2, (i, j)), accumulator)
-            total = total + (
-                addend if beta == 1.0 else multiply(addend, tirx.const(beta, accumulator))
-            )
+            if beta != 1.0:
+                addend = multiply(addend, tirx.const(beta, accumulator))
+            total = wrapping.add(total, addend)
         return cast(total, dtype)
 
     return te.compute(context.output.shape, scaled, name="scaled")
@@ -166,8 +170,8 @@ def einsum(context: Context) -> te.Tensor:
         value = tirx.const(1, accumulator)
         for tensor, term in zip(tensors, terms, strict=True):
             own = [0 if int(n) == 1 else at[x] for x, n in zip(term, tensor.shape, strict=True)]
-            value = value * cast(tensor(*own), accumulator)
-        return te.sum(value, axis=list(summed.values())) if summed else value
+            value = wrapping.multiply(value, cast(tensor(*own), accumulator))
+        return sum_reducer(value, axis=list(summed.values())) if summed else value
 
     total = te.compute(context.output.shape, body, name="Einsum")
     return converted(total, context.output.dtype)

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
     absolute,
@@ -50,30 +51,17 @@ def _sign(x: Scalar) -> Scalar:
 
 
 def _negate(x: Scalar) -> Scalar:
-    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else _zero(x) - x
-
-
-def guarded(function: Callable[[Scalar, Scalar], Scalar], a: Scalar, b: Scalar) -> Scalar:
-    """An integer division that gives 0 for a divisor 0, and wraps instead of trapping for -1."""
-    zero, one = _zero(a), _one(a)
-    by_zero = tirx.EQ(b, zero)
-    safe = tirx.Select(by_zero, one, b)
-    if dtype_of(a).startswith("u"):
-        return tirx.Select(by_zero, zero, function(a, safe))
-    by_minus = tirx.EQ(b, tirx.const(-1, dtype_of(b)))
-    safe = tirx.Select(by_minus, one, safe)
-    wrapped = zero - function(a, one) if function is tirx.truncdiv else zero
-    return tirx.Select(by_zero, zero, tirx.Select(by_minus, wrapped, function(a, safe)))
+    return x * tirx.const(-1, dtype_of(x)) if is_float(dtype_of(x)) else subtract(_zero(x), x)
 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
-    """Division; integers truncate towards zero."""
-    return kept_zero(a) / b if is_float(dtype_of(a)) else guarded(tirx.truncdiv, a, b)
+    """Division; integers truncate towards zero, and give 0 for the divisor 0."""
+    return kept_zero(a) / b if is_float(dtype_of(a)) else wrapping.divide(a, b)
 
 
 def subtract(a: Scalar, b: Scalar) -> Scalar:
     """A difference; of floats a sum, as TVM cancels equal terms of differences."""
-    return a + _negate(b) if is_float(dtype_of(a)) else a - b
+    return a + _negate(b) if is_float(dtype_of(a)) else wrapping.subtract(a, b)
 
 
 def sealed(condition: Scalar) -> Scalar:
@@ -85,7 +73,12 @@ def equal(a: Scalar, b: Scalar) -> Scalar:
     """Whether two scalars are equal, which NaN is to nothing."""
     if is_float(dtype_of(a)):
         return sealed(tirx.all(a <= b, a >= b))
-    return tirx.EQ(_comparable(a), _comparable(b))
+    return wrapping.equal(_comparable(a), _comparable(b))
+
+
+def at_least(a: Scalar, b: Scalar) -> Scalar:
+    """Whether a >= b."""
+    return sealed(a >= b) if is_float(dtype_of(a)) else sealed(wrapping.less_or_equal(b, a))
 
 
 def _modulo(a: Scalar, b: Scalar) -> Scalar:
@@ -96,12 +89,12 @@ def _modulo(a: Scalar, b: Scalar) -> Scalar:
     zero = _zero(a)
     below = tirx.all(rest < zero, b > zero)
     wrong = tirx.any(below, tirx.all(rest > zero, b < zero))
-    return tirx.Select(wrong, rest + b, rest)
+    return tirx.Select(wrong, wrapping.add(rest, b), rest)
 
 
 def _remainder(a: Scalar, b: Scalar) -> Scalar:
     """The remainder with the sign of the dividend, as C's."""
-    return call("fmod", a, b) if is_float(dtype_of(a)) else guarded(tirx.truncmod, a, b)
+    return call("fmod", a, b) if is_float(dtype_of(a)) else wrapping.remainder(a, b)
 
 
 def _comparable(x: Scalar) -> Scalar:
@@ -109,12 +102,17 @@ def _comparable(x: Scalar) -> Scalar:
     return x.astype("int8") if dtype_of(x) == "bool" else x
 
 
+def _complement(x: Scalar) -> Scalar:
+    """All bits turned round: -1 - x."""
+    return wrapping.subtract(subtract(_zero(x), _one(x)), x)
+
+
 def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
 
 for _type, _function in {
-    "Add": lambda a, b: a + b,
+    "Add": wrapping.add,
     "Sub": subtract,
     "Mul": multiply,
     "Div": divide,
@@ -128,10 +126,10 @@ for _type, _function in {
     "Round": tirx.nearbyint,
     "IsNaN": is_nan,
     "Equal": equal,
-    "Greater": lambda a, b: sealed(a > b),
-    "GreaterOrEqual": lambda a, b: sealed(a >= b),
-    "Less": lambda a, b: sealed(a < b),
-    "LessOrEqual": lambda a, b: sealed(a <= b),
+    "Greater": lambda a, b: sealed(wrapping.greater(a, b)),
+    "GreaterOrEqual": at_least,
+    "Less": lambda a, b: sealed(wrapping.less(a, b)),
+    "LessOrEqual": lambda a, b: sealed(wrapping.less_or_equal(a, b)),
     "And": lambda a, b: tirx.all(a, b),
     "Or": lambda a, b: tirx.any(a, b),
     "Xor": lambda a, b: tirx.NE(_comparable(a), _comparable(b)),
@@ -139,7 +137,7 @@ for _type, _function in {
     "BitwiseAnd": lambda a, b: a & b,
     "BitwiseOr": lambda a, b: a | b,
     "BitwiseXor": lambda a, b: a ^ b,
-    "BitwiseNot": lambda x: ~x,
+    "BitwiseNot": _complement,
     "Where": lambda c, a, b: tirx.Select(c, a, b),
 }.items():
     _register(_type, _function)
@@ -171,17 +169,15 @@ def modulo(context: Context) -> te.Tensor:
 
 @lowering("BitShift")
 def bit_shift(context: Context) -> te.Tensor:
-    """Shift left or right; a count outside the width shifts everything out."""
+    """Shift unsigned integers left or right; a count beyond the width shifts everything out."""
     left = context.attribute("direction") == "LEFT"
     bits = numpy.dtype(context.output.dtype).itemsize * 8
 
     def function(x: Scalar, count: Scalar) -> Scalar:
-        kind, wide_count = dtype_of(x), count.astype("int64")
-        inside = tirx.all(wide_count >= 0, wide_count < bits)
-        by = tirx.Select(inside, wide_count, tirx.const(bits - 1, "int64")).astype(kind)
-        if not left and not kind.startswith("u"):
-            return x >> by
-        return tirx.Select(inside, x << by if left else x >> by, _zero(x))
+        inside = wrapping.less(count, tirx.const(bits, dtype_of(count)))
+        by = tirx.Select(inside, count, tirx.const(bits - 1, dtype_of(count)))
+        moved = wrapping.shift_left(x, by) if left else x >> by
+        return tirx.Select(inside, moved, _zero(x))
 
     return elementwise(context, function)
 
@@ -242,7 +238,7 @@ def power(context: Context) -> te.Tensor:
 
     def function(x: Scalar, y: Scalar) -> Scalar:
         if not is_float(base) and not is_float(exponent):
-            return _integer_power(x.astype("int64"), y.astype("int64"))
+            return _integer_power(cast(x, "int64"), cast(y, "int64"))
         if known in (1.0, 2.0, 3.0, 0.5, -1.0, 0.0) and is_float(base):
             return _short_power(x, known)
         kind = "float64" if "float64" in (base, exponent) or not is_float(base) else "float32"

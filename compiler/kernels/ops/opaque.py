@@ -9,6 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from compiler.kernels.group import TensorInfo
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     cast,
     is_float,
@@ -74,7 +75,7 @@ def cumulative_sum(context: Context) -> list[te.Tensor]:
                 with T.Then():
                     out[at] = zero if exclusive else data[at]
                 with T.Else():
-                    out[at] = out[before] + (data[before] if exclusive else data[at])
+                    out[at] = wrapping.add(out[before], data[before] if exclusive else data[at])
 
     return loops(context, [context.tensor(0)], emit)
 
@@ -83,8 +84,8 @@ def _combine(context: Context, old: Any, new: Any) -> Any:
     """The value that a scatter stores over an old one."""
     combine: dict[str, Callable[[], Any]] = {
         "none": lambda: new,
-        "add": lambda: old + new,
-        "mul": lambda: old * new,
+        "add": lambda: wrapping.add(old, new),
+        "mul": lambda: wrapping.multiply(old, new),
         "max": lambda: maximum(old, new),
         "min": lambda: minimum(old, new),
     }
@@ -139,7 +140,7 @@ def scatter_nd(context: Context) -> list[te.Tensor]:
 def greater(a: Any, b: Any) -> Any:
     """Whether a comes after b in order, where NaN comes last."""
     if not is_float(dtype_of(a)):
-        return a > b
+        return wrapping.greater(a, b)
     a, b = cast(a, wide(dtype_of(a))), cast(b, wide(dtype_of(b)))
     return tirx.any(a > b, tirx.all(is_nan(a), tirx.Not(is_nan(b))))
 

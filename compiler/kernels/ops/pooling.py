@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, converted, is_float, wide
 from compiler.kernels.ops.lowering import Context, flatten_index, lowering
 from compiler.kernels.ops.mathematics import call
@@ -63,8 +64,8 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     minus, worst = tirx.const(-1, "int64"), lowest(dtype)
 
     def combine(a: Any, b: Any) -> Any:
-        first = tirx.all(tirx.EQ(b[1], a[1]), tirx.any(b[0] < a[0], a[0] < 0))
-        take = tirx.all(b[0] >= 0, tirx.any(a[0] < 0, b[1] > a[1], first))
+        first = tirx.all(wrapping.equal(b[1], a[1]), tirx.any(b[0] < a[0], a[0] < 0))
+        take = tirx.all(b[0] >= 0, tirx.any(a[0] < 0, wrapping.greater(b[1], a[1]), first))
         return tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])
 
     reducer = te.comm_reducer(combine, lambda *_: (minus, worst), name="position")

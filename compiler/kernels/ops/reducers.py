@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
     Scalar,
     cast,
@@ -40,11 +41,13 @@ max_reducer: Reducer = te.comm_reducer(maximum, lowest, name="maximum")
 min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
 
 
-sum_reducer: Reducer = te.sum
+sum_reducer: Reducer = te.comm_reducer(
+    lambda x, y: wrapping.add(x, y), lambda dtype: tirx.const(0, dtype), name="sum"
+)
 
 
 product_reducer: Reducer = te.comm_reducer(
-    lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product"
+    lambda a, b: wrapping.multiply(a, b), lambda dtype: tirx.const(1, dtype), name="product"
 )
 
 
@@ -111,12 +114,12 @@ def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
     """
 
     def combine(a: Any, b: Any) -> list[Scalar]:
-        better = b[1] > a[1] if largest else b[1] < a[1]
+        better = wrapping.greater(b[1], a[1]) if largest else wrapping.less(b[1], a[1])
         better = tirx.any(better, is_nan(b[1])) if is_float(dtype_of(b[1])) else better
         later = b[0] > a[0] if last else b[0] < a[0]
         unset = a[0] < tirx.const(0, "int32")
         known = b[0] >= tirx.const(0, "int32")
-        take = tirx.any(unset, better, tirx.all(tirx.EQ(b[1], a[1]), later, known))
+        take = tirx.any(unset, better, tirx.all(wrapping.equal(b[1], a[1]), later, known))
         return [tirx.Select(take, b[0], a[0]), tirx.Select(take, b[1], a[1])]
 
     return combine

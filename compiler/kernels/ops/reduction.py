@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
+from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, normal_axis, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
@@ -34,7 +35,7 @@ def chosen_axes(context: Context) -> list[int]:
 
 
 def _square(x: Scalar) -> Scalar:
-    return x * x
+    return wrapping.multiply(x, x)
 
 
 def _same(x: Scalar) -> Scalar:

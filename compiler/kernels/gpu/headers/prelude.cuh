@@ -75,8 +75,8 @@ __device__ __forceinline__ float flowloom_erf_plus_one(float x) {
 }
 
 __device__ inline int64_t flowloom_integer_power(int64_t base, int64_t exponent) {
-  int64_t result = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) result *= (exponent & 1) ? base : 1;
+  uint64_t result = 1, square = base;  // signed integers must not overflow
+  for (; exponent > 0; exponent >>= 1, square *= square) result *= (exponent & 1) ? square : 1;
   return result;
 }
 
