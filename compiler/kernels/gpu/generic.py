@@ -1,5 +1,5 @@
-"""Schedules that fit every group: rows of reductions in one kernel where they fit together, else
-one kernel for each loop nest."""
+"""The schedule of groups without a template: rows of reductions in one kernel where they agree,
+else one kernel per loop nest."""
 
 from collections.abc import Sequence
 from math import prod
@@ -18,30 +18,30 @@ from compiler.kernels.tir.access import divisor_below, extent_of
 from compiler.kernels.tir.function import generic_function, is_opaque
 
 ELEMENT_THREADS = 128
-"""Threads of a block where each computes elements of its own."""
+"""Threads of a block where each computes separate elements."""
 
 SERIAL_ROWS = 8192
-"""From this many results on, a thread computes each reduction alone."""
+"""From this many results on, one thread computes each reduction."""
 
 SERIAL_LENGTH = 32
-"""Up to this many elements a thread reduces them alone."""
+"""Up to this many elements, one thread computes a reduction."""
 
 PART_LENGTH = 1 << 12
-"""Elements of each part of a reduction that several blocks share, at least."""
+"""Fewest elements of each part of a reduction that several blocks share."""
 
 MOST_PARTS, LEAST_PARTS = 512, 16
-"""Parts of all reductions of an operator together, and of each that is cut: fewer are not worth
-the launch of a second kernel."""
+"""Most parts of all reductions of an operator, and fewest of each that is split: fewer are not
+worth the launch of a second kernel."""
 
 
 def schedule_generic(group: Group) -> PrimFunc:
-    """Lower a group and schedule it without knowing what it computes."""
+    """Lower a group and schedule it, whatever it computes."""
     function = generic_function(group, keep=False)
     return bind_opaque(function) if is_opaque(group) else schedule_function(function)
 
 
 def schedule_function(function: PrimFunc) -> PrimFunc:
-    """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
+    """Schedule a PrimFunc as one kernel where that works, else as one per loop nest."""
     register_reducers()
     schedule = s_tir.Schedule(function, debug_mask="none")
     reductions = [b for b in root_blocks(schedule) if is_reduction(schedule, b)]
@@ -88,8 +88,8 @@ def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopR
 def parts_of(count: int, length: int) -> int:
     """How many blocks share each of `count` reductions of `length` elements; 1 where none does.
 
-    A block for each keeps few SMs busy if they are few and long. Parts are equal: TVM
-    does not reduce across threads what is cut with a rest.
+    One block for each keeps few SMs busy if they are few and long. Parts are equal: TVM cannot
+    reduce across threads where there is a remainder.
     """
     most = min(MOST_PARTS // max(1, count), length // PART_LENGTH)
     parts = divisor_below(length, most)
@@ -97,7 +97,7 @@ def parts_of(count: int, length: int) -> int:
 
 
 def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
-    """Cut few long reductions into parts, which a block before this one reduces; False if not.
+    """Split few long reductions into parts, which a block before this one reduces; False if not.
 
     The parts and their order depend on the shapes alone.
     """
@@ -114,7 +114,7 @@ def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 
 
 def fuse_rows(schedule: s_tir.Schedule) -> bool:
-    """Compute each row's reductions beside the result that uses them; False when they differ."""
+    """Fuse each row's reductions with the result that uses them; False if their rows differ."""
     (*reductions, sink) = root_blocks(schedule)
     if any(not is_reduction(schedule, b) for b in reductions):
         return False
@@ -142,7 +142,7 @@ def row_axes(
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
-    block = channels_together(schedule, sink)
+    block = channel_block(schedule, sink)
     if not block:
         return _kept_axes(schedule, reductions, stored)
     batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
@@ -154,8 +154,8 @@ def row_axes(
     return sorted(place for row in rows for place in places.get(row, [row]))
 
 
-def channels_together(schedule: s_tir.Schedule, block: SBlockRV) -> int:
-    """How many channels lie together in what a block writes; 0 where it is row-major."""
+def channel_block(schedule: s_tir.Schedule, block: SBlockRV) -> int:
+    """How many channels a block of the result's NCHWc layout has; 0 where it is row-major."""
     return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
 
 
@@ -258,7 +258,7 @@ def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
 
 
 def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
-    """Give each root block a kernel of its own."""
+    """Make each root block a kernel."""
     for block in root_blocks(schedule):
         if not is_reduction(schedule, block):
             bind_elements(schedule, block)

@@ -1,4 +1,4 @@
-"""Cutting a scheduled PrimFunc into device functions and the launches of them, without a GPU."""
+"""Splitting a scheduled PrimFunc into device functions and their launches, without a GPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -115,8 +115,7 @@ def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode
 
 
 def _check_reductions(function: PrimFunc) -> None:
-    """Raise KernelError if threads would add to one element at once: TVM passes over what it
-    cannot lower."""
+    """Raise KernelError if threads would race on one element: TVM skips what it cannot lower."""
     threads: list[Any] = []
     races: list[str] = []
 
@@ -182,14 +181,14 @@ def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
     tags = [str(tag) for tag in call.attrs.launch_params]
     symbol, *rest = list(call.args)
     pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
-    given = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
+    launched = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
     grid, block = (
-        [given.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
+        [launched.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
     )
     return Launch(
         str(symbol.value),
         tuple(numbers[_base(p)] for p in pointers),
         (grid[0], grid[1], grid[2]),
         (block[0], block[1], block[2]),
-        given.get(SHARED_TAG, 0),
+        launched.get(SHARED_TAG, 0),
     )

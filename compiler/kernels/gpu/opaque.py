@@ -1,4 +1,4 @@
-"""Opaque blocks on the GPU: a parallel loop becomes threads, any other loop one thread's work."""
+"""Opaque blocks on the GPU: a parallel loop becomes threads, any other loop runs in one thread."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ THREADS = 64
 
 
 def bind_opaque(function: PrimFunc) -> PrimFunc:
-    """Give each outermost loop of a function that only has opaque blocks a kernel of its own."""
+    """Make each outermost loop of a function that only has opaque blocks a kernel."""
 
     def bind(loop: For, mutator: Any) -> Stmt:
         return bound(loop)

@@ -1,4 +1,4 @@
-"""CUDA text of device functions; of headers it includes only those of this package."""
+"""CUDA text of device functions; it includes no headers but those of this package."""
 
 import re
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ _DEVICE_PASSES = [
 ]
 
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
-"""Functions of prelude.cuh that stand for LLVM's."""
+"""Functions of prelude.cuh that replace LLVM's."""
 
 _ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
-"""Functions that one unit in the last place of a quotient may bring to another integer."""
+"""Functions whose result one unit in the last place of a quotient may change."""
 
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
 """The definition of a kernel up to its body."""
@@ -45,7 +45,7 @@ _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
 def cuda_text(module: IRModule, target: GpuTarget) -> str:
-    """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
+    """The definitions of device functions as CUDA text; `complete_text` completes it."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
     lowered = without_once(Sequential(_DEVICE_PASSES)(portable))
     build = tvm_ffi.get_global_func("target.build.cuda")
@@ -56,7 +56,7 @@ def cuda_text(module: IRModule, target: GpuTarget) -> str:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Keep TVM from compiling text that is not complete, as it does where a device is present."""
+    """Keep TVM from compiling incomplete text, which it does where a device is present."""
     with _LOCK:
         compile_text = tvm_ffi.get_global_func(_COMPILE, allow_missing=True)
         tvm_ffi.register_global_func(_COMPILE, lambda text: b"", override=True)
@@ -69,11 +69,11 @@ def _uncompiled() -> Iterator[None]:
 
 
 def _portable(function: PrimFunc) -> PrimFunc:
-    """A function with calls of our own in place of LLVM's intrinsics, and of what is slow in a GPU.
+    """A function without LLVM's intrinsics and without operations that are slow on a GPU.
 
-    To divide takes many instructions and a branch, so float32 is multiplied by a constant's
-    reciprocal, one unit in the last place off at most, but for quotients that are rounded to
-    integers. GELU's `erf(x) + 1` is one function. Numbers of float64 keep all their digits.
+    A division takes many instructions and a branch, so float32 is multiplied by a constant's
+    reciprocal, which is off by one unit in the last place at most, unless the quotient is rounded
+    to an integer. GELU's `erf(x) + 1` is one function. float64 constants keep all their digits.
     """
 
     def replace(call: Call, mutator: Any) -> Any:
@@ -94,14 +94,14 @@ def _portable(function: PrimFunc) -> PrimFunc:
         factor = _reciprocal(quotient.b)
         return quotient if factor is None else quotient.a * factor
 
-    def join(total: Add, mutator: Any) -> Any:
+    def fuse_erf(total: Add, mutator: Any) -> Any:
         total = mutator.default_mutate(total)
         for one, other in ((total.a, total.b), (total.b, total.a)):
             if isinstance(one, FloatImm) and one.value == 1 and _is_erf(other):
                 return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
         return total
 
-    rules = ((Call, replace), (Div, multiply), (Add, join), (FloatImm, _exact))
+    rules = ((Call, replace), (Div, multiply), (Add, fuse_erf), (FloatImm, _exact))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
 
 
@@ -121,7 +121,7 @@ def _is_erf(value: Any) -> bool:
 
 
 def _reciprocal(divisor: Any) -> Any:
-    """The reciprocal of a float32 constant; None where either is no normal number."""
+    """The reciprocal of a float32 constant; None where either is not a normal number."""
     if not isinstance(divisor, FloatImm) or str(divisor.ty.dtype) != "float32":
         return None
     limits, value = numpy.finfo("float32"), abs(float(divisor.value))
@@ -130,12 +130,12 @@ def _reciprocal(divisor: Any) -> Any:
 
 
 def complete_text(text: str) -> str:
-    """Kernels with everything they use before them, and `begin_launch` as their first statement.
+    """Kernels after all that they use, with `grid_dependency_wait` as their first statement.
 
-    Text that calls `begin_launch` itself is left as it is: it knows a better place.
+    Text that calls `grid_dependency_wait` itself keeps that place.
     """
-    if "begin_launch(" not in text:
-        text = _KERNEL_HEAD.sub(r"\g<0>\n  begin_launch();", text)
+    if "grid_dependency_wait(" not in text:
+        text = _KERNEL_HEAD.sub(r"\g<0>\n  grid_dependency_wait();", text)
     parts = [header("prelude")]
     for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
         if re.search(rf"\b{kind}\b", text):
@@ -171,6 +171,6 @@ def literal(value: numpy.generic) -> str:
 def header(name: str) -> str:
     """The line that includes one of this package's CUDA headers.
 
-    Another platform compiles the same kernels with headers of its own in the place of some.
+    Other platforms compile the same kernels with other versions of some headers.
     """
     return f'#include "{name}.cuh"'
