@@ -36,7 +36,8 @@ __device__ void product(float* c, const unsigned* from) {
   __syncthreads();
   const char* behind = tile + 64 * 128;
   const uint64_t a = swizzled_descriptor(tile);
-  const uint64_t b = CHUNKED ? interleaved_descriptor(behind, PIECES * 8) : swizzled_descriptor(behind);
+  const uint64_t b =
+      CHUNKED ? interleaved_descriptor(behind, PIECES * 8) : swizzled_descriptor(behind);
   const int next = CHUNKED ? 2 * PIECES * 8 : 2;
   float sums[PIECES][4];
   for (int j = 0; j < PIECES; j++)
