@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 Value = bool | int | str | tuple[int, ...]
 """The value of a field."""
@@ -40,4 +40,4 @@ def problem_fields(key: str) -> Mapping[str, Value]:
 
 
 def _plain(value: Any) -> Value:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(cast(list[int], value)) if isinstance(value, list) else value

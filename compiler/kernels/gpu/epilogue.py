@@ -8,18 +8,16 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-import tvm_ffi
-from tvm import IRModule, s_tir, tirx
-from tvm.ir import PointerType, PrimType, Range, TensorLoad, Var
-from tvm.ir.transform import Sequential
+from tvm.ir import PointerType, PrimType, TensorLoad, Var
 from tvm.sym import Analyzer
-from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
+from tvm.tirx import BufferStore, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
+from compiler.kernels.gpu.untyped import IRModule, Sequential, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import unflatten_index
@@ -94,7 +92,7 @@ class Same(Generic[Value]):
     value: Value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return type(other) is type(self) and hash(other) == hash(self)
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -158,9 +156,14 @@ def _addend(context: FusionContext, at: list[Any]) -> Any:
     """Gemm's operand C, which broadcasts to the result."""
     if len(context.operands) < 3 or context.operands[2] is None:
         return None
-    shape = [int(extent) for extent in context.operands[2].shape]
+    shape = shape_of(context.operands[2])
     own = at[len(at) - len(shape) :]
     return context.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
+
+
+def shape_of(operand: Any) -> list[int]:
+    """The shape of an operand of static shape."""
+    return [int(extent) for extent in operand.shape]
 
 
 def _parts(
@@ -179,7 +182,7 @@ def _parts(
     """
     analyzer, indices = Analyzer(), _indices(place, extents, block)
     for scalar, extent in zip(place, extents, strict=True):
-        analyzer.bind(scalar, Range(0, extent))
+        analyzer.bind(scalar, ir.Range(0, extent))
     found = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
@@ -192,7 +195,7 @@ def _parts(
     return found if Part.ELEMENT in found.values() else {}
 
 
-def _indices(place: list[Var], extents: Sequence[int], block: int) -> dict[Part, Any]:
+def _indices(place: list[Any], extents: Sequence[int], block: int) -> dict[Part, Any]:
     """The index of each part's element in its buffer."""
     (outer, row, column), (_, rows, columns) = place, extents
     if not block:
@@ -229,8 +232,8 @@ def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
         if not any(buffer.same_as(b) for b in single):
             return access
         if isinstance(access, BufferStore):
-            return BufferStore(buffer, access.value, [0])
-        return BufferLoad(buffer, [0])
+            return tirx.BufferStore(buffer, access.value, [0])
+        return tirx.BufferLoad(buffer, [0])
 
     return tvm_ffi.structural_mutate(statement, ((TensorLoad, mutate), (BufferStore, mutate)))
 
@@ -243,7 +246,7 @@ def value_function(
     Its first argument is where the float goes; `arguments` leave that out.
     """
     result = tirx.decl_buffer((1,), "float32", name="result")
-    statement = BufferStore(result, value, [0])
+    statement = tirx.BufferStore(result, value, [0])
     return device_function(name, context, statement, scalars, target, [result])
 
 
@@ -253,7 +256,7 @@ def device_function(
     statement: Stmt,
     scalars: list[Var],
     target: GpuTarget,
-    results: Sequence[Var] = (),
+    results: Sequence[Any] = (),
     parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:
     """A statement on buffers of a group and some scalars; its `results` come first."""
@@ -263,7 +266,7 @@ def device_function(
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
     ]
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
-    function = PrimFunc([*pointers, *scalars], SeqStmt([*declared, statement]))
+    function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})

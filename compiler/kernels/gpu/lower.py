@@ -6,13 +6,18 @@ from math import prod
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import IRModule, s_tir, tirx
-from tvm.ir.transform import Sequential
-from tvm.tirx import PrimFunc
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.gpu.untyped import (
+    IRModule,
+    Module,
+    PrimFunc,
+    Sequential,
+    s_tir,
+    tirx,
+    tvm_ffi,
+)
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.target.target import GpuTarget
 
@@ -72,12 +77,12 @@ class DeviceCode:
     bytes.
     """
 
-    module: IRModule
+    module: Module
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]
 
 
-def device_target(target: GpuTarget) -> tvm.target.Target:
+def device_target(target: GpuTarget) -> Any:
     """TVM's form of a target."""
     return tvm.target.Target(
         {
@@ -119,12 +124,12 @@ def _check_reductions(function: PrimFunc) -> None:
     threads: list[Any] = []
     races: list[str] = []
 
-    def loop(statement: tirx.For) -> None:
+    def loop(statement: Any) -> None:
         axis = statement.thread_binding
         if axis is not None and str(axis.thread_tag).startswith("threadIdx"):
             threads.append(statement.loop_var)
 
-    def block(statement: s_tir.SBlockRealize) -> None:
+    def block(statement: Any) -> None:
         if all(region.source.scope() == "local" for region in statement.block.writes):
             return
         for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
@@ -155,7 +160,7 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     def declaration(statement: DeclBuffer) -> None:
         aliases[statement.buffer] = _base(statement.data)
 
-    def call(expression: tvm.ir.Call) -> None:
+    def call(expression: Any) -> None:
         if getattr(expression.op, "name", "") == "tirx.call_ffi_kernel":
             calls.append(expression)
 
@@ -177,7 +182,7 @@ def _base(data: Any) -> Any:
     return data.args[0] if isinstance(data, tvm.ir.Call) else data
 
 
-def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
+def _launch(call: Any, numbers: Mapping[Any, int]) -> Launch:
     tags = [str(tag) for tag in call.attrs.launch_params]
     symbol, *rest = list(call.args)
     pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]

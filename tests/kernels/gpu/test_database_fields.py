@@ -75,7 +75,7 @@ def test_a_listed_config_is_the_same_config(name: str):
 
 
 def test_values_of_another_form_are_refused():
-    with pytest.raises(ArtifactError, match=r"has not the 3 values of a row_norm"):
+    with pytest.raises(ArtifactError, match=r"does not have the 3 values of a row_norm"):
         positional.named_problem('["rows","LayerNormalization",128]')
     with pytest.raises(ArtifactError, match="more values than a grouped_conv"):
         positional.named_config("grouped_conv", (1, 2, 3, 4))

@@ -211,7 +211,7 @@ def test_others_keep_their_kernel(case, target):
 
 def test_wide_operands_are_refused():
     group, _ = attention_group(SMALL)
-    with pytest.raises(KernelError, match="cannot stage"):
+    with pytest.raises(KernelError, match="cannot copy to shared memory"):
         kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 

@@ -216,7 +216,7 @@ def test_what_was_measured_best_is_measured_again_with_what_is_near():
         form=Form.BLOCKS,
         b_row=0,
         gather=image,
-        place=("0", "m", "n"),
+        result_index=("0", "m", "n"),
         packings=((0, ""),),
         block=4,
     )

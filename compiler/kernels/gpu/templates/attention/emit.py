@@ -10,7 +10,7 @@ from tvm.ir import PrimType, Var
 from tvm.tirx import Div, FloatImm, Mul
 
 from compiler.graph.strides import Window
-from compiler.graph.windows import MATRIX, Operand
+from compiler.graph.windows import Operand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -21,7 +21,13 @@ from compiler.kernels.gpu.templates.attention.config import (
     resident_blocks,
     shared_bytes,
 )
-from compiler.kernels.gpu.templates.attention.problem import EIGHT, FOUR, Problem, in_chunks
+from compiler.kernels.gpu.templates.attention.problem import (
+    EIGHT,
+    FOUR,
+    Problem,
+    in_chunks,
+    matrix_strides,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
@@ -145,7 +151,7 @@ class Emitter:
 
     def _strides(self) -> Iterator[tuple[str, int]]:
         for letter, operand in zip("QKVO", self._operands(), strict=True):
-            row, column = map(operand.window.stride, MATRIX)
+            row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column
 

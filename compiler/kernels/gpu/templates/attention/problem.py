@@ -6,6 +6,7 @@ from math import prod
 from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.strides import Window
+from compiler.graph.windows import MATRIX, Operand
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
@@ -94,6 +95,14 @@ def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
     multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
     operands = (attention.query, attention.key, attention.value)
     return {group.values[operand.source].dtype for operand in operands} == {multiplied}
+
+
+def matrix_strides(operand: Operand) -> tuple[int, int]:
+    """The elements from row to row and from column to column of an operand's matrices."""
+    row, column = map(operand.window.stride, MATRIX)
+    assert row is not None, "rows have one stride"
+    assert column is not None, "columns have one stride"
+    return row, column
 
 
 def in_chunks(window: Window, inner: int, size: int) -> bool:

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.errors import KernelError
-from compiler.graph.windows import MATRIX
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.attention.config import Config, candidates
 from compiler.kernels.gpu.templates.attention.emit import Emitter
-from compiler.kernels.gpu.templates.attention.problem import Problem, read_attention
+from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
 from compiler.kernels.gpu.templates.gemm.estimate import RATES, START_US
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
@@ -45,7 +44,7 @@ class FusedAttention(Template[Problem, Config]):
         operands = {"query": attention.query, "key": attention.key, "value": attention.value}
         for name, operand in operands.items():
             rows, columns = operand.window.shape[-2:]
-            row, column = map(operand.window.stride, MATRIX)
+            row, column = matrix_strides(operand)
             found |= {f"{name}_rows": rows, f"{name}_columns": columns}
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
         return {"precision": target.precision, "batch": problem.batch, **found}

@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 from math import log2
 from typing import Any
 
-from compiler.kernels.database import Entry
+from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.template import Key
 from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_modelled
@@ -99,7 +99,7 @@ def nearest(
     for entry in neighbours(key, known):
         other = problem_of(entry.key)
         for measured in entry.configs:
-            theirs = Tile(**dict(measured.config))
+            theirs = _tile(measured)
             for tile in similar(problem, theirs, target, tiles):
                 ratio = estimate(problem, tile, target) / estimate(other, theirs, target)
                 predicted.setdefault(tile, measured.warm * ratio)
@@ -117,7 +117,7 @@ def near_measured(
 
     These have the halo in shared memory, or half or twice the split-K slices.
     """
-    best = [without_overlap(Tile(**dict(m.config))) for m in entry.ranked[:BEST]]
+    best = [without_overlap(_tile(measured)) for measured in entry.ranked[:BEST]]
     best = [tile for tile in dict.fromkeys(best) if allows(problem, tile, target, tiles)]
     near = [*best]
     for own in best:
@@ -127,6 +127,11 @@ def near_measured(
         alike = (t for t in similar(problem, own, target, tiles) if t.wgmma == own.wgmma)
         near += sorted(alike, key=lambda tile: tile.split_k)
     return list(dict.fromkeys(near))
+
+
+def _tile(measured: Measured) -> Tile:
+    values: dict[str, Any] = dict(measured.config)
+    return Tile(**values)
 
 
 def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> list[Tile]:

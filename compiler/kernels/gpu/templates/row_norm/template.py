@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import tirx
 from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
@@ -13,11 +12,13 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
+    shape_of,
     value_function,
     value_struct,
 )
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.template import Key, Template
+from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
@@ -152,7 +153,7 @@ def _broadcast(context: FusionContext, position: int, at: list[Any], missing: fl
     """The element of an operand that is broadcast to an element of the result."""
     if position >= len(context.operands) or context.operands[position] is None:
         return tirx.const(missing, "float32")
-    shape = [int(extent) for extent in context.operands[position].shape]
+    shape = shape_of(context.operands[position])
     own = at[len(at) - len(shape) :]
     own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
     return context.operand(position, own)
