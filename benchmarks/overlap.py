@@ -72,7 +72,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
     from compiler.kernels.database.fields import config_fields
     from compiler.kernels.gpu.headers import full_version
     from compiler.kernels.gpu.select import candidates_of, code_of, fastest
-    from compiler.kernels.gpu.templates.gemm.config import fits_order
+    from compiler.kernels.gpu.templates.gemm.config import allows_overlap
     from compiler.kernels.gpu.templates.gemm.estimate import estimate
     from compiler.kernels.gpu.templates.gemm.template import Gemm
     from compiler.nvrtc import nvrtc_version
@@ -87,7 +87,7 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
             continue
         problem, (tile, _) = own.problem, own.choose()
         wanted = [replace(tile, prefetch=early, release=release), replace(tile, release=release)]
-        chosen = next((each for each in wanted if fits_order(problem, each, target)), tile)
+        chosen = next((each for each in wanted if allows_overlap(problem, each, target)), tile)
         count += chosen.overlaps
         measured = (Measured(config_fields(chosen), 1e3 * estimate(problem, chosen, target)),)
         found[own.key] = Entry(own.key, "", version, measured)

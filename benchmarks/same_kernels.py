@@ -110,13 +110,12 @@ def schedule_lines(module: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
         asdict(task) | {"kernel": numbers[task.kernel], "nodes": list(task.nodes)}
         for task in schedule.tasks
     ]
-    choice = module.choice or {}
     return {
         "tasks": len(tasks),
         "streams": schedule.streams,
         "schedule": mark(tasks),
         "allocations": mark([asdict(each) for each in schedule.allocations]),
-        "mode": choice.get("mode"),
+        "mode": str(module.choice.mode) if module.choice else None,
     }
 
 

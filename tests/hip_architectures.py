@@ -76,7 +76,7 @@ def measure(name: str, target: str) -> dict[str, Any]:
         "tasks": len(built.schedule.tasks),
         "kernels": len(kernels),
         "vgprs": max(each["vgprs"] for each in kernels.values()),
-        "mfma": sum("contract_waves<" in kernel.source for kernel in built.kernels.values()),
+        "mfma": sum("mfma_gemm<" in kernel.source for kernel in built.kernels.values()),
         "library_bytes": len(built.library),
         "failure": f"spills or a stack: {', '.join(wrong)}" if wrong else "",
     }

@@ -1,9 +1,11 @@
-"""The tour, the pages on passes and operators, and the emulator's first command work as written."""
+"""The tour, the pages on passes, operators and templates, and the emulator's command work."""
 
 import os
 import re
 import runpy
 import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -148,3 +150,30 @@ def test_the_first_command_of_the_emulators_page_passes(
     (first, *_) = next(b for b in blocks("emulator.md") if b.language == "sh").text.splitlines()
     assert "--check" in first
     run_command(first)
+
+
+@EMULATES
+def test_the_page_on_kernel_templates_can_be_followed(tmp_path: Path):
+    for folder in ("compiler", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(DOCS.parent / folder, tmp_path / folder, ignore=ignored)
+    printed = ""
+    for block in blocks("adding-a-kernel-template.md"):
+        if name := re.match(r"(?:#|//) ([\w/]+/\w+\.\w+)\n", block.text):
+            (tmp_path / name[1]).parent.mkdir(exist_ok=True)
+            (tmp_path / name[1]).write_text(block.text)
+        elif block.language == "diff":
+            subprocess.run(
+                ["git", "apply", "-"], input=block.text.encode(), cwd=tmp_path, check=True
+            )
+        elif block.language == "sh":
+            command = [sys.executable, *shlex.split(block.text)[1:]]
+            environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+            ran = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True
+            )
+            printed = ran.stdout
+        else:
+            assert block.language == "text", block.text
+            check_output(block.text, printed)
+    assert printed

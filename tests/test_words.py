@@ -1,4 +1,4 @@
-"""Docstrings, comments, texts and names use the field's words (docs/glossary.md)."""
+"""Docstrings, comments, texts and names use the field's words (docs/glossary.md), in CUDA too."""
 
 import ast
 import inspect
@@ -14,6 +14,8 @@ ROOMS = (
     "compiler/graph",
     "compiler/ir",
     "compiler/frontend",
+    "compiler/kernels/database",
+    "compiler/kernels/gpu",
     "compiler/passes/graph",
     "compiler/passes/base.py",
     "compiler/__init__.py",
@@ -29,6 +31,7 @@ ROOMS = (
     "tests/graph",
     "tests/ir",
     "tests/frontend",
+    "tests/kernels/gpu",
     "tests/passes/graph",
 )
 """Files and folders whose words are checked."""
@@ -44,7 +47,7 @@ WORDS = {
     r"told|tells?": "says, is given, knows",
     r"of (its|their|one's|his|a user's) own": "separate, unique, its, or nothing",
     r"in a circle": "cyclic",
-    r"products?": "GEMM, MatMul, multiplication",
+    r"(?<!dot )products?": "GEMM, MatMul, multiplication",
     r"join(s|ed|ing)?": "concatenate, stack, merge, fuse",
     r"cuts?|cutting": "split, slice, divide, truncate",
     r"processors?": "SM",
@@ -66,21 +69,29 @@ NAMES = {
 """Patterns that no code has, with what to write instead."""
 
 COMMENT = re.compile(r"(?:^|\s)# ?(.*)$")
+CUDA_COMMENT = re.compile(r"// ?(.*)$")
+
+THREAD_BLOCK_CLUSTERS = "kernels/gpu"
+"""In these rooms a cluster is CUDA's."""
 
 
-def texts(source: str) -> Iterator[tuple[int, str]]:
-    """The string literals and comments of a file, with their first line, white space collapsed."""
-    for node in ast.walk(ast.parse(source)):
+def texts(source: str, cuda: bool = False) -> Iterator[tuple[int, str]]:
+    """The string literals and comments of a file, with their first line, white space collapsed.
+
+    Of CUDA text only the comments.
+    """
+    pattern = CUDA_COMMENT if cuda else COMMENT
+    for number, line in enumerate(source.splitlines(), 1):
+        if comment := pattern.search(line):
+            yield number, comment.group(1)
+    for node in ast.walk(ast.parse("" if cuda else source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, " ".join(node.value.split())
-    for number, line in enumerate(source.splitlines(), 1):
-        if "#" in line and (comment := COMMENT.search(line)):
-            yield number, comment.group(1)
 
 
-def wordings(source: str) -> Iterator[str]:
+def wordings(source: str, cuda: bool = False) -> Iterator[str]:
     """The banned wordings of a file, with their line and what to write instead."""
-    for number, text in texts(source):
+    for number, text in texts(source, cuda):
         for match in ANY_WORD.finditer(text):
             word = match.group()
             better = next(WORDS[pattern] for pattern in WORDS if re.fullmatch(pattern, word))
@@ -94,12 +105,14 @@ def wordings(source: str) -> Iterator[str]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_use_the_fields_words(room: str):
     path = ROOT / room
-    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    paths = sorted(path.rglob("*")) if path.is_dir() else [path]
+    files = [file for file in paths if file.suffix in (".py", ".cuh")]
     assert files
     found = [
         f"{file.relative_to(ROOT)}:{wording}"
         for file in files
-        for wording in wordings(file.read_text())
+        for wording in wordings(file.read_text(), file.suffix == ".cuh")
+        if "cluster" not in wording or THREAD_BLOCK_CLUSTERS not in room
     ]
     assert not found, "\n".join(found)
 
@@ -114,3 +127,8 @@ def test_wordings_are_found_in_text_and_not_in_code():
     found = [wording.split("'")[1] for wording in wordings(inspect.cleandoc(source))]
     text = ["What", "lies", "beside", "is no", "at hand", "behind", "product"]
     assert sorted(found) == sorted([*text, "for each in", "def find_products"])
+
+
+def test_comments_of_cuda_text_are_read():
+    source = "int behind = 1;  // lies beside it\n// a GEMM\n"
+    assert [wording.split("'")[1] for wording in wordings(source, cuda=True)] == ["lies", "beside"]

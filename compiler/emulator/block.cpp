@@ -215,7 +215,7 @@ void run_cluster(Worker& worker, Dim cluster) {
     else waiting = release(worker, ranks, CLUSTER);
   }
   if (early && worker.run->early)
-    worker.run->fail(place_of(worker.blocks[0]->fibers[0]) + "ends without waiting for the launches before (begin_launch)");
+    worker.run->fail(place_of(worker.blocks[0]->fibers[0]) + "ends without waiting for the launches before (grid_dependency_wait)");
 }
 
 }  // namespace emulator

@@ -68,7 +68,7 @@ static std::string described(const Worker& worker, const Fiber& fiber, const voi
     if (!copy.pages.holds(address)) continue;
     const char *start = run.guarded->values[i], *end = start + run.launch.extents[i];
     if ((const char*)address >= start && (const char*)address < end)
-      return std::string(verb) + " parameter " + std::to_string(i) + " before it waits for the launches before (begin_launch)";
+      return std::string(verb) + " parameter " + std::to_string(i) + " before it waits for the launches before (grid_dependency_wait)";
     const bool after = (const char*)address >= end;
     std::snprintf(text, sizeof text, "%s %td bytes %s parameter %u, which has %zu bytes", verb,
                   after ? (const char*)address - end : start - (const char*)address,

@@ -26,7 +26,7 @@ void emulator_read_matrix(void* to, uint32_t address, unsigned bytes) {
   for (size_t i = offset / 2; i < (offset + bytes) / 2; i++) {
     const Written& last = block.written[i];
     if (last.thread && block.fibers[last.thread - 1].shown == last.shown)
-      emulator_fail("tensor cores read what a thread has written without a proxy fence (copies_to_tensor_cores)");
+      emulator_fail("tensor cores read what a thread has written without a proxy fence (fence_async_proxy)");
   }
   std::memcpy(to, block.shared + offset, bytes);
 }
@@ -45,7 +45,7 @@ static void multiply(Fiber& fiber, Wgmma& wgmma) {
 void emulator_wgmma(Multiplication* work, float* sums, unsigned count, uint64_t a, uint64_t b) {
   Fiber& fiber = current();
   if (!sums_at(fiber, sums)) {
-    if (!fiber.fenced) emulator_fail("a WGMMA adds to sums without a fence (wide_fence)");
+    if (!fiber.fenced) emulator_fail("a WGMMA adds to sums without a fence (wgmma_fence)");
     fiber.sums.push_back({sums, {sums, sums + count}});
     std::memset((void*)sums, POISON, count * sizeof *sums);
   }

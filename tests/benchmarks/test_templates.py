@@ -13,11 +13,11 @@ from tests.tools import needs_nvrtc
 
 FUNCTIONS = {
     "attention": "attend<",
-    "layer_norm": "standardise",
-    "residual": "standardise",
+    "layer_norm": "normalize",
+    "residual": "normalize",
     "softmax": "__global__",
     "grouped": "convolve_groups<",
-    "separable": "contract_separable<",
+    "separable": "separable_gemm<",
 }
 """What the kernels of each kind of case call."""
 

@@ -17,26 +17,26 @@ Floats = NDArray[np.float32]
 TEXT = r"""
 #define KERNEL extern "C" __global__ void
 #define PLACE const int i = blockIdx.x * 64 + threadIdx.x
-KERNEL add_one(float* to, const float* from) { begin_launch(); PLACE; to[i] = from[i] + 1; }
+KERNEL add_one(float* to, const float* from) { grid_dependency_wait(); PLACE; to[i] = from[i] + 1; }
 KERNEL read_early(float* to, const float* from) {
   PLACE;
   const float x = from[i];
-  begin_launch();
+  grid_dependency_wait();
   to[i] = x + 1;
 }
 KERNEL copy_early(float* to, const float* from) {
   DYNAMIC_SHARED;
   PLACE;
   copy_element(shared + threadIdx.x, from + i, true);
-  begin_launch();
-  copies_commit();
-  copies_wait<0>();
+  grid_dependency_wait();
+  cp_async_fence();
+  cp_async_wait<0>();
   to[i] = shared[threadIdx.x] + 1;
 }
 KERNEL write_early(float* to, const float* from) {
   PLACE;
   to[i] = 1;
-  begin_launch();
+  grid_dependency_wait();
   to[i] = from[i];
 }
 KERNEL never_wait(float* to, const float* from) { PLACE; to[i] = from[i] + 1; }
@@ -47,19 +47,19 @@ KERNEL prepare(float* to, const float* from) {
   turned[63 - threadIdx.x] = threadIdx.x;
   __syncthreads();
   shared[threadIdx.x] = turned[threadIdx.x];
-  if (threadIdx.x % 2) begin_launch();
+  if (threadIdx.x % 2) grid_dependency_wait();
   __syncthreads();
-  begin_launch();
+  grid_dependency_wait();
   to[i] = from[i] + shared[63 - threadIdx.x] + turned[threadIdx.x];
 }
 KERNEL __cluster_dims__(1, 1, 2) swap(float* to, const float* from) {
   DYNAMIC_SHARED;
   shared[threadIdx.x] = blockIdx.z;
-  cluster_wait();
-  begin_launch();
+  cluster_sync();
+  grid_dependency_wait();
   const int i = blockIdx.z * 64 + threadIdx.x;
   to[i] = from[i] + peer_float(shared + threadIdx.x, 1 - blockIdx.z);
-  cluster_leave();
+  cluster_sync_relaxed();
 }
 """
 NAMES = ("add_one", "read_early", "copy_early", "write_early", "never_wait", "prepare", "swap")

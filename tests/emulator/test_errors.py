@@ -22,14 +22,14 @@ KERNEL not_in_mask(int* to) { to[threadIdx.x] = __shfl_sync(0xffffu, 1, 0); }
 KERNEL half_product(float* to) {
   float c[4] = {};
   const uint32_t a[4] = {}, b[2] = {};
-  if (threadIdx.x < 16) multiply_add<TF32>(c, a, b);
+  if (threadIdx.x < 16) mma<TF32>(c, a, b);
   to[threadIdx.x] = c[0];
 }
 KERNEL misaligned(const float* from) { DYNAMIC_SHARED; copy_float4(shared, from + 1, true); }
 KERNEL misaligned_row(float* to) {
   DYNAMIC_SHARED;
   float four[4];
-  load_matrices(four, shared + 1);
+  ldmatrix_x4(four, shared + 1);
   to[threadIdx.x] = four[0];
 }
 KERNEL divide(int* to, const int* by) { to[threadIdx.x] = 7 / by[threadIdx.x]; }
@@ -41,7 +41,7 @@ KERNEL recurse(int* to) {
 KERNEL __cluster_dims__(1, 1, 2) leave_early(float* to) {
   DYNAMIC_SHARED;
   shared[threadIdx.x] = blockIdx.z;
-  cluster_wait();
+  cluster_sync();
   to[blockIdx.z * 32 + threadIdx.x] = peer_float(shared + threadIdx.x, 1 - blockIdx.z);
 }
 KERNEL __cluster_dims__(1, 1, 2) strange_peer(float* to) {

@@ -50,19 +50,19 @@ KERNEL reverse(float* to, const float* from) {
 KERNEL late_copy(float* to, const float* from) {
   DYNAMIC_SHARED;
   copy_float4(shared + threadIdx.x * 4, from + threadIdx.x * 4, threadIdx.x < 31);
-  copies_commit();
+  cp_async_fence();
   to[threadIdx.x] = shared[threadIdx.x * 4];
-  copies_wait<0>();
+  cp_async_wait<0>();
   to[32 + threadIdx.x] = shared[threadIdx.x * 4 + 1];
 }
 KERNEL __cluster_dims__(1, 1, 4) exchange(float* to) {
   __shared__ float own[32];
   DYNAMIC_SHARED;
   own[threadIdx.x] = shared[threadIdx.x] = blockIdx.z * 100 + threadIdx.x;
-  cluster_wait();
+  cluster_sync();
   float sum = own[threadIdx.x] * 1000;
   for (int rank = 0; rank < 4; rank++) sum += peer_float(shared + 31 - threadIdx.x, rank);
-  cluster_wait();
+  cluster_sync();
   to[blockIdx.z * 32 + threadIdx.x] = sum;
 }
 KERNEL halves(unsigned short* to, const float* from, float* back, const unsigned short* bits) {
@@ -89,7 +89,7 @@ __device__ void product(float* c, const float* a, const float* b) {
     if constexpr (WIDE == 1) right[i] = __float_as_uint(*at);
     else right[i] = round_pair<PRECISION>(at[0], at[8]);
   }
-  multiply_add<PRECISION>(own, left, right);
+  mma<PRECISION>(own, left, right);
   for (int i = 0; i < 4; i++) c[(row + i / 2 * 8) * 8 + place * 2 + i % 2] = own[i];
 }
 KERNEL product_tf32(float* c, const float* a, const float* b) { product<TF32>(c, a, b); }
@@ -107,7 +107,7 @@ __device__ void wave(float* c, const float* a, const float* b) {
     right[i] = WIDE == 1 ? __float_as_uint(*y) : round_pair<PRECISION>(y[0], y[16]);
   }
   for (int i = 0; i < 4; i++) own[i] = c[(place * 4 + i) * 16 + row];
-  multiply_add_wave<PRECISION>(own, left, right);
+  mfma<PRECISION>(own, left, right);
   for (int i = 0; i < 4; i++) c[(place * 4 + i) * 16 + row] = own[i];
 }
 KERNEL wave_fp32(float* c, const float* a, const float* b) { wave<FP32>(c, a, b); }
@@ -119,8 +119,8 @@ KERNEL matrices(uint32_t* to, const uint16_t* from) {
   for (int i = threadIdx.x; i < 256; i += 32) tile[i] = from[i];
   __syncwarp();
   uint32_t plain[4], turned[4];
-  load_matrices(plain, tile + threadIdx.x * 8);
-  load_transposed(turned, tile + threadIdx.x * 8);
+  ldmatrix_x4(plain, tile + threadIdx.x * 8);
+  ldmatrix_x4_trans(turned, tile + threadIdx.x * 8);
   to += threadIdx.x * 4;
   for (int i = 0; i < 4; i++) to[i] = plain[i], to[128 + i] = turned[i];
 }

@@ -20,8 +20,8 @@ __device__ char* tiles(const unsigned* from, int rows) {
     const int place = CHUNKED && row >= 64 ? behind : row * 8 + (chunk ^ row % 8);
     copy_chunk<false>(to + place * 16, from + i * 4, true);
   }
-  copies_commit();
-  copies_wait<0>();
+  cp_async_fence();
+  cp_async_wait<0>();
   return to;
 }
 template <int PIECES>
@@ -32,19 +32,20 @@ __device__ float* place(float* c, int j, int i) {
 template <int PRECISION, int PIECES, bool CHUNKED = false>
 __device__ void product(float* c, const unsigned* from) {
   const char* tile = tiles<CHUNKED>(from, 64 + PIECES * 8);
-  copies_to_tensor_cores();
+  fence_async_proxy();
   __syncthreads();
   const char* behind = tile + 64 * 128;
-  const uint64_t a = swizzled_tile(tile);
-  const uint64_t b = CHUNKED ? chunked_tile(behind, PIECES * 8) : swizzled_tile(behind);
+  const uint64_t a = swizzled_descriptor(tile);
+  const uint64_t b =
+      CHUNKED ? interleaved_descriptor(behind, PIECES * 8) : swizzled_descriptor(behind);
   const int next = CHUNKED ? 2 * PIECES * 8 : 2;
   float sums[PIECES][4];
   for (int j = 0; j < PIECES; j++)
     for (int i = 0; i < 4; i++) sums[j][i] = *place<PIECES>(c, j, i);
-  wide_fence();
-  for (int k = 0; k < 4; k++) multiply_wide(sums, a + k * 2, b + k * next, Kind<PRECISION>());
-  wide_commit();
-  wide_wait<0>();
+  wgmma_fence();
+  for (int k = 0; k < 4; k++) wgmma(sums, a + k * 2, b + k * next, Kind<PRECISION>());
+  wgmma_commit();
+  wgmma_wait<0>();
   for (int j = 0; j < PIECES; j++)
     for (int i = 0; i < 4; i++) *place<PIECES>(c, j, i) = sums[j][i];
 }
@@ -59,17 +60,17 @@ enum Wrong { NOTHING, FENCE, SHOWN, SUMS, MATRICES, LANES, EARLY };
 template <int WRONG>
 __device__ void mistake(float* to, const unsigned* from) {
   const char* tile = tiles(from, 96);
-  if (WRONG != SHOWN) copies_to_tensor_cores();
+  if (WRONG != SHOWN) fence_async_proxy();
   __syncthreads();
-  const uint64_t a = swizzled_tile(tile + (WRONG == MATRICES ? threadIdx.x / 64 * 1024 : 0));
-  const uint64_t b = swizzled_tile(tile + 64 * 128);
+  const uint64_t a = swizzled_descriptor(tile + (WRONG == MATRICES ? threadIdx.x / 64 * 1024 : 0));
+  const uint64_t b = swizzled_descriptor(tile + 64 * 128);
   float sums[4][4] = {};
-  if (WRONG != FENCE) wide_fence();
-  if (WRONG != LANES || threadIdx.x % 32 < 31) multiply_wide(sums, a, b, Kind<TF32>());
-  wide_commit();
+  if (WRONG != FENCE) wgmma_fence();
+  if (WRONG != LANES || threadIdx.x % 32 < 31) wgmma(sums, a, b, Kind<TF32>());
+  wgmma_commit();
   if (WRONG == SUMS && threadIdx.x == 70) sums[1][2] = 1;
   if (WRONG == EARLY) to[threadIdx.x] = sums[0][0];
-  wide_wait<0>();
+  wgmma_wait<0>();
   if (WRONG != EARLY) to[threadIdx.x] = sums[0][0];
 }
 KERNEL right(float* to, const unsigned* from) { mistake<NOTHING>(to, from); }

@@ -140,7 +140,8 @@ def test_kernels_that_overlap_with_their_neighbours_build(
     model, project = product(16, 64, 64), tmp_path / "project"
     assert write_database(model, "tf32", early=True, release=True)
     export(model, project, "emu:sm_90:tf32")
-    assert any("begin_launch()" in f.read_text() for f in (project / "kernels").glob("*.cu"))
+    kernels = [file.read_text() for file in (project / "kernels").glob("*.cu")]
+    assert any("grid_dependency_wait()" in text for text in kernels)
     build(project, "CUDA", "-DFLOWLOOM_ARCHITECTURES=90", target="flowloom_kernels")
     program = build(project, "EMU", name="emulated", target="flowloom_check") / "flowloom_check"
     assert run(program, "--check", "once", "--runs", "0").count("ok  ") == 3
@@ -164,6 +165,6 @@ def refusal(project: Path, architectures: str) -> str:
 
 
 def test_headers_with_instructions_of_one_architecture_are_known():
-    users = {n for n, text in kernel_headers().items() if "multiply_wide(" in text}
+    users = {n for n, text in kernel_headers().items() if "wgmma(" in text}
     assert users
     assert users <= set(SPECIFIC_HEADERS)

@@ -26,9 +26,9 @@ static inline void copy_element(uint16_t* to, const uint16_t* from, bool valid) 
   *to = valid ? *from : (uint16_t)0;
   emulator_written(to, sizeof *to);
 }
-static inline void copies_commit() { emulator_commit(); }
+static inline void cp_async_fence() { emulator_commit(); }
 template <int PENDING>
-static inline void copies_wait() { emulator_wait(PENDING); }
+static inline void cp_async_wait() { emulator_wait(PENDING); }
 
 namespace emulator {
 // Eight rows of 16 bytes in each of four matrices; lane i gives the address of row i.
@@ -93,22 +93,22 @@ const char* multiply(void* const* operands, unsigned lanes) {
 }
 }  // namespace emulator
 
-static inline void load_matrices(uint32_t (&to)[4], const void* row) {
+static inline void ldmatrix_x4(uint32_t (&to)[4], const void* row) {
   emulator::Load own{(const char*)row, to};
   emulator_collect(emulator::load<false>, &own, 32, 0xffffffffu);
 }
-static inline void load_transposed(uint32_t (&to)[4], const void* row) {
+static inline void ldmatrix_x4_trans(uint32_t (&to)[4], const void* row) {
   emulator::Load own{(const char*)row, to};
   emulator_collect(emulator::load<true>, &own, 32, 0xffffffffu);
 }
-static inline void load_matrices(float (&to)[4], const float* row) {
+static inline void ldmatrix_x4(float (&to)[4], const float* row) {
   uint32_t bits[4];
-  load_matrices(bits, (const void*)row);
+  ldmatrix_x4(bits, (const void*)row);
   memcpy(to, bits, sizeof to);
 }
 
-static inline void cluster_wait() { emulator_cluster_barrier(); }
-static inline void cluster_leave() { emulator_cluster_barrier(); }
+static inline void cluster_sync() { emulator_cluster_barrier(); }
+static inline void cluster_sync_relaxed() { emulator_cluster_barrier(); }
 static inline float peer_float(const float* own, int rank) {
   return *(const float*)emulator_peer(own, (unsigned)rank, sizeof *own);
 }
@@ -127,7 +127,7 @@ static inline uint32_t round_pair(uint32_t low, uint32_t high) {
   return round_pair<PRECISION>(__uint_as_float(low), __uint_as_float(high));
 }
 template <int PRECISION>
-static inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+static inline void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   emulator::Product own{c, a, b};
   emulator_collect(emulator::multiply<PRECISION>, &own, 32, 0xffffffffu);
 }

@@ -34,7 +34,7 @@ const char* multiply_wave(void* const* operands, unsigned lanes) {
 
 // c += a * b; FP32 takes one value a lane, FP16 and BF16 take four, two in each register.
 template <int PRECISION>
-static inline void multiply_add_wave(float (&c)[4], const uint32_t (&a)[PRECISION == FP32 ? 1 : 2],
+static inline void mfma(float (&c)[4], const uint32_t (&a)[PRECISION == FP32 ? 1 : 2],
                                      const uint32_t (&b)[PRECISION == FP32 ? 1 : 2]) {
   emulator::WaveProduct own{c, a, b};
   emulator_collect(emulator::multiply_wave<PRECISION>, &own, 64, ~0ull);

@@ -50,10 +50,10 @@ void multiply_warpgroup(float* sums, unsigned count, uint64_t a, uint64_t b) {
 }
 }  // namespace emulator
 
-static inline uint64_t swizzled_tile(const void* tile) {
+static inline uint64_t swizzled_descriptor(const void* tile) {
   return ((uint64_t)tile & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
-static inline uint64_t chunked_tile(const void* tile, int rows) {
+static inline uint64_t interleaved_descriptor(const void* tile, int rows) {
   return ((uint64_t)tile & 0x3ffff) >> 4 | (uint64_t)rows << 16 | (uint64_t)8 << 32;
 }
 static inline float* swizzled_shared() {
@@ -64,13 +64,13 @@ static inline float* swizzled_shared() {
 template <int PRECISION>
 struct Kind {};
 template <int PRECISION, int PIECES>
-static inline void multiply_wide(float (&c)[PIECES][4], uint64_t a, uint64_t b, Kind<PRECISION>) {
+static inline void wgmma(float (&c)[PIECES][4], uint64_t a, uint64_t b, Kind<PRECISION>) {
   static_assert(PIECES % 4 == 0 && PIECES <= 32 && PRECISION != FP32, "as warpgroups.cuh");
   emulator::meet(a, b);
   emulator_wgmma(emulator::multiply_warpgroup<PRECISION>, c[0], PIECES * 4, a, b);
 }
-static inline void wide_fence() { emulator::meet(), emulator_wgmma_fence(); }
-static inline void wide_commit() { emulator::meet(), emulator_wgmma_commit(); }
+static inline void wgmma_fence() { emulator::meet(), emulator_wgmma_fence(); }
+static inline void wgmma_commit() { emulator::meet(), emulator_wgmma_commit(); }
 template <int PENDING>
-static inline void wide_wait() { emulator::meet(), emulator_wgmma_wait(PENDING); }
-static inline void copies_to_tensor_cores() { emulator_show_written(); }
+static inline void wgmma_wait() { emulator::meet(), emulator_wgmma_wait(PENDING); }
+static inline void fence_async_proxy() { emulator_show_written(); }

@@ -1,7 +1,7 @@
-"""Measured configs of templates by architecture, as JSON lines: shipped here, or a user's own.
+"""Measured configs of templates by architecture, as JSON lines: the package's and the user's.
 
-A line has a problem and the configs that were measured of it, by named fields. Reading them needs
-no TVM, so that the kernel cache can ask for their hash.
+A line has a problem and its measured configs, with named fields. Reading it does not need TVM, so
+that the kernel cache can ask for its hash.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ VARIABLE = "FLOWLOOM_TUNING"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A config of a template and its nanoseconds, with warm and cold caches."""
+    """A config of a template and its nanoseconds with warm and cold caches."""
 
     config: Config
     warm: float
@@ -36,7 +36,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class InContext:
-    """The config with which a whole model was fastest, and by which part of its time."""
+    """The config with which a whole model was fastest, and the fraction of its time saved."""
 
     config: Config
     model: str
@@ -59,26 +59,26 @@ class Entry:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What there is one entry of."""
+        """The fields that identify an entry."""
         return self.key, self.device, self.version
 
     @property
     def ranked(self) -> tuple[Measured, ...]:
-        """The configs in the order in which they should be taken: a model's own comes first."""
+        """The configs in order of preference: the fastest one within a model comes first."""
         chosen = self.context.config if self.context else None
-        return tuple(sorted(self.configs, key=lambda each: each.config != chosen))
+        return tuple(sorted(self.configs, key=lambda measured: measured.config != chosen))
 
 
 @dataclass(frozen=True)
 class Database:
-    """Entries, and the device whose entries count for more."""
+    """Entries, and the device whose entries take precedence."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     device: str = ""
 
 
 def folders() -> tuple[Path, ...]:
-    """Where databases lie: in the package, and in a user's folder, which counts for more."""
+    """The folders of databases: the package's, and the user's, which takes precedence."""
     package = Path(__file__).parent
     if os.environ.get(VARIABLE):
         return package, Path(os.environ[VARIABLE])
@@ -87,14 +87,14 @@ def folders() -> tuple[Path, ...]:
 
 
 def user_file(arch: str) -> Path:
-    """The user's own database of an architecture."""
+    """The user's database of an architecture."""
     if (own := folders()[-1]) == Path(__file__).parent:
         raise ArtifactError(f"there is no home directory: name a folder in {VARIABLE}")
     return own / f"{arch}.jsonl"
 
 
 def database_hash(arch: str) -> str:
-    """A hash of all that is known of an architecture; empty where nothing is."""
+    """A hash of the databases of an architecture; empty without any."""
     return _hash(_stamped(arch))
 
 
@@ -105,30 +105,30 @@ def _hash(files: tuple[tuple[Path, int], ...]) -> str:
 
 
 def _stamped(arch: str) -> tuple[tuple[Path, int], ...]:
-    """The files of an architecture and when each was written."""
+    """The files of an architecture and their modification times."""
     files = [path for f in folders() if (path := f / f"{arch}.jsonl").is_file()]
     return tuple((path, path.stat().st_mtime_ns) for path in files)
 
 
 def known(arch: str, versions: frozenset[str] = frozenset()) -> dict[str, Entry]:
-    """The entry that counts for each key; raises ArtifactError for a damaged file.
+    """The preferred entry of each key; raises ArtifactError for a damaged file.
 
-    One of `versions`, which are current, counts for more than others; then one of the device that
-    the user's database is for, or else the package's; then the user's own.
+    Entries of the current `versions` take precedence, then those of the device that the user's
+    database is for, or else the package's, then those of the user's database.
     """
     return _known(_stamped(arch), versions)
 
 
 def device_of(arch: str) -> str:
-    """The device whose entries count for more; empty where nothing is known."""
+    """The device whose entries take precedence; empty without a database."""
     return next((d.device for d in reversed(_loaded(_stamped(arch))) if d.device), "")
 
 
 @cache
 def _known(files: tuple[tuple[Path, int], ...], versions: frozenset[str]) -> dict[str, Entry]:
     databases = _loaded(files)
-    device = next((each.device for each in reversed(databases) if each.device), "")
-    return select((each.entries for each in databases), device, versions)
+    device = next((d.device for d in reversed(databases) if d.device), "")
+    return select((d.entries for d in databases), device, versions)
 
 
 @cache
@@ -139,21 +139,21 @@ def _loaded(files: tuple[tuple[Path, int], ...]) -> list[Database]:
 def select(
     databases: Iterable[Iterable[Entry]], device: str, versions: frozenset[str]
 ) -> dict[str, Entry]:
-    """Of each key the entry that counts most; of equals, the last database's."""
+    """The preferred entry of each key; of equals, the last database's."""
 
-    def worth(entry: Entry) -> tuple[bool, bool]:
+    def rank(entry: Entry) -> tuple[bool, bool]:
         return entry.version in versions, entry.device == device
 
     found: dict[str, Entry] = {}
     for entries in databases:
-        for entry in sorted(entries, key=lambda each: each.identity):
-            if entry.key not in found or worth(entry) >= worth(found[entry.key]):
+        for entry in sorted(entries, key=lambda entry: entry.identity):
+            if entry.key not in found or rank(entry) >= rank(found[entry.key]):
                 found[entry.key] = entry
     return found
 
 
 def load(path: str | os.PathLike[str]) -> Database:
-    """Read a database, of format 2 too; raises ArtifactError if it is damaged or of another."""
+    """Read a database of format 2 or 3; raises ArtifactError for others and damaged ones."""
     try:
         first, *lines = Path(path).read_text(encoding="utf-8").splitlines()
         head: dict[str, Any] = json.loads(first)
@@ -163,14 +163,16 @@ def load(path: str | os.PathLike[str]) -> Database:
         read = _entry if head["format"] == FORMAT else _positional_entry
         return Database([read(json.loads(line)) for line in lines], head["device"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        message = f"{path} is no database of configs ({error}): remove it, or tune again"
+        message = f"{path} is not a database of configs ({error}): remove it, or tune again"
         raise ArtifactError(message) from error
 
 
 def _entry(line: dict[str, Any]) -> Entry:
     problem: dict[str, Any] = line["problem"]
-    measured = ((as_config(each.pop("config")), each) for each in line["configs"])
-    configs = tuple(Measured(config, each["warm"], each["cold"]) for config, each in measured)
+    configs = tuple(
+        Measured(as_config(found["config"]), found["warm"], found["cold"])
+        for found in line["configs"]
+    )
     if not configs:
         raise ValueError("an entry without configs")
     found = line.get("context")
@@ -194,7 +196,7 @@ def _positional_entry(line: dict[str, Any]) -> Entry:
 
 
 def save(path: str | os.PathLike[str], database: Database) -> None:
-    """Write a database, sorted, in place of an older one only once it is complete."""
+    """Write a database, sorted; it replaces an older one atomically."""
     lines = [json.dumps({"format": FORMAT, "device": database.device})]
     for entry in sorted(database.entries, key=lambda entry: entry.identity):
         lines.append(json.dumps(_line(entry), separators=(",", ":")))
@@ -210,8 +212,8 @@ def save(path: str | os.PathLike[str], database: Database) -> None:
 
 def _line(entry: Entry) -> dict[str, Any]:
     configs = [
-        {"config": dict(each.config), "warm": each.warm, "cold": each.cold}
-        for each in entry.configs[:KEPT]
+        {"config": dict(found.config), "warm": found.warm, "cold": found.cold}
+        for found in entry.configs[:KEPT]
     ]
     line: dict[str, Any] = {"problem": problem_fields(entry.key), "device": entry.device}
     line |= {"version": entry.version, "configs": configs}

@@ -1,25 +1,25 @@
-"""Problems and configs as named fields: how the database stores them and kernels are told apart."""
+"""Problems and configs as named fields: the form in which the database stores them."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 Value = bool | int | str | tuple[int, ...]
-"""What a field holds."""
+"""The value of a field."""
 
 Config = tuple[tuple[str, Value], ...]
 """The fields of a template's config by name; those with their default are left out."""
 
 
 def config_fields(config: Any) -> Config:
-    """The fields of a config, a dataclass, but for those with their default."""
-    found = ((each, getattr(config, each.name)) for each in fields(config))
+    """The fields of a config, a dataclass, without those that have their default."""
+    found = ((field, getattr(config, field.name)) for field in fields(config))
     return tuple(
-        (each.name, value)
-        for each, value in found
-        if each.default is MISSING or value != each.default
+        (field.name, value)
+        for field, value in found
+        if field.default is MISSING or value != field.default
     )
 
 
@@ -40,4 +40,4 @@ def problem_fields(key: str) -> Mapping[str, Value]:
 
 
 def _plain(value: Any) -> Value:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(cast(list[int], value)) if isinstance(value, list) else value

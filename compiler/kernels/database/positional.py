@@ -1,4 +1,4 @@
-"""Databases and results of format 2, whose problems and configs were lists: their named fields."""
+"""Format 2 of databases and results: lists of values, turned into named fields."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ PROBLEMS: Mapping[str, tuple[str, ...]] = {
     ),
     "attention": (
         *("precision", "batch"),
-        *(f"{operand}_{each}" for operand in ("query", "key", "value") for each in MATRIX),
+        *(f"{operand}_{field}" for operand in ("query", "key", "value") for field in MATRIX),
     ),
     "grouped_conv": (
         *("image_dtype", "weight_dtype", "blocked"),
@@ -59,16 +59,16 @@ NAMES = {
     "stem": "stem_conv",
     "rows": "row_norm",
 }
-"""How problems of each template began; those of GEMMs had no name."""
+"""The first value of each template's problems; those of GEMMs had no name."""
 
 
 def template_of(key: str) -> str:
-    """The template of a problem's list."""
+    """The template of a problem."""
     return NAMES.get(json.loads(key)[0], "gemm")
 
 
 def named_problem(key: str) -> str:
-    """The key of a problem that was a list in JSON; raises ArtifactError for another."""
+    """The key of a problem that was a list in JSON; raises ArtifactError for a damaged one."""
     template, (first, *rest) = template_of(key), json.loads(key)
     values = [first, *rest] if template == "gemm" else rest
     if template == "gemm":
@@ -77,7 +77,9 @@ def named_problem(key: str) -> str:
         values = [*values[:2], *chain.from_iterable(values[2:])]
     names = PROBLEMS[template]
     if len(names) != len(values):
-        raise ArtifactError(f"the problem {key} has not the {len(names)} values of a {template}")
+        raise ArtifactError(
+            f"the problem {key} does not have the {len(names)} values of a {template}"
+        )
     return problem_key(template, dict(zip(names, values, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""What a cubin says of its kernels' resources, read from its ELF sections."""
+"""The resources that kernels need, read from the ELF sections of their cubin."""
 
 import struct
 from collections.abc import Iterator

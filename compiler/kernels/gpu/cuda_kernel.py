@@ -1,4 +1,4 @@
-"""What CUDA schedules hand to compilation."""
+"""CUDA text with its launches, ready to be compiled."""
 
 from dataclasses import dataclass
 

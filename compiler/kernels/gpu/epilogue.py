@@ -1,4 +1,4 @@
-"""The epilogue of a contraction as a CUDA function that stores the results of one element."""
+"""The epilogue of a contraction as a CUDA function that stores the results for one sum."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,18 +8,16 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-import tvm_ffi
-from tvm import IRModule, s_tir, tirx
-from tvm.ir import PointerType, PrimType, Range, TensorLoad, Var
-from tvm.ir.transform import Sequential
+from tvm.ir import PointerType, PrimType, TensorLoad, Var
 from tvm.sym import Analyzer
-from tvm.tirx import BufferLoad, BufferStore, PrimFunc, SeqStmt, Stmt
+from tvm.tirx import BufferStore, Stmt
 from tvm.tirx.stmt import DeclBuffer
 
 from compiler.errors import KernelError
 from compiler.ir.layouts import block_steps
 from compiler.kernels.gpu.lower import DEVICE_CALL, device_target
 from compiler.kernels.gpu.source import cuda_text
+from compiler.kernels.gpu.untyped import IRModule, Sequential, ir, s_tir, tirx, tvm_ffi
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import unflatten_index
@@ -35,7 +33,7 @@ _PASSES = [
     tirx.transform.CommonSubexprElim(),
 ]
 FEW = 16
-"""Epilogues that are kept: those of one group, which is asked for several times."""
+"""Cached epilogues: those of one group, which are asked for several times."""
 
 Value = TypeVar("Value")
 
@@ -43,10 +41,10 @@ _QUALIFIERS = 'extern "C" __global__ void'
 
 
 class Part(Enum):
-    """What is read or written of a buffer: any of it, its place, its row or its column."""
+    """The part of a buffer that one sum accesses: any, its element, its row or its column."""
 
     ANY = 0
-    PLACE = 1
+    ELEMENT = 1
     ROW = 2
     COLUMN = 3
 
@@ -55,8 +53,8 @@ class Part(Enum):
 class StoreFunction:
     """A device function `name(buffers..., outer, row, column, value)`.
 
-    `arguments` index the task's buffers; `types` are their C types. `parts` says which part of a
-    buffer belongs to the place: of all but ANY it wants the address of the one element.
+    `arguments` index the task's buffers; `types` are their C types. `parts` says which part of each
+    buffer is accessed: for all but ANY, the function takes the address of that one element.
     """
 
     name: str
@@ -67,12 +65,12 @@ class StoreFunction:
 
     @property
     def by_block(self) -> bool:
-        """Whether it can be given consecutive elements that are loaded and stored together."""
-        return Part.PLACE in self.parts
+        """Whether it can be given vectors of consecutive elements."""
+        return Part.ELEMENT in self.parts
 
 
 def is_fusible(group: Group, anchor: Operator) -> bool:
-    """Whether all that follows an anchor can be computed element by element."""
+    """Whether the epilogue of an anchor can be computed element by element."""
     return _fusion(Same(group), Same(anchor)).elementwise
 
 
@@ -81,20 +79,20 @@ def store_function(
 ) -> StoreFunction:
     """The results that follow from one sum of the anchor.
 
-    With a block, tensors with that many channels together are given element by element; with
-    vectors, so are row-major ones. Raises KernelError where results need other elements.
+    With a block, NCHWc tensors of that block are passed as elements; with vectors, row-major ones
+    are. Raises KernelError where results need other elements.
     """
     return _store_function(Same(group), Same(anchor), target, block, vectors)
 
 
 @dataclass(frozen=True, eq=False)
 class Same(Generic[Value]):
-    """A key of caches that equals one of the same object only."""
+    """A key of caches that equals only a key of the same object."""
 
     value: Value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return type(other) is type(self) and hash(other) == hash(self)
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -158,9 +156,14 @@ def _addend(context: FusionContext, at: list[Any]) -> Any:
     """Gemm's operand C, which broadcasts to the result."""
     if len(context.operands) < 3 or context.operands[2] is None:
         return None
-    shape = [int(extent) for extent in context.operands[2].shape]
+    shape = shape_of(context.operands[2])
     own = at[len(at) - len(shape) :]
     return context.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
+
+
+def shape_of(operand: Any) -> list[int]:
+    """The shape of an operand of static shape."""
+    return [int(extent) for extent in operand.shape]
 
 
 def _parts(
@@ -171,15 +174,15 @@ def _parts(
     extents: Sequence[int],
     block: int,
 ) -> dict[Var, Part]:
-    """The buffers that are accessed nowhere but at the place of the sum, or in its row or column.
+    """The buffers that are accessed only at the element of the sum, or at its row or column.
 
-    With a block, the former have their channels in blocks; the latter have one element for each
-    row, and are weights, which begin at multiples of 16 bytes. Else the former are row-major, and
-    the latter have one element for each column.
+    With a block, the former are NCHWc; the latter have one element for each row, and are weights,
+    which begin at multiples of 16 bytes. Else the former are row-major, and the latter have one
+    element for each column.
     """
     analyzer, indices = Analyzer(), _indices(place, extents, block)
     for scalar, extent in zip(place, extents, strict=True):
-        analyzer.bind(scalar, Range(0, extent))
+        analyzer.bind(scalar, ir.Range(0, extent))
     found = _of_the_size(context, group, extents, block)
 
     def visit(access: Any) -> None:
@@ -189,29 +192,29 @@ def _parts(
             found.pop(buffer, None)
 
     tvm_ffi.structural_walk(statement, [(TensorLoad, visit), (BufferStore, visit)], order="pre")
-    return found if Part.PLACE in found.values() else {}
+    return found if Part.ELEMENT in found.values() else {}
 
 
-def _indices(place: list[Var], extents: Sequence[int], block: int) -> dict[Part, Any]:
-    """Where the element of each part is in its buffer."""
+def _indices(place: list[Any], extents: Sequence[int], block: int) -> dict[Part, Any]:
+    """The index of each part's element in its buffer."""
     (outer, row, column), (_, rows, columns) = place, extents
     if not block:
-        return {Part.PLACE: (outer * rows + row) * columns + column, Part.COLUMN: column}
+        return {Part.ELEMENT: (outer * rows + row) * columns + column, Part.COLUMN: column}
     image, channels = block_steps(extents, block)
     first = row // block * channels + outer * image + column
-    return {Part.PLACE: first * block + row % block, Part.ROW: row}
+    return {Part.ELEMENT: first * block + row % block, Part.ROW: row}
 
 
 def _of_the_size(
     context: FusionContext, group: Group, extents: Sequence[int], block: int
 ) -> dict[Var, Part]:
-    """The buffers that have an element for each place, or for each row or column."""
+    """The buffers that have an element for each sum, or for each row or column."""
     edge, length = (Part.ROW, extents[1]) if block else (Part.COLUMN, extents[2])
     found: dict[Var, Part] = {}
     infos = [*group.reads, *group.writes]
     for i, (buffer, info) in enumerate(zip(context.buffers, infos, strict=True)):
         if info.block == block and info.elements == prod(extents):
-            found[buffer] = Part.PLACE
+            found[buffer] = Part.ELEMENT
         elif i < group.inputs and info.nbytes == length * 4 and (group.weights[i] or not block):
             found[buffer] = edge
     return found
@@ -222,15 +225,15 @@ def _buffer_of(access: Any) -> Var:
 
 
 def _by_element(statement: Stmt, single: list[Var]) -> Stmt:
-    """A statement whose accesses of some buffers are to their first element."""
+    """A statement whose accesses to some buffers are to their first element."""
 
     def mutate(access: Any, mutator: Any) -> Any:
         access, buffer = mutator.default_mutate(access), _buffer_of(access)
         if not any(buffer.same_as(b) for b in single):
             return access
         if isinstance(access, BufferStore):
-            return BufferStore(buffer, access.value, [0])
-        return BufferLoad(buffer, [0])
+            return tirx.BufferStore(buffer, access.value, [0])
+        return tirx.BufferLoad(buffer, [0])
 
     return tvm_ffi.structural_mutate(statement, ((TensorLoad, mutate), (BufferStore, mutate)))
 
@@ -243,7 +246,7 @@ def value_function(
     Its first argument is where the float goes; `arguments` leave that out.
     """
     result = tirx.decl_buffer((1,), "float32", name="result")
-    statement = BufferStore(result, value, [0])
+    statement = tirx.BufferStore(result, value, [0])
     return device_function(name, context, statement, scalars, target, [result])
 
 
@@ -253,7 +256,7 @@ def device_function(
     statement: Stmt,
     scalars: list[Var],
     target: GpuTarget,
-    results: Sequence[Var] = (),
+    results: Sequence[Any] = (),
     parts: Mapping[Var, Part] = MappingProxyType({}),
 ) -> StoreFunction:
     """A statement on buffers of a group and some scalars; its `results` come first."""
@@ -263,7 +266,7 @@ def device_function(
         Var(f"buffer{i}", PointerType(PrimType(str(b.dtype)))) for i, b in enumerate(passed)
     ]
     declared = [DeclBuffer(b, data=p) for b, p in zip(passed, pointers, strict=True)]
-    function = PrimFunc([*pointers, *scalars], SeqStmt([*declared, statement]))
+    function = tirx.PrimFunc([*pointers, *scalars], tirx.SeqStmt([*declared, statement]))
     function = function.with_attr(
         {"global_symbol": name, "tirx.noalias": True, "calling_conv": DEVICE_CALL}
     ).with_attr({"tirx.is_global_func": True, "target": device_target(target)})

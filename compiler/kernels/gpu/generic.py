@@ -1,47 +1,46 @@
-"""Schedules that fit every group: rows of reductions in one kernel where they fit together, else
-one kernel for each loop nest."""
+"""The schedule of groups without a template: rows of reductions in one kernel where they agree,
+else one kernel per loop nest."""
 
 from collections.abc import Sequence
 from math import prod
 
-from tvm import s_tir
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import PrimFunc
 
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
+from compiler.kernels.gpu.untyped import PrimFunc, Schedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.tir.access import divisor_below, extent_of
 from compiler.kernels.tir.function import generic_function, is_opaque
 
 ELEMENT_THREADS = 128
-"""Threads of a block where each computes elements of its own."""
+"""Threads of a block where each computes separate elements."""
 
 SERIAL_ROWS = 8192
-"""From this many results on, a thread computes each reduction alone."""
+"""From this many results on, one thread computes each reduction."""
 
 SERIAL_LENGTH = 32
-"""Up to this many elements a thread reduces them alone."""
+"""Up to this many elements, one thread computes a reduction."""
 
 PART_LENGTH = 1 << 12
-"""Elements of each part of a reduction that several blocks share, at least."""
+"""Fewest elements of each part of a reduction that several blocks share."""
 
 MOST_PARTS, LEAST_PARTS = 512, 16
-"""Parts of all reductions of an operator together, and of each that is cut: fewer are not worth
-the launch of a second kernel."""
+"""Most parts of all reductions of an operator, and fewest of each that is split: fewer are not
+worth the launch of a second kernel."""
 
 
 def schedule_generic(group: Group) -> PrimFunc:
-    """Lower a group and schedule it without knowing what it computes."""
+    """Lower a group and schedule it, whatever it computes."""
     function = generic_function(group, keep=False)
     return bind_opaque(function) if is_opaque(group) else schedule_function(function)
 
 
 def schedule_function(function: PrimFunc) -> PrimFunc:
-    """Schedule an unscheduled PrimFunc: in one kernel where that works, else one a loop nest."""
+    """Schedule a PrimFunc as one kernel where that works, else as one per loop nest."""
     register_reducers()
     schedule = s_tir.Schedule(function, debug_mask="none")
     reductions = [b for b in root_blocks(schedule) if is_reduction(schedule, b)]
@@ -52,28 +51,28 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
     return separate(schedule).mod["main"]
 
 
-def root_blocks(schedule: s_tir.Schedule) -> list[SBlockRV]:
+def root_blocks(schedule: Schedule) -> list[SBlockRV]:
     """The blocks under the root, in order."""
     return list(schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
-def is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+def is_reduction(schedule: Schedule, block: SBlockRV) -> bool:
     """Whether a block sums over at least one axis."""
     return any(int(v.iter_type) == 2 for v in schedule.get(block).iter_vars)
 
 
-def writes_result(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
+def writes_result(schedule: Schedule, block: SBlockRV) -> bool:
     """Whether a block writes a parameter of the function."""
     params = list(schedule.mod["main"].params)
     return any(r.source.same_as(p) for r in schedule.get(block).writes for p in params)
 
 
-def extents(schedule: s_tir.Schedule, loops: Sequence[LoopRV]) -> list[int]:
+def extents(schedule: Schedule, loops: Sequence[LoopRV]) -> list[int]:
     """The constant extents of loops."""
     return [extent_of(schedule, loop) for loop in loops]
 
 
-def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
+def spatial_loops(schedule: Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     """A root block's loops: those over its results, and those of its reduction."""
     loops = list(schedule.get_loops(block))
     if not loops:
@@ -88,16 +87,16 @@ def spatial_loops(schedule: s_tir.Schedule, block: SBlockRV) -> tuple[list[LoopR
 def parts_of(count: int, length: int) -> int:
     """How many blocks share each of `count` reductions of `length` elements; 1 where none does.
 
-    A block for each keeps few SMs busy if they are few and long. Parts are equal: TVM
-    does not reduce across threads what is cut with a rest.
+    One block for each keeps few SMs busy if they are few and long. Parts are equal: TVM cannot
+    reduce across threads where there is a remainder.
     """
     most = min(MOST_PARTS // max(1, count), length // PART_LENGTH)
     parts = divisor_below(length, most)
     return parts if parts >= LEAST_PARTS else 1
 
 
-def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
-    """Cut few long reductions into parts, which a block before this one reduces; False if not.
+def divide(schedule: Schedule, block: SBlockRV) -> bool:
+    """Split few long reductions into parts, which a block before this one reduces; False if not.
 
     The parts and their order depend on the shapes alone.
     """
@@ -113,8 +112,8 @@ def divide(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
     return True
 
 
-def fuse_rows(schedule: s_tir.Schedule) -> bool:
-    """Compute each row's reductions beside the result that uses them; False when they differ."""
+def fuse_rows(schedule: Schedule) -> bool:
+    """Fuse each row's reductions with the result that uses them; False if their rows differ."""
     (*reductions, sink) = root_blocks(schedule)
     if any(not is_reduction(schedule, b) for b in reductions):
         return False
@@ -138,11 +137,11 @@ def fuse_rows(schedule: s_tir.Schedule) -> bool:
 
 
 def row_axes(
-    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+    schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
-    block = channels_together(schedule, sink)
+    block = channel_block(schedule, sink)
     if not block:
         return _kept_axes(schedule, reductions, stored)
     batch, blocks = (1, 0) if blocks_first(stored[:-1]) else (0, 1)
@@ -154,13 +153,13 @@ def row_axes(
     return sorted(place for row in rows for place in places.get(row, [row]))
 
 
-def channels_together(schedule: s_tir.Schedule, block: SBlockRV) -> int:
-    """How many channels lie together in what a block writes; 0 where it is row-major."""
+def channel_block(schedule: Schedule, block: SBlockRV) -> int:
+    """How many channels a block of the result's NCHWc layout has; 0 where it is row-major."""
     return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
 
 
 def _kept_axes(
-    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
+    schedule: Schedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
 ) -> list[int] | None:
     """The axes of a logical shape that all reductions keep; None when they are not its rows."""
     found: list[int] | None = None
@@ -179,7 +178,7 @@ def _kept_axes(
 
 
 def _schedule_rows(
-    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
+    schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
 ) -> None:
     loops = spatial_loops(schedule, sink)[0]
     outer = [loops[i] for i in rows]
@@ -197,9 +196,7 @@ def row_threads(length: int) -> int:
     return 32 if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
 
 
-def _rows_by_thread(
-    schedule: s_tir.Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
-) -> None:
+def _rows_by_thread(schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV) -> None:
     thread = bind_elements(schedule, sink)
     for block in reversed(reductions):
         schedule.compute_at(block, thread)
@@ -207,7 +204,7 @@ def _rows_by_thread(
 
 
 def _rows_by_block(
-    schedule: s_tir.Schedule,
+    schedule: Schedule,
     reductions: Sequence[SBlockRV],
     sink: SBlockRV,
     outer: Sequence[LoopRV],
@@ -230,18 +227,18 @@ def _rows_by_block(
         schedule.bind(thread, "threadIdx.x")
 
 
-def _unit_loop_around(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+def _unit_loop_around(schedule: Schedule, block: SBlockRV) -> LoopRV:
     """A loop of one iteration around all loops of a block, of which a scalar has none."""
     loops = list(schedule.get_loops(block))
     return schedule.add_unit_loop(loops[0] if loops else block)
 
 
-def _set_scope(schedule: s_tir.Schedule, block: SBlockRV, scope: str) -> None:
+def _set_scope(schedule: Schedule, block: SBlockRV, scope: str) -> None:
     for i in range(len(schedule.get(block).writes)):
         schedule.set_scope(block, i, scope)
 
 
-def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
+def bind_elements(schedule: Schedule, block: SBlockRV) -> LoopRV:
     """Give each element of a root block's result a thread; returns the thread's loop."""
     loops = spatial_loops(schedule, block)[0]
     if not loops:
@@ -257,8 +254,8 @@ def bind_elements(schedule: s_tir.Schedule, block: SBlockRV) -> LoopRV:
     return thread
 
 
-def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
-    """Give each root block a kernel of its own."""
+def separate(schedule: Schedule) -> Schedule:
+    """Make each root block a kernel."""
     for block in root_blocks(schedule):
         if not is_reduction(schedule, block):
             bind_elements(schedule, block)
@@ -267,7 +264,7 @@ def separate(schedule: s_tir.Schedule) -> s_tir.Schedule:
     return schedule
 
 
-def _separate_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> None:
+def _separate_reduction(schedule: Schedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
     count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
     if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:

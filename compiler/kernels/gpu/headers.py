@@ -1,4 +1,4 @@
-"""The CUDA headers of this package, and what identifies their code."""
+"""The CUDA headers of this package, and hashes of their code."""
 
 import hashlib
 import re
@@ -15,12 +15,12 @@ def headers() -> dict[str, str]:
 
 @cache
 def code_hash(names: tuple[str, ...]) -> str:
-    """What identifies the code of some headers, whatever their comments say."""
+    """A hash of the code of some headers, comments and white space left out."""
     texts = (headers()[f"{name}.cuh"] for name in names)
     code = (re.sub(r"//.*", "", text).split() for text in texts)
     return hashlib.sha256(repr([*code]).encode()).hexdigest()[:12]
 
 
 def full_version(code: str, compiler: str) -> str:
-    """What measured times belong to: the hash of a template's code, and what compiled it."""
+    """The version that measured times belong to: a template's code hash and the compiler."""
     return f"{code} {compiler}"

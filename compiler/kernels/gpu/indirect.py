@@ -1,4 +1,4 @@
-"""Second entry points of kernels: their parameters are the addresses of pointers to the buffers.
+"""Indirect entry points of kernels: their parameters are addresses of pointers to the buffers.
 
 After PyGraph (2025): a graph's parameters then stay the same when a caller's buffer moves; only
 the pointer, 8 bytes on the device, changes.
@@ -17,7 +17,7 @@ _PARAMETER = re.compile(r"(.*?\*)\s*(__restrict__\s+)?(\w+)")
 
 
 def with_indirect_entries(kernel: CudaKernel) -> CudaKernel:
-    """A kernel each of whose launches has an indirect entry point besides."""
+    """A kernel each of whose launches also has an indirect entry point."""
     launches = tuple(replace(x, indirect=f"{x.symbol}_indirect") for x in kernel.launches)
     text = "".join([kernel.text, *_entries(kernel.text)])
     return replace(kernel, text=text, launches=launches)
@@ -26,10 +26,10 @@ def with_indirect_entries(kernel: CudaKernel) -> CudaKernel:
 def _entries(text: str) -> Iterator[str]:
     for head in KERNEL_HEAD.finditer(text):
         qualifiers, name, listed = head.groups()
-        each = listed.split(",") if listed.strip() else []  # a kernel of empty tensors has none
-        parameters = [_PARAMETER.fullmatch(parameter.strip()) for parameter in each]
+        found = listed.split(",") if listed.strip() else []  # a kernel of empty tensors has none
+        parameters = [_PARAMETER.fullmatch(parameter.strip()) for parameter in found]
         parts = [p.groups("") for p in parameters if p is not None]
-        assert len(parts) == len(parameters), f"a parameter of {name} is no pointer: {listed}"
+        assert len(parts) == len(parameters), f"a parameter of {name} is not a pointer: {listed}"
         places = ", ".join(f"{kind} const* {own}_at" for kind, _, own in parts)
         loads = "".join(f"  {kind} {alone}{own} = *{own}_at;\n" for kind, alone, own in parts)
         body = text[head.end() : _end(text, head.end())]
@@ -37,7 +37,7 @@ def _entries(text: str) -> Iterator[str]:
 
 
 def _end(text: str, start: int) -> int:
-    """The place after the brace that closes a body which begins at `start`."""
+    """The position after the brace that closes a body which begins at `start`."""
     depth = 1
     for brace in re.finditer(r"[{}]", text[start:]):
         depth += 1 if brace[0] == "{" else -1

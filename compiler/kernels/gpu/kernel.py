@@ -17,12 +17,12 @@ from compiler.schedule import KernelSpec, Launch
 from compiler.target.target import GpuTarget
 
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)(?:, \d+)?\)")
-"""How a kernel says how many threads its blocks have, and how many of these an SM."""
+"""A kernel's bounds: threads of a block and, optionally, blocks of an SM."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Complete CUDA text, its cubin, and what each entry of it needs."""
+    """Complete CUDA text, its cubin, and the resources of each of its entry points."""
 
     source: str
     cubin: bytes
@@ -30,7 +30,7 @@ class Compiled:
 
     @property
     def stack_bytes(self) -> int:
-        """Bytes that a thread keeps on the stack, in all entries."""
+        """Bytes of stack of a thread, over all entry points."""
         return sum(used.stack_bytes for used in self.used.values())
 
 
@@ -40,7 +40,7 @@ def build_cuda_kernel(group: Group, target: GpuTarget) -> KernelSpec:
 
 
 def generate_entries(group: Group, target: GpuTarget) -> CudaKernel:
-    """The CUDA text and the launches of a group, with second entry points where they are used."""
+    """The CUDA text and the launches of a group, with indirect entry points where they are used."""
     kernel = generate(group, target)
     return with_indirect_entries(kernel) if group.boundary else kernel
 
@@ -64,10 +64,10 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
 
 
 def compile_text(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Compiled:
-    """Compile complete CUDA text, with registers on the stack only where there is no other way.
+    """Compile complete CUDA text, with register spills only where they cannot be avoided.
 
-    The compiler may keep a few there so that one more block fits an SM, which shared
-    memory often prevents anyhow. Then it is told that one block is enough.
+    The compiler may spill a few so that one more block fits an SM, which shared memory often
+    prevents anyhow. It is then compiled again for one resident block.
     """
     first = _compile(source, launches, target)
     if not first.stack_bytes:
@@ -83,7 +83,7 @@ def _compile(source: str, launches: tuple[Launch, ...], target: GpuTarget) -> Co
 
 
 def with_resources(launch: Launch, used: Resources) -> Launch:
-    """A launch that tells what its code takes of an SM."""
+    """A launch with the registers and shared memory that its code takes."""
     return replace(launch, registers=used.registers, static_shared_bytes=used.shared_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Cutting a scheduled PrimFunc into device functions and the launches of them, without a GPU."""
+"""Splitting a scheduled PrimFunc into device functions and their launches, without a GPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,13 +6,18 @@ from math import prod
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import IRModule, s_tir, tirx
-from tvm.ir.transform import Sequential
-from tvm.tirx import PrimFunc
 from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 
 from compiler.errors import KernelError
+from compiler.kernels.gpu.untyped import (
+    IRModule,
+    Module,
+    PrimFunc,
+    Sequential,
+    s_tir,
+    tirx,
+    tvm_ffi,
+)
 from compiler.schedule import ELEMENT_BYTES, Launch
 from compiler.target.target import GpuTarget
 
@@ -72,12 +77,12 @@ class DeviceCode:
     bytes.
     """
 
-    module: IRModule
+    module: Module
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]
 
 
-def device_target(target: GpuTarget) -> tvm.target.Target:
+def device_target(target: GpuTarget) -> Any:
     """TVM's form of a target."""
     return tvm.target.Target(
         {
@@ -115,17 +120,16 @@ def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode
 
 
 def _check_reductions(function: PrimFunc) -> None:
-    """Raise KernelError if threads would add to one element at once: TVM passes over what it
-    cannot lower."""
+    """Raise KernelError if threads would race on one element: TVM skips what it cannot lower."""
     threads: list[Any] = []
     races: list[str] = []
 
-    def loop(statement: tirx.For) -> None:
+    def loop(statement: Any) -> None:
         axis = statement.thread_binding
         if axis is not None and str(axis.thread_tag).startswith("threadIdx"):
             threads.append(statement.loop_var)
 
-    def block(statement: s_tir.SBlockRealize) -> None:
+    def block(statement: Any) -> None:
         if all(region.source.scope() == "local" for region in statement.block.writes):
             return
         for axis, value in zip(statement.block.iter_vars, statement.iter_values, strict=True):
@@ -156,7 +160,7 @@ def _read_host(host: PrimFunc) -> tuple[list[Launch], tuple[int, ...]]:
     def declaration(statement: DeclBuffer) -> None:
         aliases[statement.buffer] = _base(statement.data)
 
-    def call(expression: tvm.ir.Call) -> None:
+    def call(expression: Any) -> None:
         if getattr(expression.op, "name", "") == "tirx.call_ffi_kernel":
             calls.append(expression)
 
@@ -178,18 +182,18 @@ def _base(data: Any) -> Any:
     return data.args[0] if isinstance(data, tvm.ir.Call) else data
 
 
-def _launch(call: tvm.ir.Call, numbers: Mapping[Any, int]) -> Launch:
+def _launch(call: Any, numbers: Mapping[Any, int]) -> Launch:
     tags = [str(tag) for tag in call.attrs.launch_params]
     symbol, *rest = list(call.args)
     pointers, extents = rest[: len(rest) - len(tags)], rest[len(rest) - len(tags) :]
-    given = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
+    launched = {tag: int(extent) for tag, extent in zip(tags, extents, strict=True)}
     grid, block = (
-        [given.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
+        [launched.get(f"{kind}Idx.{axis}", 1) for axis in "xyz"] for kind in ("block", "thread")
     )
     return Launch(
         str(symbol.value),
         tuple(numbers[_base(p)] for p in pointers),
         (grid[0], grid[1], grid[2]),
         (block[0], block[1], block[2]),
-        given.get(SHARED_TAG, 0),
+        launched.get(SHARED_TAG, 0),
     )

@@ -1,4 +1,4 @@
-"""Where the operands of a contraction lie in memory: reads, behind views and boundary casts."""
+"""The operands of a contraction: reads of memory, seen through views and boundary casts."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of the element types that contractions read."""
 
 CHUNK_BYTES = 16
-"""Bytes that one instruction copies to shared memory, and that a block of channels has."""
+"""Bytes of an asynchronous copy to shared memory, and of a block of channels."""
 
 RESHAPES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 
@@ -20,7 +20,7 @@ class Operand:
     """A read and how an operand's logical indices step through it.
 
     `view` has the operand's logical shape and one byte an element, so that its strides count
-    elements; its content means nothing. `moved` tells that it is no plain row-major read.
+    elements; its content means nothing.
     """
 
     read: int
@@ -57,10 +57,10 @@ def _plain_read(group: Group, value: int) -> Operand | None:
 
 
 def _viewed(group: Group, maker: Operator, source: Operand) -> Operand | None:
-    """An operand behind one more view operator; None where elements would have to move."""
-    result, given = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
+    """An operand seen through one more view operator; None where elements would have to move."""
+    result, argument = group.values[maker.outputs[0]], group.values[maker.inputs[0] or 0]
     if maker.type == "Cast":
-        return source if given.dtype in ELEMENT_BYTES and result.dtype == "float32" else None
+        return source if argument.dtype in ELEMENT_BYTES and result.dtype == "float32" else None
     if maker.type == "Transpose":
         order = maker.attributes.get("perm")
         view = source.view.transpose(order)

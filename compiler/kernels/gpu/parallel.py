@@ -1,4 +1,4 @@
-"""Building CUDA kernels side by side in one process.
+"""Building CUDA kernels in parallel in one process.
 
 TVM holds the interpreter's lock while it writes a text; the compiler, which takes ten times as
 long, does not.
@@ -34,7 +34,7 @@ def build_in_threads(
             with naming(group):
                 kernel = generate_entries(group, target)
             running[pool.submit(compiled, group, kernel)] = group
-            for done in [each for each in running if each.done()]:
+            for done in [future for future in running if future.done()]:
                 yield running.pop(done), done.result()
         for done in as_completed(running):
             yield running[done], done.result()

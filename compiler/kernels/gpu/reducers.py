@@ -1,4 +1,4 @@
-"""Reducers that TVM does not know of itself, so that threads of a block can share a reduction."""
+"""Reducers that TVM does not have, so that the threads of a block can share a reduction."""
 
 import ctypes
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Which template takes a group, and with which config: measured, of similar problems, or estimated.
+"""The template and the config of a group's kernel: measured, from similar problems, or estimated.
 
-A config comes from the database entry of the problem, else from the nearest neighbours there, else
-it is the one of the least estimate.
+A config comes from the database entry of the problem, else from its nearest neighbours there, else
+it is the one with the least estimate.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from compiler.target.target import GpuTarget
 
 
 class Provenance(Enum):
-    """Where a config comes from, the surest first."""
+    """The provenance of a config, the most reliable first."""
 
     TUNED = "tuned"
     OTHER_DEVICE = "tuned on another device"
@@ -34,7 +34,7 @@ class Provenance(Enum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A template that can take a group as a problem, and what was measured of that."""
+    """A template that can compute a group as a problem, with that problem's measured configs."""
 
     template: Template[Any, Any]
     group: Group
@@ -48,7 +48,7 @@ class Candidate:
 
     @cached_property
     def entry(self) -> Entry | None:
-        """What the database holds of the problem."""
+        """The database entry of the problem."""
         return entries(self.target).get(self.key)
 
     @cached_property
@@ -57,14 +57,14 @@ class Candidate:
         return self.estimate_of(self._estimated)
 
     def estimate_of(self, config: Any) -> float:
-        """The microseconds that a config should take."""
+        """The estimated microseconds of a config."""
         return self.template.estimate_us(self.problem, config, self.target)
 
     def is_faster(self, other: "Candidate") -> bool:
         """By measured times where both have one of the same device, else by estimates."""
-        own, others = self.entry, other.entry
-        if own and others and own.device == others.device:
-            return own.ranked[0].warm < others.ranked[0].warm
+        mine, theirs = self.entry, other.entry
+        if mine and theirs and mine.device == theirs.device:
+            return mine.ranked[0].warm < theirs.ranked[0].warm
         return self.estimate_us < other.estimate_us
 
     @cached_property
@@ -73,7 +73,7 @@ class Candidate:
         return tuple(self.template.configs(self.problem, self.target))
 
     def choose(self) -> tuple[Any, Provenance]:
-        """The config to build, and where it comes from."""
+        """The config to build, and its provenance."""
         if not self.key:
             return self._estimated, Provenance.ESTIMATED
         known, configs = entries(self.target), set(self.configs)
@@ -87,7 +87,7 @@ class Candidate:
         return self._estimated, Provenance.ESTIMATED
 
     def provenance(self, device: str) -> Provenance:
-        """Where the config that is taken without more measurements comes from, on a device."""
+        """The provenance on a device of the config that is chosen without more measurements."""
         if self.entry is not None:
             return provenance_of(self.entry, device)
         return self.choose()[1]
@@ -98,7 +98,7 @@ class Candidate:
         return self.template.shortlist(self.problem, self.target, known, count)
 
     def variants(self, config: Any) -> Sequence[Any]:
-        """Configs that differ from one only among other kernels."""
+        """Configs that differ from one only by how they overlap with other kernels."""
         return self.template.variants(self.problem, config, self.target)
 
     def emit(self, config: Any) -> CudaKernel:
@@ -108,18 +108,18 @@ class Candidate:
     def _measured(self, entry: Entry | None, configs: set[Any]) -> Any:
         """The best measured config that can be built; None without any."""
         template, problem, target = self.template, self.problem, self.target
-        read = (template.config(each.config) for each in (entry.ranked if entry else ()))
+        read = (template.config(m.config) for m in (entry.ranked if entry else ()))
         return next((c for c in read if template.allows(problem, c, target, configs)), None)
 
     @cached_property
     def _estimated(self) -> Any:
         """The config of the least estimate, the first of equals."""
-        modelled = [each for each in self.configs if self.template.is_modelled(each)]
+        modelled = [c for c in self.configs if self.template.is_modelled(c)]
         return modelled[0] if len(modelled) == 1 else min(modelled, key=self.estimate_of)
 
     @property
     def _related(self) -> str:
-        """The key of the problem whose entry serves as well; empty without one."""
+        """The key of the problem whose entry may be used instead; empty without one."""
         return self._text(self.template.related_key(self.problem, self.target))
 
     def _text(self, fields: Key) -> str:
@@ -145,22 +145,22 @@ class Selection:
 
 
 def best(group: Group, target: GpuTarget) -> Selection | None:
-    """What should compute a group fastest; None where only the generic schedule can take it.
+    """The fastest kernel of a group; None where only the generic schedule can compute it.
 
-    Templates are asked in their order, and each problem has to be faster than the best before it.
+    Templates are asked in order; of equally fast ones the first is selected.
     """
     found: Candidate | None = None
     for template in TEMPLATES:
-        own = fastest(candidates_of(template, group, target))
-        if own is not None and (found is None or own.is_faster(found)):
-            found = own
+        candidate = fastest(candidates_of(template, group, target))
+        if candidate is not None and (found is None or candidate.is_faster(found)):
+            found = candidate
     return None if found is None else Selection(found, *found.choose())
 
 
 def candidates_of(
     template: Template[Any, Any], group: Group, target: GpuTarget
 ) -> Iterator[Candidate]:
-    """A template's candidates for a group, one a problem."""
+    """A template's candidates for a group: one for each problem."""
     for problem in template.match(group, target):
         yield Candidate(template, group, problem, target)
 
@@ -168,19 +168,19 @@ def candidates_of(
 def measurable(group: Group, target: GpuTarget) -> Iterator[Candidate]:
     """The candidates of all templates whose configs are measured.
 
-    A convolution of few channels may go to two templates, and groups to tiles of several merges of
-    them: the times of all decide.
+    Two templates can compute a convolution of few channels, and GEMM tiles a grouped one with
+    different numbers of merged groups: measured times decide.
     """
     for template in TEMPLATES:
-        yield from (each for each in candidates_of(template, group, target) if each.key)
+        yield from (c for c in candidates_of(template, group, target) if c.key)
 
 
 def fastest(candidates: Iterator[Candidate]) -> Candidate | None:
     """The fastest of one template's candidates, the first of equals."""
     found = next(candidates, None)
-    for each in candidates:
-        if found is not None and each.is_faster(found):
-            found = each
+    for candidate in candidates:
+        if found is not None and candidate.is_faster(found):
+            found = candidate
     return found
 
 
@@ -192,8 +192,8 @@ def code_of(template: Template[Any, Any]) -> str:
 @cache
 def current_versions() -> frozenset[str]:
     """The versions of this package's templates with the compiler in use."""
-    measured = (each for each in TEMPLATES if each.headers)
-    return frozenset(full_version(code_of(each), nvrtc_version()) for each in measured)
+    measured = (template for template in TEMPLATES if template.headers)
+    return frozenset(full_version(code_of(t), nvrtc_version()) for t in measured)
 
 
 def entries(target: GpuTarget) -> Mapping[str, Entry]:
@@ -202,7 +202,7 @@ def entries(target: GpuTarget) -> Mapping[str, Entry]:
 
 
 def provenance_of(entry: Entry, device: str) -> Provenance:
-    """How far an entry can be trusted on a device, which may be unknown: empty."""
+    """The provenance of an entry's configs on a device; an empty one is unknown."""
     if entry.version not in current_versions():
         return Provenance.OTHER_VERSION
     return Provenance.TUNED if device in ("", entry.device) else Provenance.OTHER_DEVICE

@@ -1,23 +1,20 @@
-"""CUDA text of device functions; of headers it includes only those of this package."""
+"""CUDA text of device functions; it includes no headers but those of this package."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from math import isfinite
+from math import isfinite, isnan
 from threading import Lock
 from typing import Any
 
 import numpy
-import tvm_ffi
-from tvm import IRModule, tirx
 from tvm.ir import Call
-from tvm.ir.transform import Sequential
 from tvm.target.codegen import llvm_get_intrinsic_name
-from tvm.tirx import Add, Div, FloatImm, PrimFunc
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
+from compiler.kernels.gpu.untyped import IRModule, Module, PrimFunc, Sequential, tirx, tvm_ffi
 from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.ops.wrapping import with_unsigned
 from compiler.kernels.tir.once import without_once
@@ -31,10 +28,10 @@ _DEVICE_PASSES = [
 ]
 
 _INTRINSICS = {"llvm.maximum": "flowloom_maximum", "llvm.minimum": "flowloom_minimum"}
-"""Functions of prelude.cuh that stand for LLVM's."""
+"""Functions of prelude.cuh that replace LLVM's."""
 
 _ROUNDING = ("prim.ceil", "tirx.floor", "tirx.nearbyint", "tirx.round", "tirx.trunc")
-"""Functions that one unit in the last place of a quotient may bring to another integer."""
+"""Functions whose result one unit in the last place of a quotient may change."""
 
 _KERNEL_HEAD = re.compile(r'extern "C" __global__ [^;{]*\{')
 """The definition of a kernel up to its body."""
@@ -45,8 +42,8 @@ _LOCK = Lock()
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
-def cuda_text(module: IRModule, target: GpuTarget) -> str:
-    """The definitions of device functions as CUDA text, to be completed by `complete_text`."""
+def cuda_text(module: Module, target: GpuTarget) -> str:
+    """The definitions of device functions as CUDA text; `complete_text` completes it."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
     lowered = with_unsigned(without_once(Sequential(_DEVICE_PASSES)(portable)))
     build = tvm_ffi.get_global_func("target.build.cuda")
@@ -56,11 +53,11 @@ def cuda_text(module: IRModule, target: GpuTarget) -> str:
 
 
 @contextmanager
-def _uncompiled() -> Iterator[None]:
-    """Keep TVM from compiling text that is not complete, as it does where a device is present."""
+def _uncompiled() -> Generator[None]:
+    """Keep TVM from compiling incomplete text, which it does where a device is present."""
     with _LOCK:
         compile_text = tvm_ffi.get_global_func(_COMPILE, allow_missing=True)
-        tvm_ffi.register_global_func(_COMPILE, lambda text: b"", override=True)
+        tvm_ffi.register_global_func(_COMPILE, _no_cubin, override=True)
         try:
             yield
         finally:
@@ -69,17 +66,21 @@ def _uncompiled() -> Iterator[None]:
                 tvm_ffi.register_global_func(_COMPILE, compile_text)
 
 
-def _portable(function: PrimFunc) -> PrimFunc:
-    """A function with calls of our own in place of LLVM's intrinsics, and of what is slow in a GPU.
+def _no_cubin(text: str) -> bytes:
+    return b""
 
-    To divide takes many instructions and a branch, so float32 is multiplied by a constant's
-    reciprocal, one unit in the last place off at most, but for quotients that are rounded to
-    integers. GELU's `erf(x) + 1` is one function. Numbers of float64 keep all their digits.
+
+def _portable(function: PrimFunc) -> PrimFunc:
+    """A function without LLVM's intrinsics and without operations that are slow on a GPU.
+
+    A division takes many instructions and a branch, so float32 is multiplied by a constant's
+    reciprocal, which is off by one unit in the last place at most, unless the quotient is rounded
+    to an integer. GELU's `erf(x) + 1` is one function. float64 constants keep all their digits.
     """
 
-    def replace(call: Call, mutator: Any) -> Any:
+    def replace(call: Any, mutator: Any) -> Any:
         name = getattr(call.op, "name", "")
-        if name in _ROUNDING and isinstance(call.args[0], Div):
+        if name in _ROUNDING and isinstance(call.args[0], tirx.Div):
             quotient = mutator.default_mutate(call.args[0])
             return Call(call.op, [quotient], ret_ty=call.ty)
         call = mutator.default_mutate(call)
@@ -90,23 +91,23 @@ def _portable(function: PrimFunc) -> PrimFunc:
             raise KernelError(f"LLVM's intrinsic {name} has no CUDA form")
         return tirx.call_pure_extern(str(call.ty.dtype), _INTRINSICS[name], *call.args[1:])
 
-    def multiply(quotient: Div, mutator: Any) -> Any:
+    def multiply(quotient: Any, mutator: Any) -> Any:
         quotient = mutator.default_mutate(quotient)
         factor = _reciprocal(quotient.b)
         return quotient if factor is None else quotient.a * factor
 
-    def join(total: Add, mutator: Any) -> Any:
+    def fuse_erf(total: Any, mutator: Any) -> Any:
         total = mutator.default_mutate(total)
         for one, other in ((total.a, total.b), (total.b, total.a)):
-            if isinstance(one, FloatImm) and one.value == 1 and _is_erf(other):
+            if isinstance(one, tirx.FloatImm) and one.value == 1 and _is_erf(other):
                 return tirx.call_pure_extern("float32", "flowloom_erf_plus_one", other.args[1])
         return total
 
-    rules = ((Call, replace), (Div, multiply), (Add, join), (FloatImm, _exact))
+    rules = ((Call, replace), (tirx.Div, multiply), (tirx.Add, fuse_erf), (tirx.FloatImm, _exact))
     return function.with_body(tvm_ffi.structural_mutate(function.body, rules))
 
 
-def _exact(number: FloatImm, mutator: Any) -> Any:
+def _exact(number: Any, mutator: Any) -> Any:
     """A float64 by its bits where TVM, which writes 15 digits after the point, would change it."""
     value = float(number.value)
     written = not isfinite(value) or float(f"{value:.15f}") == value
@@ -122,8 +123,8 @@ def _is_erf(value: Any) -> bool:
 
 
 def _reciprocal(divisor: Any) -> Any:
-    """The reciprocal of a float32 constant; None where either is no normal number."""
-    if not isinstance(divisor, FloatImm) or str(divisor.ty.dtype) != "float32":
+    """The reciprocal of a float32 constant; None where either is not a normal number."""
+    if not isinstance(divisor, tirx.FloatImm) or str(divisor.ty.dtype) != "float32":
         return None
     limits, value = numpy.finfo("float32"), abs(float(divisor.value))
     normal = limits.tiny <= value <= 1 / limits.tiny
@@ -131,12 +132,12 @@ def _reciprocal(divisor: Any) -> Any:
 
 
 def complete_text(text: str) -> str:
-    """Kernels with everything they use before them, and `begin_launch` as their first statement.
+    """Kernels after all that they use, with `grid_dependency_wait` as their first statement.
 
-    Text that calls `begin_launch` itself is left as it is: it knows a better place.
+    Text that calls `grid_dependency_wait` itself keeps that place.
     """
-    if "begin_launch(" not in text:
-        text = _KERNEL_HEAD.sub(r"\g<0>\n  begin_launch();", text)
+    if "grid_dependency_wait(" not in text:
+        text = _KERNEL_HEAD.sub(r"\g<0>\n  grid_dependency_wait();", text)
     parts = [header("prelude")]
     for kind, name in (("half", "half"), ("nv_bfloat16", "bfloat16")):
         if re.search(rf"\b{kind}\b", text):
@@ -157,21 +158,21 @@ def table_text(symbol: str) -> str:
     )
 
 
-def literal(value: numpy.generic) -> str:
+def literal(value: Any) -> str:
     """A C literal of exactly this value."""
-    if not isinstance(value, numpy.floating):
-        return (
-            str(value) if value != numpy.iinfo(numpy.int64).min else "(-9223372036854775807ll - 1)"
-        )
-    if not numpy.isfinite(value):
-        sign = "-" if value < 0 else ""
-        return f"{sign}CUDART_NAN_F" if numpy.isnan(value) else f"{sign}CUDART_INF_F"
-    return float(value).hex() + ("f" if value.dtype == numpy.float32 else "")
+    if value.dtype.kind != "f":
+        least = numpy.iinfo(numpy.int64).min
+        return str(value) if value != least else "(-9223372036854775807ll - 1)"
+    number = float(value)
+    if not isfinite(number):
+        sign = "-" if number < 0 else ""
+        return f"{sign}CUDART_NAN_F" if isnan(number) else f"{sign}CUDART_INF_F"
+    return number.hex() + ("f" if value.dtype == numpy.float32 else "")
 
 
 def header(name: str) -> str:
     """The line that includes one of this package's CUDA headers.
 
-    Another platform compiles the same kernels with headers of its own in the place of some.
+    Other platforms compile the same kernels with other versions of some headers.
     """
     return f'#include "{name}.cuh"'

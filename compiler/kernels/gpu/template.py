@@ -1,4 +1,4 @@
-"""What a kernel template is: it matches groups, lists configs, estimates and writes kernels."""
+"""The protocol of kernel templates: they match groups, list configs, estimate and emit kernels."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,15 +19,15 @@ Key = Mapping[str, Value]
 
 
 class Template(Protocol[Problem, Config]):
-    """Kernels for groups of one kind. A template of one config, None, has nothing to choose.
+    """Kernels for groups of one kind. A template with nothing to choose has one config, None.
 
-    No template adds in an order that time decides (there are no atomic sums), so that a kernel
-    gives the same bits every time.
+    Sums never depend on timing (there are no atomic additions), so that a kernel gives the same
+    bits every time.
     """
 
     name: ClassVar[str]
     headers: ClassVar[tuple[str, ...]] = ()
-    """The headers that decide how fast a config is: measured times belong to their code."""
+    """The headers that decide how fast a config is: measured times belong to their code's hash."""
     config_type: ClassVar[type[Any] | None] = None
     """The dataclass of configs; None where none are measured."""
 
@@ -40,7 +40,7 @@ class Template(Protocol[Problem, Config]):
         ...
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Microseconds that a kernel should take."""
+        """The estimated microseconds of a kernel."""
         ...
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
@@ -48,11 +48,11 @@ class Template(Protocol[Problem, Config]):
         ...
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
-        """What decides the speed of a problem's configs; empty where none are measured."""
+        """The fields that decide the speed of a problem's configs; empty if none are measured."""
         return {}
 
     def related_key(self, problem: Problem, target: GpuTarget) -> Key:
-        """The problem whose measured configs serve where there are none of this one, if any."""
+        """The key of a problem whose measured configs may be used where this one has none."""
         return {}
 
     def config(self, fields: Fields) -> Config:
@@ -77,17 +77,17 @@ class Template(Protocol[Problem, Config]):
         known: Mapping[str, Entry],
         configs: Collection[Config],
     ) -> Config | None:
-        """The config that should be fastest by what similar problems took; None without any."""
+        """The fastest config predicted from times of similar problems; None without any."""
         return None
 
     def shortlist(
         self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
-        """At most `count` configs to measure, the likeliest first; `known` were measured."""
+        """At most `count` configs to measure, the most promising first; `known` were measured."""
         found = self.configs(problem, target)
         ranked = sorted(found, key=lambda config: self.estimate_us(problem, config, target))
         return [*islice(ranked, count)]
 
     def variants(self, problem: Problem, config: Config, target: GpuTarget) -> Sequence[Config]:
-        """Configs that differ from one only among other kernels: to be measured in a model."""
+        """Configs that overlap otherwise with other kernels: to be measured within a model."""
         return ()

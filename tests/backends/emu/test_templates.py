@@ -46,7 +46,7 @@ SHAPES = {
     "w_conv": (16, 8, 3, 3), "w_deep": (16, 1, 3, 3), "scale": (16,), "shift": (16,),
     "w_q": (16, 16), "w_k": (16, 16), "w_v": (16, 16), "w_o": (16, 16),
 }  # fmt: skip
-TEMPLATES = ("attend<", "contract<", "convolve_groups<", "standardise<")
+TEMPLATES = ("attend<", "gemm<", "convolve_groups<", "normalize<")
 BOUNDS = {"tf32": 3e-3, "fp16": 5e-3}
 
 

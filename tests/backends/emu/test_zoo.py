@@ -129,7 +129,7 @@ def test_separable_convolutions(name: str, precision: str):
     expected = run_onnxruntime(model, inputs)
     module = compiler.compile(model, target="emu", precision=precision, pipeline=SEPARABLE)
     kernels = [spec.source for spec in module.kernels.values()]
-    assert sum("contract_separable" in source for source in kernels) > 30
+    assert sum("separable_gemm" in source for source in kernels) > 30
     results = module.run(inputs)
     assert max(error(results[k], expected[k]) for k in expected) < 1e-2
 

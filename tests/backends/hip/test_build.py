@@ -228,7 +228,7 @@ def test_commands_that_need_none(saved: Path, tmp_path: Path, capsys: pytest.Cap
     assert "not measured" in capsys.readouterr().out
     assert cli.main(["export", str(saved), "-o", str(tmp_path / "project")]) == 0
     assert 'HIP_ARCHITECTURES "gfx90a"' in (tmp_path / "project" / "model.cmake").read_text()
-    assert "contract_waves<" in "".join(
+    assert "mfma_gemm<" in "".join(
         path.read_text() for path in (tmp_path / "project" / "kernels").glob("*.cu")
     )
 

@@ -40,7 +40,7 @@ def check_outputs(
 
 def test_wavefronts_of_64_lanes_on_matrix_cores(tmp_path: Path):
     built = generated(BOTH, "hip:gfx90a:fp32")
-    assert sum("contract_waves<" in kernel.source for kernel in built.kernels.values()) >= 5
+    assert sum("mfma_gemm<" in kernel.source for kernel in built.kernels.values()) >= 5
     library = emulated_library(built, tmp_path / "project")
     for mode in ("graph", "subgraphs", "streams"):
         module = module_of(built, library, mode)
@@ -54,7 +54,7 @@ def test_wavefronts_of_64_lanes_on_matrix_cores(tmp_path: Path):
 
 def test_warps_of_32_lanes_and_the_executable(tmp_path: Path):
     built = generated(IMAGE, "hip:gfx1030:fp16")
-    assert not any("contract_waves<" in kernel.source for kernel in built.kernels.values())
+    assert not any("mfma_gemm<" in kernel.source for kernel in built.kernels.values())
     library = emulated_library(built, tmp_path / "project")
     for warp in (32, 64):
         for mode in ("graph", "streams"):

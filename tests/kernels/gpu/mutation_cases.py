@@ -32,7 +32,7 @@ WIDE = Tile(64, 32, 16, 32, 1, 4, wgmma=True)
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, its inputs, and what it should give, in float64."""
+    """A kernel, its inputs, and the expected result in float64."""
 
     group: Group
     inputs: list[Array]
@@ -40,11 +40,11 @@ class Case:
     expected: Array
 
 
-def product(
+def matmul(
     tile: Tile | None, rows: int = 40, depth: int = 100, target: str = "cuda:sm_90:tf32",
     weight: bool = True,
 ) -> Case:  # fmt: skip
-    """A matrix product with a kernel of a tile, or of a few rows."""
+    """A MatMul with a kernel of a tile, or a GEMV."""
     arrays = [draw(rows, depth), draw(depth, 48)]
     info = TensorInfo("float32", (rows, 48))
     group, inputs = single("MatMul", arrays, [info], {}, weights=(1,) if weight else ())
@@ -93,8 +93,8 @@ def blocks(tile: Tile = SMALL) -> Case:
 
 
 def late() -> Case:
-    """A product whose bias and residual are fetched when its stages are done."""
-    group = vectors.product("float32", (20, 70), (70, 48), (48,), (20, 48))
+    """A GEMM whose bias and residual are prefetched after its main loop."""
+    group = vectors.matmul("float32", (20, 70), (70, 48), (48,), (20, 48))
     inputs = vectors.inputs_of(group)
     kernel = gemm_kernel(group, parse_gpu("cuda"), replace(SMALL, stages=25))
     assert kernel is not None
@@ -105,7 +105,7 @@ def late() -> Case:
 
 
 def attention() -> Case:
-    """An attention whose keys several warps share."""
+    """An attention whose keys are divided among warps."""
     case = Attention("heads", "added", 1, 1, 20, 70, 16, 16)
     group, names = attentions.attention_group(case)
     inputs = case.inputs()
@@ -116,7 +116,7 @@ def attention() -> Case:
 
 
 def staged_attention(ahead: int, warps: int = 1) -> Case:
-    """An attention whose warps share pieces of keys in shared memory, or also rows."""
+    """An attention whose warps read keys from shared memory, and may divide them."""
     case = Attention("heads", "added", 1, 1, 60, 75, 16, 16)
     group = staged.short_group(case)
     inputs = staged.arrays(case, group)
@@ -138,7 +138,7 @@ def normalization() -> Case:
 
 
 def grouped_sums() -> Case:
-    """A convolution in groups, whose sums three threads share."""
+    """A grouped convolution with split-K by three threads."""
     shape = grouped.Shape(16, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1, 8, 8)
     group = grouped.convolution(shape)
     inputs = grouped.draw_inputs(group)
@@ -149,20 +149,20 @@ def grouped_sums() -> Case:
 
 FAMILIES: dict[str, tuple[Callable[[], Case], ...]] = {
     "tiles": (
-        lambda: product(SMALL),
-        lambda: product(Tile(32, 32, 16, 16, 4)),
-        lambda: product(SMALL, target="cuda:sm_90:fp32", weight=False),
-        lambda: product(replace(SMALL, prefetch=True)),
+        lambda: matmul(SMALL),
+        lambda: matmul(Tile(32, 32, 16, 16, 4)),
+        lambda: matmul(SMALL, target="cuda:sm_90:fp32", weight=False),
+        lambda: matmul(replace(SMALL, prefetch=True)),
         window,
         blocks,
         late,
     ),
-    "wide tiles": (
-        lambda: product(WIDE, 70, 280),
-        lambda: product(Tile(64, 32, 16, 32, 2, 4, wgmma=True), 70, 330),
+    "wgmma tiles": (
+        lambda: matmul(WIDE, 70, 280),
+        lambda: matmul(Tile(64, 32, 16, 32, 2, 4, wgmma=True), 70, 330),
         lambda: blocks(WIDE),
     ),
-    "few rows": (lambda: product(None, 3),),
+    "gemv": (lambda: matmul(None, 3),),
     "attention": (attention,),
     "staged attention": (
         lambda: staged_attention(0),

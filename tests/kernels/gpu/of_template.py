@@ -8,7 +8,7 @@ from compiler.kernels.database.fields import config_fields, problem_key
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.select import Candidate, best
 from compiler.kernels.gpu.templates import TEMPLATES
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
+from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
@@ -73,7 +73,7 @@ def gemm_kernel(
 
 def estimated_tile(problem: Problem, target: GpuTarget) -> Tile:
     """The tile of the least estimate."""
-    tiles = (tile for tile in candidates(problem, target) if is_measured(tile))
+    tiles = (tile for tile in candidates(problem, target) if is_modelled(tile))
     return min(tiles, key=lambda tile: estimate(problem, tile, target))
 
 

@@ -54,7 +54,7 @@ def test_tvm_compiles_nothing_where_a_device_is_present():
 
 
 def convolution() -> Group:
-    """A convolution by shares of k."""
+    """A convolution with split-K."""
     inputs = [zeros(1, 512, 7, 7), zeros(512, 512, 3, 3), zeros(512)]
     info = TensorInfo("float32", (1, 512, 7, 7))
     return single("Conv", inputs, [info], {"pads": [1] * 4}, weights=(1, 2))[0]
@@ -108,7 +108,7 @@ def test_kernels_of_newer_architectures_wait_themselves(arch: str):
         assert {launch.programmatic for launch in spec.launches} == {arch != "sm_80"}
         text = complete_text(generate(group, target).text)
         heads = re.findall(r'extern "C" __global__ [^;{]*\{\n\s*(\w+)', text)
-        assert heads == ["begin_launch"] * len(spec.launches)
+        assert heads == ["grid_dependency_wait"] * len(spec.launches)
 
 
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):

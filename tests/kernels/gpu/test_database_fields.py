@@ -52,7 +52,9 @@ MEASURED = [name for name in GROUPS if BY_NAME[name].headers]
 
 
 def test_every_measured_template_is_here():
-    assert {each.name for each in TEMPLATES if each.headers} == set(MEASURED) == set(KEYS)
+    assert (
+        {template.name for template in TEMPLATES if template.headers} == set(MEASURED) == set(KEYS)
+    )
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -73,7 +75,7 @@ def test_a_listed_config_is_the_same_config(name: str):
 
 
 def test_values_of_another_form_are_refused():
-    with pytest.raises(ArtifactError, match=r"has not the 3 values of a row_norm"):
+    with pytest.raises(ArtifactError, match=r"does not have the 3 values of a row_norm"):
         positional.named_problem('["rows","LayerNormalization",128]')
     with pytest.raises(ArtifactError, match="more values than a grouped_conv"):
         positional.named_config("grouped_conv", (1, 2, 3, 4))
@@ -88,7 +90,7 @@ def test_databases_and_results_of_format_2_are_read(tmp_path: Path):
     (tmp_path / "old").write_text("\n".join(lines) + "\n")
     found = database.load(tmp_path / "old")
     assert len(found.entries) == len(KEYS)
-    assert all(each.context is not None for each in found.entries)
+    assert all(entry.context is not None for entry in found.entries)
     database.save(tmp_path / "new", found)
     assert {e.key: e for e in database.load(tmp_path / "new").entries} == {
         e.key: e for e in found.entries
@@ -107,5 +109,6 @@ def test_every_shipped_config_is_one_of_its_template():
     for entry in shipped.entries:
         name = str(problem_fields(entry.key)["template"])
         assert [*problem_fields(entry.key)] == ["template", *positional.PROBLEMS[name]]
-        for each in entry.configs:
-            assert config_fields(BY_NAME[name].config(each.config)) == each.config
+        for measured in entry.configs:
+            config = BY_NAME[name].config(measured.config)
+            assert config_fields(config) == measured.config

@@ -1,7 +1,7 @@
 """Every template on shapes that Hypothesis draws: right against float64, the same bits every time.
 
 Results and scratch memory are poisoned, and warps run in random orders. Attention, grouped and
-separable convolutions, normalised rows and webs draw their shapes in files of their own.
+separable convolutions, normalised rows and webs draw their shapes in other files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -116,8 +116,8 @@ precisions = st.sampled_from(sorted(BOUNDS))
 
 
 @st.composite
-def products(draws: st.DrawFn) -> Case:
-    """Matrix products of any size; from sm_90 on clusters add shares of k, before that a launch."""
+def matmuls(draws: st.DrawFn) -> Case:
+    """MatMuls of any size; split-K slices are added by a cluster or by a second launch."""
     m, n, k = draws(st.integers(5, 70)), draws(sizes), draws(st.integers(1, 300))
     batch = draws(st.sampled_from([(), (), (2,), (2, 3)]))
     constant = draws(st.booleans()) and not batch
@@ -128,7 +128,7 @@ def products(draws: st.DrawFn) -> Case:
 
 @st.composite
 def few_rows(draws: st.DrawFn) -> Case:
-    """One to four rows by a matrix, as it lies or transposed."""
+    """One to four rows by a matrix, transposed or not."""
     m, n, k = draws(st.integers(1, 4)), draws(sizes), draws(st.integers(1, 300))
     flip = draws(st.booleans())
     inputs = [draw(m, k), draw(n, k) if flip else draw(k, n), draw(n)]
@@ -179,7 +179,7 @@ def reductions(draws: st.DrawFn) -> Case:
 
 
 def pooled(type: str, x: Array, attributes: Mapping[str, Any]) -> Array:
-    """Largest elements or means of windows in float64, what lies in the padding left out."""
+    """MaxPool or AveragePool in float64, without the padding."""
     (a, b, c, d), (down, along) = attributes["pads"], attributes["strides"]
     wide = numpy.pad(
         x.astype("float64"), [(0, 0), (0, 0), (a, c), (b, d)], constant_values=numpy.nan
@@ -191,7 +191,7 @@ def pooled(type: str, x: Array, attributes: Mapping[str, Any]) -> Array:
 
 @st.composite
 def poolings(draws: st.DrawFn) -> Case:
-    """Windows of largest elements and of means; no window lies in the padding."""
+    """MaxPool and AveragePool; no window is entirely padding."""
     kernel = [draws(st.integers(1, 4)) for _ in range(2)]
     pads = [draws(st.integers(0, k - 1)) for k in [*kernel, *kernel]]
     image = [draws(st.integers(max(1, k - a - b), 9))
@@ -224,10 +224,10 @@ def scans(draws: st.DrawFn) -> Case:
 
 
 TEMPLATES: dict[str, tuple[st.SearchStrategy[Case], str]] = {
-    "product": (products(), "contract<Problem>"),
-    "few rows": (few_rows(), "multiply_rows<Problem"),
-    "convolution": (convolutions(), "contract<Problem>"),
-    "transposed convolution": (convolutions("ConvTranspose"), "contract<Problem>"),
+    "matmul": (matmuls(), "gemm<Problem>"),
+    "few rows": (few_rows(), "gemv<Problem"),
+    "convolution": (convolutions(), "gemm<Problem>"),
+    "transposed convolution": (convolutions("ConvTranspose"), "gemm<Problem>"),
     "reduction": (reductions(), "__global__"),
     "pooling": (poolings(), "__global__"),
     "opaque": (scans(), "__global__"),
@@ -263,7 +263,7 @@ def large(type: str, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str,
 
 
 LARGE: dict[str, Callable[[], Group]] = {
-    "product": lambda: large("MatMul", [(128, 768), (768, 768)], {}, (128, 768)),
+    "matmul": lambda: large("MatMul", [(128, 768), (768, 768)], {}, (128, 768)),
     "few rows": lambda: large("MatMul", [(1, 2048), (2048, 1000)], {}, (1, 1000)),
     "transposed": lambda: large(
         "ConvTranspose", [(1, 128, 28, 28), (128, 64, 2, 2)], {"strides": [2, 2]}, (1, 64, 56, 56)
@@ -298,10 +298,10 @@ def test_nothing_spills(name: str, arch: str):
     Tile(128, 256, 16, 256, 1, 4, wgmma=True), Tile(256, 128, 16, 128, 1, 4, wgmma=True),
     Tile(128, 128, 16, 128, 1, 3, wgmma=True),
 ])  # fmt: skip
-def test_warpgroups_do_not_spill(tile: Tile):
+def test_wgmma_does_not_spill(tile: Tile):
     """Wide tiles, whose instructions the emulator does not know."""
     target = parse_gpu("cuda:sm_90:tf32")
-    kernel = gemm_kernel(LARGE["product"](), target, tile)
+    kernel = gemm_kernel(LARGE["matmul"](), target, tile)
     assert kernel is not None
     code = compile_cubin(complete_text(kernel.text), target)
     (found,) = check_resources(code, kernel.launches, target).values()

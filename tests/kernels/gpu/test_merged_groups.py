@@ -46,12 +46,12 @@ RESNEXT = Shape(256, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 16, 8, 8)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of a user's own, and none in the package."""
+    """A user's database, and none in the package."""
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
 
 
 def merged(group: Group, target: GpuTarget = TARGET) -> list[Problem]:
-    """What a group can be when some of its convolution's groups are one."""
+    """The problems of a group with merged groups of its convolution."""
     return [problem for problem in gemm_problems(group, target) if problem.merged > 1]
 
 
@@ -118,30 +118,33 @@ def test_how_many_groups_are_merged(dtype: str, members: int, found: list[int]):
     assert [p.merged for p in merged(group, exact)] == (found if dtype == "float16" else [])
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_the_fastest_measured_kernel_is_taken(place: int):
-    """Of plain multiply-adds, tiles of single groups and of merged ones."""
+@pytest.mark.parametrize("fastest", [0, 1, 2, 3])
+def test_the_fastest_measured_kernel_is_taken(fastest: int):
+    """FMAs, tiles of single groups, and tiles of merged ones."""
     group = convolution(RESNEXT)
     grouped, problems = problem_in("grouped_conv", group, TARGET), gemm_problems(group, TARGET)
     assert grouped is not None
     assert [problem.merged for problem in problems] == [1, 2, 4]
     times = [5e3, 6e3, 7e3, 8e3]
-    times[place] = 1e3
+    times[fastest] = 1e3
     work = estimated("grouped_conv", grouped, TARGET)
     measured = [entry("grouped_conv", grouped, work, times[0])]
     for problem, time in zip(problems, times[1:], strict=True):
         measured.append(entry("gemm", problem, estimated_tile(problem, TARGET), time))
     database.save(database.user_file("sm_90"), Database(measured, "sm_90/132"))
     text = generate(group, TARGET).text
-    assert ("convolve_groups" in text) == (place == 0)
-    if place:
-        assert f" M = {8 * problems[place - 1].merged};" in text
+    assert ("convolve_groups" in text) == (fastest == 0)
+    if fastest:
+        assert f" M = {8 * problems[fastest - 1].merged};" in text
 
 
 def test_every_kernel_is_offered_to_be_measured():
     group = convolution(RESNEXT)
-    found = {each.key: each for each in measurable(group, TARGET)}
-    assert [each.template.name for each in found.values()] == ["grouped_conv", *["gemm"] * 3]
+    found = {candidate.key: candidate for candidate in measurable(group, TARGET)}
+    assert [candidate.template.name for candidate in found.values()] == [
+        "grouped_conv",
+        *["gemm"] * 3,
+    ]
     for problem in gemm_problems(group, TARGET):
         own = found[key_text("gemm", problem, TARGET)]
         for config in own.shortlist(3):
@@ -159,7 +162,7 @@ NETWORK = """<ir_version: 10, opset_import: ["" : 20]>
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_groups_of_four_channels_are_read_in_16_bits(precision: str):
-    """Two lie in a block; tiles of merged groups and plain multiply-adds give the same."""
+    """Two share a block; tiles of merged groups and FMAs give the same."""
     model, random = parser.parse_model(NETWORK), numpy.random.default_rng(2)
     for name, dims in (("v", (16, 16, 1, 1)), ("w", (16, 4, 3, 3))):
         weight = random.standard_normal(dims).astype("float32")

@@ -15,16 +15,16 @@ from tests.kernels.gpu.mutation_cases import FAMILIES, Case
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")
 
 WAITS = re.compile(
-    r"__syncthreads\(\);|__syncwarp\(\);|cluster_wait\(\);|cluster_leave\(\);"
-    r"|copies_wait<[^;]*>\(\);|copies_commit\(\);|copies_to_tensor_cores\(\);"
-    r"|wide_fence\(\);|wide_commit\(\);|wide_wait<[^;]*>\(\);"
+    r"__syncthreads\(\);|__syncwarp\(\);|cluster_sync\(\);|cluster_sync_relaxed\(\);"
+    r"|cp_async_wait<[^;]*>\(\);|cp_async_fence\(\);|fence_async_proxy\(\);"
+    r"|wgmma_fence\(\);|wgmma_commit\(\);|wgmma_wait<[^;]*>\(\);"
 )
 FUNCTION = re.compile(
     r'(?:__forceinline__ [\w ]*?|extern "C" __global__ void (?:__\w+\([\d, ]+\) )*)(\w+)\('
 )
 SEEDS = range(6)
 OWN = ("instructions", "half", "warpgroups")
-"""Headers that the emulator has of its own."""
+"""Headers that the emulator replaces."""
 
 SWITCH = """
 static int without = -1;
@@ -39,7 +39,7 @@ extern "C" __global__ void choose(const int* number, bool* to) {
 
 REDUNDANT = {
     "tiles": {
-        "accumulate: __syncthreads();": "warps may still load what they then do not use, where"
+        "mainloop: __syncthreads();": "warps may still load what they then do not use, where"
         " others store the tile"
     },
     "softmax": {
@@ -65,7 +65,7 @@ def switched(text: str) -> tuple[list[str], str]:
     for match in WAITS.finditer(text):
         if "__forceinline__" in text[text.rfind("\n", 0, match.start()) : match.start()]:
             continue
-        function = [each[1] for each in FUNCTION.finditer(text, 0, match.start())][-1]
+        function = [head[1] for head in FUNCTION.finditer(text, 0, match.start())][-1]
         name = f"{function}: {match[0]}"
         before = sum(other.startswith(name) for other in names)
         pieces += [text[end : match.start()], f"{{ if (reach({len(names)})) {match[0]} }}"]

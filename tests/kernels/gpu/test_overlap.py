@@ -16,14 +16,14 @@ from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import TensorInfo
 from tests.kernels.gpu.of_template import chosen, entry, estimated_tile, key_text
-from tests.kernels.gpu.templates.test_tuned import TARGET, product, save
+from tests.kernels.gpu.templates.test_tuned import TARGET, gemm, save
 from tests.kernels.gpu.test_build import zeros
 from tests.kernels.harness import single
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of a user's own, and none in the package."""
+    """A user's database, and none in the package."""
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
 
 
@@ -33,15 +33,15 @@ def early(tile: Tile) -> Tile:
 
 
 def test_an_early_tile_is_taken_where_it_was_measured():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     tile = early(estimated_tile(problem, TARGET))
     save(entry("gemm", problem, tile, 1.0))
     assert chosen("gemm", problem, TARGET) == tile
-    assert chosen("gemm", product(128, 1024, 768), TARGET).prefetch
+    assert chosen("gemm", gemm(128, 1024, 768), TARGET).prefetch
 
 
 def test_a_whole_model_chooses_an_early_variant():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     first, second = list(candidates(problem, TARGET))[:2]
     measured = Measured(config_fields(first), 1.0, 1.5), Measured(config_fields(second), 2.0, 2.5)
     own = Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", measured)
@@ -51,8 +51,8 @@ def test_a_whole_model_chooses_an_early_variant():
     in_context.record(descent, [own], "model", TARGET, own.device)
     assert chosen("gemm", problem, TARGET) == early(first)
     (kept,) = database.known("sm_90").values()
-    configs = {each.config for each in kept.configs}
-    assert configs == {config_fields(early(first)), *(each.config for each in measured)}
+    configs = {found.config for found in kept.configs}
+    assert configs == {config_fields(early(first)), *(found.config for found in measured)}
 
 
 def test_variants_of_tiles_overlap_with_neighbours_as_they_can():

@@ -86,8 +86,8 @@ def test_what_surrounds_a_reduction_and_several_results():
     given = [loss(33), loss(LONG)]
     made = [(generate(group, TARGET), group, arrays) for group, arrays, _ in given]
     for results, (_, _, wanted) in zip(emulate_all(made), given, strict=True):
-        for result, each in zip(results, wanted, strict=True):
-            np.testing.assert_allclose(result, each, 1e-5, 1e-6)
+        for result, expected in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, expected, 1e-5, 1e-6)
 
 
 def with_nan(*places: int) -> Array:

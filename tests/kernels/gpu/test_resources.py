@@ -23,7 +23,7 @@ ALONE = TEXT.replace("(128)", "(128, 1)")
 
 
 def elementwise(size: int, kind: str = "Exp") -> Group:
-    """An operator on a vector, with a name of its own."""
+    """An operator on a vector, with a unique name."""
     info = TensorInfo("float32", (size,))
     group = single(kind, [numpy.zeros(size, "float32")], [info])[0]
     return type(group)(**{**vars_of(group), "name": f"{kind}_{size}"})
@@ -99,7 +99,7 @@ def test_errors_in_threads_name_the_kernel(monkeypatch: pytest.MonkeyPatch, fail
 
 
 class OldCompiler:
-    """What NVRTC says of itself: a version that knows no newer architecture than sm_90."""
+    """An NVRTC that knows no newer architecture than sm_90."""
 
     @staticmethod
     def nvrtcVersion() -> tuple[int, int, int]:

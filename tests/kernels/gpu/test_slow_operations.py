@@ -1,4 +1,4 @@
-"""What takes a GPU many instructions, on the emulator: dividing by constants, GELU's erf(x) + 1."""
+"""Replacements of slow operations, on the emulator: division by constants, GELU's erf(x) + 1."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Results of products that threads store several columns at a time, against float64."""
+"""GEMMs whose results are stored as vectors, against float64."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ def float32(*shape: int) -> TensorInfo:
     return TensorInfo("float32", shape)
 
 
-def product(
+def matmul(
     dtype: str,
     left: Sequence[int],
     right: Sequence[int],
@@ -41,7 +41,7 @@ def product(
     last: Sequence[str] = ("Relu",),
     weight: bool = True,
 ) -> Group:
-    """Activations of `x w + bias + residual`, all results; the shapes of the last two may lack."""
+    """Activations of `x w + bias + residual`, all results; the last two are optional."""
     build = Builder(dtype)
     x, w = build.read(left), build.read(right)
     reads = [build.read(bias, dtype="float32")] if bias else []
@@ -54,7 +54,7 @@ def product(
     outputs = [build.add(type, [total], info) for type in last]
     if dtype != "float32":
         stored = TensorInfo(dtype, info.shape)
-        outputs = [build.add("Cast", [each], stored, to=TO[dtype]) for each in outputs]
+        outputs = [build.add("Cast", [output], stored, to=TO[dtype]) for output in outputs]
     values, operators = tuple(build.values), tuple(build.operators)
     return Group("vectors", values, len(weights), weights, {}, operators, tuple(outputs))
 
@@ -81,7 +81,7 @@ def inputs_of(group: Group) -> list[Array]:
 def check(group: Group, kernel: CudaKernel, bound: float, offset: int = 0) -> list[Array]:
     """Compare all results with float64's."""
     inputs = inputs_of(group)
-    left, right, *added = [each.astype("float64") for each in inputs]
+    left, right, *added = [array.astype("float64") for array in inputs]
     total = left @ right + sum(added)
     results = run(kernel, group, inputs, offset)
     kinds = [op.type for op in group.operators if op.type in ("Relu", "Abs", "Neg")]
@@ -105,10 +105,10 @@ def test_tiles_and_precisions(precision: str, tile: Tile):
     columns = 104
     depth = 260 if tile.split_k > 1 else 72
     dtype, shape = DTYPES[precision], (70, columns)
-    group = product(dtype, (70, depth), (depth, columns), (columns,), shape)
+    group = matmul(dtype, (70, depth), (depth, columns), (columns,), shape)
     kernel = kernel_of(group, precision, tile)
     assert constant(kernel, "VECTOR") == 16 // numpy.dtype(dtype).itemsize
-    assert (constant(kernel, "PLACES"), constant(kernel, "EDGES")) == (1, 1)
+    assert (constant(kernel, "ELEMENTWISE"), constant(kernel, "BROADCASTS")) == (1, 1)
     (aligned,) = check(group, kernel, BOUNDS[precision])
     (anywhere,) = check(group, kernel, BOUNDS[precision], aligned.itemsize)
     assert aligned.tobytes() == anywhere.tobytes()
@@ -116,7 +116,7 @@ def test_tiles_and_precisions(precision: str, tile: Tile):
 
 @pytest.mark.parametrize(("columns", "vector"), [(48, 8), (44, 4), (46, 0), (45, 0)])
 def test_columns_that_fill_no_vector(columns: int, vector: int):
-    group = product("float16", (50, 40), (40, columns), (columns,), (50, columns))
+    group = matmul("float16", (50, 40), (40, columns), (columns,), (50, columns))
     kernel = kernel_of(group, "fp16")
     assert constant(kernel, "VECTOR") == vector
     check(group, kernel, BOUNDS["fp16"])
@@ -127,11 +127,11 @@ CASES = {
     "row bias": (("float32", (50, 40), (40, 48), (50, 1), ()), (4, 0, 0)),
     "broadcast residual": (("float16", (3, 20, 40), (40, 48), (48,), (20, 48)), (8, 0, 1)),
     "batch of rows": (("float16", (3, 20, 40), (40, 48), (48,), (3, 20, 48)), (8, 1, 1)),
-    "batch of products": (
+    "batch of matmuls": (
         ("float16", (2, 3, 20, 40), (2, 3, 40, 48), (48,), (2, 3, 20, 48), ("Relu",), False),
         (8, 1, 1),
     ),
-    "bias of a product": (
+    "bias of a batch": (
         ("float32", (3, 20, 40), (3, 40, 48), (3, 1, 48), (), ("Neg",), False), (4, 0, 0)
     ),
 }  # fmt: skip
@@ -139,11 +139,14 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_results_depend_on(name: str):
-    arguments, (vector, places, edges) = CASES[name]
-    group = product(*arguments)
+    arguments, (vector, elementwise, broadcasts) = CASES[name]
+    group = matmul(*arguments)
     kernel = kernel_of(group, "fp16" if group.writes[0].dtype == "float16" else "fp32")
     assert constant(kernel, "VECTOR") == vector
-    assert (constant(kernel, "PLACES"), constant(kernel, "EDGES")) == (places, edges)
+    assert (constant(kernel, "ELEMENTWISE"), constant(kernel, "BROADCASTS")) == (
+        elementwise,
+        broadcasts,
+    )
     check(group, kernel, BOUNDS["fp16" if vector == 8 else "fp32"])
 
 
@@ -156,28 +159,28 @@ def test_a_transposed_residual_is_read_element_by_element():
     values, operators = tuple(build.values), tuple(build.operators)
     group = Group("turned", values, 3, (False, True, False), {}, operators, (last,))
     kernel = kernel_of(group, "fp32")
-    assert (constant(kernel, "VECTOR"), constant(kernel, "PLACES")) == (4, 0)
+    assert (constant(kernel, "VECTOR"), constant(kernel, "ELEMENTWISE")) == (4, 0)
     x, w, residual = inputs = inputs_of(group)
     (result,) = run(kernel, group, inputs)
     numpy.testing.assert_allclose(result, x.astype("float64") @ w + residual.T, atol=1e-4)
 
 
-def test_a_residual_is_fetched_where_stages_lay_when_there_is_no_room_beside_them():
-    group = product("float16", (128, 600), (600, 128), (128,), (128, 128))
+def test_a_residual_is_prefetched_after_the_main_loop_where_room_is_short():
+    group = matmul("float16", (128, 600), (600, 128), (128,), (128, 128))
     early, late, direct = (
         kernel_of(group, "fp16", Tile(128, 128, 64, 32, 1, stages), arch)
         for stages, arch in ((3, "sm_90"), (6, "sm_90"), (2, "sm_86"))
     )
-    assert [constant(each, "LATE") for each in (early, late, direct)] == [0, 1, 0]
-    assert [constant(each, "PLACES") for each in (early, late, direct)] == [1, 1, 0]
+    assert [constant(kernel, "LATE") for kernel in (early, late, direct)] == [0, 1, 0]
+    assert [constant(kernel, "ELEMENTWISE") for kernel in (early, late, direct)] == [1, 1, 0]
     limit = parse_gpu("cuda:sm_86:fp16").shared_bytes
     assert direct.launches[0].shared_bytes < limit
     for kernel in (early, late, direct):
         check(group, kernel, BOUNDS["fp16"])
 
 
-def test_shares_of_a_second_launch_store_single_elements():
-    group = product("float32", (16, 1600), (1600, 48), (48,))
+def test_the_second_launch_of_split_k_stores_single_elements():
+    group = matmul("float32", (16, 1600), (1600, 48), (48,))
     kernel = kernel_of(group, "fp32", Tile(16, 64, 16, 16, 4), "sm_80")
     assert (len(kernel.launches), constant(kernel, "VECTOR")) == (2, 0)
     check(group, kernel, BOUNDS["fp32"])
@@ -192,7 +195,7 @@ def test_shares_of_a_second_launch_store_single_elements():
 ])  # fmt: skip
 @pytest.mark.parametrize("block", [0, 4])
 def test_pixels_of_plain_images(type, shapes, attributes, vector, block):
-    """A transposed convolution of separate taps has columns that lie apart."""
+    """A transposed convolution with one tap per output has columns that are not contiguous."""
     group = group_of(type, *shapes, attributes, (block, 0))
     kernel = kernel_of(group, "fp32")
     assert constant(kernel, "VECTOR") == vector

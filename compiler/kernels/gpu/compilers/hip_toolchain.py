@@ -1,4 +1,4 @@
-"""The HIP compiler: which one it is, its version, and how it is run."""
+"""The HIP compiler: its command, its version, and running it."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from compiler.errors import KernelError
 
 FILES = Path(str(resources.files("compiler"))) / "export" / "project"
-"""Where the headers of kernels for HIP lie: those of exported projects."""
+"""The folder of the headers of kernels for HIP: those of exported projects."""
 
 
 @cache
@@ -46,7 +46,7 @@ def hip_version() -> str:
 
 @cache
 def hip_generator() -> str:
-    """A mark of what decides an object besides the kernel's text: the compiler and headers."""
+    """A hash of what an object depends on besides the kernel's text: compiler and headers."""
     digest = hashlib.sha256(" ".join([*hip_compiler(), hip_version()]).encode())
     for path in sorted([*FILES.glob("include/**/*.h"), *FILES.glob("kernels/hip/*")]):
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""CUDA text to an object file of the host that holds code for AMD GPUs, by the HIP compiler."""
+"""CUDA text to a host object file with code for AMD GPUs, by the HIP compiler."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ FLAGS = (
 UNKNOWN = re.compile(
     r"invalid target ID|unsupported HIP gpu|unknown target CPU|cannot find ROCm device library"
 )
-"""What clang says of an architecture that is newer than itself or than its device library."""
+"""Clang's messages for an architecture that is newer than it or its device library."""
 
 
 def compile_object(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
@@ -30,16 +30,16 @@ def compile_object(text: str, symbols: Iterable[str], target: GpuTarget) -> byte
     """
     exports = "".join(f"GPU_EXPORT({symbol})\n" for symbol in symbols)
     with tempfile.TemporaryDirectory(prefix="flowloom-") as folder:
-        place = Path(folder)
-        (place / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}\n{exports}')
+        build = Path(folder)
+        (build / "kernel.hip").write_text(f'#include "flowloom/kernel.h"\n{text}\n{exports}')
         for name, body in headers().items():
-            (place / name).write_text(body)
+            (build / name).write_text(body)
         for header in (FILES / "kernels" / "hip").glob("*.cuh"):
-            shutil.copy(header, place)
-        offload = [f"--offload-arch={each}" for each in target.architectures]
-        include = [f"-I{FILES / 'include'}", f"-I{place}"]
-        built = place / "kernel.o"
-        ran = run_hip_compiler(*FLAGS, *offload, *include, "-o", built, place / "kernel.hip")
+            shutil.copy(header, build)
+        offload = [f"--offload-arch={name}" for name in target.architectures]
+        include = [f"-I{FILES / 'include'}", f"-I{build}"]
+        built = build / "kernel.o"
+        ran = run_hip_compiler(*FLAGS, *offload, *include, "-o", built, build / "kernel.hip")
         if ran.returncode != 0:
             raise _failure(ran.stderr, target)
         return built.read_bytes()

@@ -1,11 +1,11 @@
-// How a block copies its tiles of A and B to shared memory, a step of k at a time.
+// Copies of a block's tiles of A and B to shared memory, one k-step at a time.
 //
-// A tile is kept in chunks of 16 bytes along k where memory allows it: rows of k (a matrix that is
-// contiguous in k, padded by one chunk a row), or channel blocks (an image that is stored as
-// (batch, channels / block, place, block), for each block the pixels side by side). Both hand
-// `ldmatrix` eight rows of 16 bytes without bank conflicts. Any other B is kept as lines of k.
+// Where memory allows it, a tile is kept in chunks of 16 bytes along k: as ROWS (a matrix contiguous in
+// k, padded by one chunk per row), or as BLOCKS (an NCHWc image, (batch, channels / block, pixel,
+// block): for each chunk of channels the pixels next to each other). `ldmatrix` reads both without bank
+// conflicts. Any other B is kept as LINES: one row along n for each k.
 //
-// `P` holds the constants of one problem and its index maps; see contraction.py.
+// `P` holds the constants and index maps of one problem; see emit.py.
 
 enum Form { LINES, ROWS, BLOCKS };
 
@@ -22,7 +22,7 @@ template <class P>
 struct Tiles {
   using Element = typename P::Element;
   static constexpr int CHUNK = 16 / sizeof(Element), CHUNKS = P::BK / CHUNK;
-  static constexpr int LINE = P::BN + 8;                              // elements, when B is lines of k
+  static constexpr int LINE = P::BN + 8;                              // elements of a row along n
   static constexpr int A_ROW = CHUNKS + 1, B_ROW = P::FORM == ROWS ? CHUNKS + 1 : 1;  // chunks
   static constexpr int A_NEXT = 1, B_NEXT = P::FORM == ROWS ? 1 : P::BN;
   static constexpr int A_SIZE = P::BM * A_ROW;
@@ -30,14 +30,14 @@ struct Tiles {
   static constexpr int STAGE = A_SIZE + B_SIZE;
   static constexpr int MT = P::WM / 16, NT = P::WN / 8, COLUMNS = P::BN / P::WN;
   static constexpr int THREADS = P::BM / P::WM * COLUMNS * P::LANES;
-  // Column q of a warp's piece j is column j / V * 8 * V + q * V + j % V of its tile, so that a thread
-  // reads V pieces of a line of floats at once.
+  // Column q of a warp's MMA tile j is column j / V * 8 * V + q * V + j % V of its tile, so that a lane
+  // loads V MMA tiles from a row of floats at once.
   static constexpr int V = P::FORM != LINES || sizeof(Element) == 2 || P::LANES == 64 ? 1 : NT < 4 ? NT : 4;
-  static constexpr bool BY_PIXEL = P::OUT_BLOCK > 0;  // how the result lies in shared memory
+  static constexpr bool BY_PIXEL = P::OUT_BLOCK > 0;  // the layout of the result in shared memory
   static constexpr int C_STRIDE = BY_PIXEL ? P::BM + 4 : P::BN + (V == 1 ? 8 : 4);
 };
 
-// What a thread copies of a matrix of rows that are contiguous in k. WIDE when 16 bytes at a time.
+// One thread's copies of a matrix that is contiguous in k. WIDE if they are of 16 bytes.
 template <class P, int HEIGHT, int COUNT, int STRIDE, bool ALIGNED>
 struct RowCopies {
   using T = Tiles<P>;
@@ -69,7 +69,7 @@ struct RowCopies {
   }
 };
 
-// The place in a plane that a tap reads for an output position; false in the padding.
+// The pixel of a plane that a tap reads for an output position; false in the padding.
 template <class P>
 __device__ __forceinline__ bool tap_place(int tap, const int (&at)[3], int& place) {
   const int taps[3] = {tap / (P::WINDOW(1) * P::WINDOW(2)), tap / P::WINDOW(2) % P::WINDOW(1), tap % P::WINDOW(2)};
@@ -99,7 +99,7 @@ __device__ __forceinline__ void pixel_position(int pixel, int (&at)[3]) {
   at[2] = pixel % P::RESULT(2);
 }
 
-// Which taps lie inside the image for one pixel, and where they read.
+// The taps of one output pixel that are inside the image, and where they read.
 template <class P>
 struct Taps {
   using Bits = typename Mask<(P::TAPS > 32)>::Type;
@@ -120,7 +120,7 @@ struct Taps {
       at[0] = -(1 << 20);
   }
 
-  // How far behind the corner a tap of a convolution reads.
+  // The distance of a convolution's tap from its first one, in pixels.
   static __device__ constexpr int offset(int tap) {
     const int rest = P::WINDOW(1) * P::WINDOW(2), plane = P::SOURCE(1) * P::SOURCE(2);
     return tap / rest * (P::DILATIONS(0) * plane) +
@@ -139,14 +139,14 @@ struct Taps {
   }
 };
 
-// What a thread copies of an image in channel blocks: all chunks of one pixel that are its own.
-// Where a step has one tap, the taps are innermost in k, so that the cache serves most of them.
+// One thread's copies of an NCHWc image: chunks of one pixel. Where a k-step has one tap, the taps are
+// innermost in k, so that L1 serves most of them.
 template <class P>
 struct BlockCopies {
   using T = Tiles<P>;
   using Element = typename P::Element;
   static constexpr int PASS = T::THREADS / P::BN, BLOCKS = P::CHANNELS / T::CHUNK;
-  static constexpr bool ONE_TAP = P::TAPS == 1 || P::CHANNELS % P::BK == 0;  // in each step
+  static constexpr bool ONE_TAP = P::TAPS == 1 || P::CHANNELS % P::BK == 0;  // per k-step
   static_assert(T::THREADS % P::BN == 0 && T::CHUNKS % PASS == 0 && P::CHANNELS % T::CHUNK == 0);
   const Element *image, *from;
   Taps<P> taps;
@@ -164,7 +164,7 @@ struct BlockCopies {
     }
   }
 
-  // Goes to the tap and the chunk that are next.
+  // Moves to the next tap and chunk.
   __device__ __forceinline__ void seek() {
     int place;
     inside = taps.locate(tap, place);
@@ -206,17 +206,17 @@ struct BlockCopies {
   }
 };
 
-// What a thread copies of lines of k: one column (a pixel of a plain image, or a column of a matrix
-// that is contiguous in n), or as many columns side by side as 16 bytes hold.
+// One thread's copies of rows along n: one column (a pixel of an NCHW image, or a column of a matrix
+// that is contiguous in n), or as many adjacent columns as 16 bytes hold.
 template <class P, bool WIDE>
 struct LineCopies {
   using T = Tiles<P>;
   using Element = typename P::Element;
   static constexpr int WIDTH = WIDE ? T::CHUNK : 1, PARTS = P::BN / WIDTH, PASS = T::THREADS / PARTS;
-  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // in each step
+  static constexpr bool ONE_TAP = P::TAPS == 1 || (P::TAP_MAJOR && P::ROW % P::BK == 0);  // per k-step
   static constexpr bool TABLE = !ONE_TAP && P::TAPS <= 64 && P::K <= P::TABLE_DEPTH && !P::TRANSPOSED;
   const Element *image, *from;
-  const int2* table;  // for each k where it reads, and its tap
+  const int2* table;  // for each k its offset and its tap
   Taps<P> taps;
   int place, row, k, channel;
   bool exists, inside;
@@ -248,7 +248,7 @@ struct LineCopies {
     table = entries, image += taps.corner;
   }
 
-  // Goes to a channel of a tap.
+  // Moves to a channel of a tap.
   __device__ __forceinline__ void seek(int tap, int first) {
     int offset;
     inside = taps.locate(tap, offset);
@@ -300,14 +300,14 @@ struct LineCopies {
 };
 
 template <class P, bool WIDE, int FORM>
-struct RightCopies {
+struct CopiesB {
   using Type = LineCopies<P, WIDE && P::CONTIGUOUS>;
 };
 template <class P, bool WIDE>
-struct RightCopies<P, WIDE, ROWS> {
+struct CopiesB<P, WIDE, ROWS> {
   using Type = RowCopies<P, P::BN, P::N, P::B_ROW, WIDE>;
 };
 template <class P, bool WIDE>
-struct RightCopies<P, WIDE, BLOCKS> {
+struct CopiesB<P, WIDE, BLOCKS> {
   using Type = BlockCopies<P>;
 };

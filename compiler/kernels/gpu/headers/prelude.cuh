@@ -1,4 +1,4 @@
-// What TVM's CUDA text and our lowerings use, without any header: NVRTC compiles this in no time.
+// Types and functions that TVM's CUDA text and the lowerings use. It includes no header, so that NVRTC is fast.
 
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
@@ -13,10 +13,10 @@ typedef unsigned long long uint64_t;
 #include <cstdint>
 #endif
 
-// Waits until the launches before have ended and their writes are seen. Those that follow may start
-// when all blocks are about to end: to let them start at once cost one-stream graphs 3 to 11 %.
-// Without programmatic dependent launch (before sm_90, or by plain edges) it does nothing.
-__device__ __forceinline__ void begin_launch() {
+// Waits until the predecessors have ended and their writes are visible (PDL). Successors may start when
+// all blocks are about to end: letting them start at once cost one-stream graphs 3 to 11 %. Without PDL
+// (before sm_90, or along plain edges) it does nothing.
+__device__ __forceinline__ void grid_dependency_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #elif defined(EMULATED)
@@ -24,8 +24,8 @@ __device__ __forceinline__ void begin_launch() {
 #endif
 }
 
-// Lets the launches that follow begin once every block of this one has come here or ended.
-__device__ __forceinline__ void release_launches() {
+// Lets the successors start once every block of this kernel has called it or has ended.
+__device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
@@ -45,7 +45,7 @@ __device__ __forceinline__ float flowloom_log(float x) { return logf(x); }
 __device__ __forceinline__ float flowloom_log1p(float x) { return log1pf(x); }
 __device__ __forceinline__ float flowloom_tanh(float x) { return tanhf(x); }
 __device__ __forceinline__ float flowloom_erf(float x) { return erff(x); }
-// Without the branch of an exact division; where that gives 0 the quotient is below 2^-126.
+// Without the branch of an exact division; where that gives 0, the quotient is below 2^-126.
 __device__ __forceinline__ float flowloom_sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
 
 __device__ __forceinline__ float power_of_two(float x) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ float power_of_two(float x) {
 #endif
 }
 
-// erf(x) + 1, as GELU has it, in half the instructions: a polynomial in |x| is the logarithm of
+// erf(x) + 1 of GELU in half the instructions: a polynomial in |x| is the base-2 logarithm of
 // 1 - erf(|x|), which is off by 6e-8 at most, as is the sum.
 __device__ __forceinline__ float flowloom_erf_plus_one(float x) {
   const float size = fabsf(x);
@@ -86,7 +86,7 @@ __device__ __forceinline__ T flowloom_maximum(T a, T b) { return a > b || a != a
 template <class T>
 __device__ __forceinline__ T flowloom_minimum(T a, T b) { return a < b || a != a ? a : b; }
 
-// Elements that are loaded and stored together, such as a block of channels.
+// Elements that are loaded and stored as one vector, such as a block of channels.
 template <class T, int COUNT>
 struct alignas(COUNT * sizeof(T)) Block {
   T at[COUNT];

@@ -1,8 +1,8 @@
-// From sums in registers to results: a tile goes through shared memory, so that threads store what
-// lies together, with what it depends on fetched beforehand; see gemm.cuh and store.py.
+// The epilogue of tiles: accumulators go through shared memory, so that threads store contiguous
+// vectors. The operands of the epilogue are prefetched there; see gemm.cuh and store.py.
 
 template <class P>
-using Sums = float[Tiles<P>::MT][Tiles<P>::NT][4];
+using Accumulators = float[Tiles<P>::MT][Tiles<P>::NT][4];
 
 // Copies a block of consecutive elements to shared memory.
 template <class T, int COUNT>
@@ -12,16 +12,16 @@ __device__ __forceinline__ void copy_block(Block<T, COUNT>* to, const Block<T, C
   for (int i = 0; i < (int)sizeof(Block<T, COUNT>) / 16; i++) copy_chunk<false>((int4*)to + i, (const int4*)from + i, valid);
 }
 
-// Waits for what was fetched late.
+// Waits for a late prefetch.
 template <class P>
-__device__ __forceinline__ void fetches_wait() {
-  if (P::LATE) copies_wait<0>();
+__device__ __forceinline__ void prefetch_wait() {
+  if (P::LATE) cp_async_wait<0>();
 }
 
-// Lays a warp's pieces out in the block's tile: row by row, or column by column where consecutive
-// rows lie beside each other in the result.
+// Stores a warp's accumulators to the block's tile in shared memory: row by row, or column by column
+// where consecutive rows are adjacent in the result.
 template <class P>
-__device__ __forceinline__ void spread(const Sums<P>& c, float* tile) {
+__device__ __forceinline__ void store_accumulators(const Accumulators<P>& c, float* tile) {
   using T = Tiles<P>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = warp / T::COLUMNS * P::WM + lane / 4, column = warp % T::COLUMNS * P::WN;
@@ -36,31 +36,31 @@ __device__ __forceinline__ void spread(const Sums<P>& c, float* tile) {
           const int m = row + i * 16 + s / 2 * 8, n = column + j * 8 + (lane % 4 * 2 + s % 2) * T::V + v;
           tile[T::BY_PIXEL ? n * T::C_STRIDE + m : m * T::C_STRIDE + n] = c[i][j + v][s];
         }
-  fetches_wait<P>();
+  prefetch_wait<P>();
   __syncthreads();
 }
 
-// The sum of what the blocks of the cluster have at a place, in order of their ranks.
-template <int PARTS>
-__device__ __forceinline__ float total_of(const float* own) {
-  float total = PARTS == 1 ? *own : peer_float(own, 0);
+// The sum over the cluster's blocks of one element of their tiles, in the order of their ranks.
+template <int CLUSTER_SIZE>
+__device__ __forceinline__ float cluster_sum(const float* element) {
+  float total = CLUSTER_SIZE == 1 ? *element : peer_float(element, 0);
 #pragma unroll
-  for (int part = 1; part < PARTS; part++) total += peer_float(own, part);
+  for (int rank = 1; rank < CLUSTER_SIZE; rank++) total += peer_float(element, rank);
   return total;
 }
-template <int PARTS>
-__device__ __forceinline__ float4 total_of_four(const float* own) {
-  float4 total = PARTS == 1 ? *(const float4*)own : peer_float4(own, 0);
+template <int CLUSTER_SIZE>
+__device__ __forceinline__ float4 cluster_sum4(const float* element) {
+  float4 total = CLUSTER_SIZE == 1 ? *(const float4*)element : peer_float4(element, 0);
 #pragma unroll
-  for (int part = 1; part < PARTS; part++) {
-    const float4 other = peer_float4(own, part);
+  for (int rank = 1; rank < CLUSTER_SIZE; rank++) {
+    const float4 other = peer_float4(element, rank);
     total.x += other.x, total.y += other.y, total.z += other.z, total.w += other.w;
   }
   return total;
 }
 
-// Hands the block's tile to `store`, consecutive threads beside each other in n.
-template <class P, int PARTS, class Store>
+// Passes the block's tile to `store`, consecutive threads along n.
+template <class P, int CLUSTER_SIZE, class Store>
 __device__ __forceinline__ void store_elements(const float* tile, const Store& store) {
   using T = Tiles<P>;
   constexpr int UNROLL = P::VECTOR > 0 ? 1 : 8;
@@ -70,113 +70,113 @@ __device__ __forceinline__ void store_elements(const float* tile, const Store& s
     const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
     const int rows = P::M % P::BM == 0 ? P::BM : min(P::BM, P::M - m);
 #pragma unroll UNROLL
-    for (int i = blockIdx.z % PARTS * ROWS; i < rows && n < P::N; i += PARTS * ROWS)
-      store(blockIdx.z, m + i, n, total_of<PARTS>(tile + (row + i) * T::C_STRIDE + column));
+    for (int i = blockIdx.z % CLUSTER_SIZE * ROWS; i < rows && n < P::N; i += CLUSTER_SIZE * ROWS)
+      store(blockIdx.z, m + i, n, cluster_sum<CLUSTER_SIZE>(tile + (row + i) * T::C_STRIDE + column));
   } else {
 #pragma unroll UNROLL
-    for (int i = blockIdx.z % PARTS * T::THREADS + threadIdx.x; i < P::BM * P::BN; i += PARTS * T::THREADS) {
+    for (int i = blockIdx.z % CLUSTER_SIZE * T::THREADS + threadIdx.x; i < P::BM * P::BN; i += CLUSTER_SIZE * T::THREADS) {
       const int row = i / P::BN, column = i % P::BN, m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-      if (m < P::M && n < P::N) store(blockIdx.z, m, n, total_of<PARTS>(tile + row * T::C_STRIDE + column));
+      if (m < P::M && n < P::N) store(blockIdx.z, m, n, cluster_sum<CLUSTER_SIZE>(tile + row * T::C_STRIDE + column));
     }
   }
 }
 
-// Likewise, each thread OUT_BLOCK consecutive rows or VECTOR consecutive columns, which lie beside
-// each other in the result. `fetch` starts copies of what the results depend on besides their sums:
-// of the same place, and of the tile's edge, which has one element for each row or column.
-template <class P, int PARTS>
-struct BlockStore {
+// The same with vectors: each thread takes OUT_BLOCK consecutive rows or VECTOR consecutive columns,
+// which are adjacent in the result. `prefetch` starts the copies of epilogue operands: elementwise ones
+// (an element per result) and broadcast ones (an element per row or per column of the tile).
+template <class P, int CLUSTER_SIZE>
+struct VectorStore {
   using T = Tiles<P>;
-  static constexpr bool DOWN = P::OUT_BLOCK > 0;
-  static constexpr int BLOCK = DOWN ? P::OUT_BLOCK : P::VECTOR, HIGH = DOWN ? BLOCK : 1, WIDE = DOWN ? 1 : BLOCK;
-  static constexpr int ACROSS = P::BN / WIDE, UNITS = P::BM * P::BN / BLOCK, STEP = PARTS * T::THREADS;
-  static constexpr int TURNS = (UNITS + STEP - 1) / STEP, PLACE_STRIDE = TURNS * T::THREADS * 16;
-  static constexpr int EDGE = DOWN ? P::BM : P::BN;
-  static constexpr bool WHOLE = T::THREADS % ACROSS == 0;  // a thread's columns are the same in every turn
-  static_assert((DOWN ? P::M : P::N) % BLOCK == 0);
+  static constexpr bool BY_ROW = P::OUT_BLOCK > 0;
+  static constexpr int BLOCK = BY_ROW ? P::OUT_BLOCK : P::VECTOR, HIGH = BY_ROW ? BLOCK : 1, WIDE = BY_ROW ? 1 : BLOCK;
+  static constexpr int ACROSS = P::BN / WIDE, UNITS = P::BM * P::BN / BLOCK, STEP = CLUSTER_SIZE * T::THREADS;
+  static constexpr int ITERATIONS = (UNITS + STEP - 1) / STEP, ELEMENTWISE_STRIDE = ITERATIONS * T::THREADS * 16;
+  static constexpr int BROADCAST_EXTENT = BY_ROW ? P::BM : P::BN;
+  static constexpr bool WHOLE = T::THREADS % ACROSS == 0;  // a thread's columns are the same in every iteration
+  static_assert((BY_ROW ? P::M : P::N) % BLOCK == 0);
   float* tile;
-  char *places, *edges;
+  char *elementwise, *broadcast;
 
-  __device__ __forceinline__ BlockStore(float* tile) : tile(tile) {
-    constexpr int RESULT = (DOWN ? P::BN : P::BM) * T::C_STRIDE * 4;
-    places = (char*)tile + (P::STAGED > RESULT && !P::LATE ? P::STAGED : RESULT), edges = places + P::PLACES * PLACE_STRIDE;
+  __device__ __forceinline__ VectorStore(float* tile) : tile(tile) {
+    constexpr int RESULT = (BY_ROW ? P::BN : P::BM) * T::C_STRIDE * 4;
+    elementwise = (char*)tile + (P::STAGED > RESULT && !P::LATE ? P::STAGED : RESULT), broadcast = elementwise + P::ELEMENTWISE * ELEMENTWISE_STRIDE;
   }
 
-  // Whether this thread has results in a turn, and where they begin.
-  __device__ __forceinline__ bool turn(int number, int& row, int& column) const {
-    const int share = number * PARTS + blockIdx.z % PARTS, unit = share * T::THREADS + threadIdx.x;
-    row = (WHOLE ? threadIdx.x / ACROSS + share * (T::THREADS / ACROSS) : unit / ACROSS) * HIGH;
+  // Whether this thread has a vector in an iteration, and its first row and column.
+  __device__ __forceinline__ bool locate(int number, int& row, int& column) const {
+    const int chunk = number * CLUSTER_SIZE + blockIdx.z % CLUSTER_SIZE, unit = chunk * T::THREADS + threadIdx.x;
+    row = (WHOLE ? threadIdx.x / ACROSS + chunk * (T::THREADS / ACROSS) : unit / ACROSS) * HIGH;
     column = (WHOLE ? threadIdx.x % ACROSS : unit % ACROSS) * WIDE;
     const bool below = P::M % P::BM == 0 || blockIdx.y * P::BM + row < P::M;
     return (UNITS % STEP == 0 || row < P::BM) && below && (P::N % P::BN == 0 || blockIdx.x * P::BN + column < P::N);
   }
 
   template <class Store>
-  __device__ __forceinline__ void fetch(const Store& store) const {
-    if (P::PLACES > 0)
+  __device__ __forceinline__ void prefetch(const Store& store) const {
+    if (P::ELEMENTWISE > 0)
 #pragma unroll
-      for (int i = 0; i < TURNS; i++) {
+      for (int i = 0; i < ITERATIONS; i++) {
         int row, column;
-        const bool valid = turn(i, row, column);
+        const bool valid = locate(i, row, column);
         const int m = blockIdx.y * P::BM + row, n = blockIdx.x * P::BN + column;
-        char* to = places + (i * T::THREADS + threadIdx.x) * 16;
-        store.fetch_places(valid ? store.place_of(blockIdx.z, m, n) : 0, to, PLACE_STRIDE, valid);
+        char* to = elementwise + (i * T::THREADS + threadIdx.x) * 16;
+        store.prefetch_elementwise(valid ? store.vector_index(blockIdx.z, m, n) : 0, to, ELEMENTWISE_STRIDE, valid);
       }
-    const int own = threadIdx.x * BLOCK, at = (DOWN ? blockIdx.y * P::BM : blockIdx.x * P::BN) + own;
-    const bool valid = at < (DOWN ? P::M : P::N);
-    if (P::EDGES > 0 && own < EDGE)
-      store.fetch_edges(valid ? store.edge_of(blockIdx.z, at) : 0, edges + own * 4, EDGE * 4, valid);
+    const int element = threadIdx.x * BLOCK, at = (BY_ROW ? blockIdx.y * P::BM : blockIdx.x * P::BN) + element;
+    const bool valid = at < (BY_ROW ? P::M : P::N);
+    if (P::BROADCASTS > 0 && element < BROADCAST_EXTENT)
+      store.prefetch_broadcast(valid ? store.broadcast_index(blockIdx.z, at) : 0, broadcast + element * 4, BROADCAST_EXTENT * 4, valid);
   }
 
   template <class Store>
   __device__ __forceinline__ void finish(const Store& store) const {
-    constexpr int UNROLL = DOWN ? 4 : 2;
+    constexpr int UNROLL = BY_ROW ? 4 : 2;
 #pragma unroll UNROLL
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < ITERATIONS; i++) {
       int row, column;
-      if (!turn(i, row, column)) {
+      if (!locate(i, row, column)) {
         if (WHOLE) break;
         continue;
       }
       float values[BLOCK];
 #pragma unroll
       for (int r = 0; r < BLOCK; r += 4) {
-        const int place = DOWN ? column * T::C_STRIDE + row : row * T::C_STRIDE + column;
-        const float4 four = total_of_four<PARTS>(tile + place + r);
+        const int place = BY_ROW ? column * T::C_STRIDE + row : row * T::C_STRIDE + column;
+        const float4 four = cluster_sum4<CLUSTER_SIZE>(tile + place + r);
         values[r] = four.x, values[r + 1] = four.y, values[r + 2] = four.z, values[r + 3] = four.w;
       }
       store(blockIdx.z, blockIdx.y * P::BM + row, blockIdx.x * P::BN + column, values,
-            places + (i * T::THREADS + threadIdx.x) * 16, PLACE_STRIDE, edges + (DOWN ? row : column) * 4, EDGE * 4);
+            elementwise + (i * T::THREADS + threadIdx.x) * 16, ELEMENTWISE_STRIDE, broadcast + (BY_ROW ? row : column) * 4, BROADCAST_EXTENT * 4);
     }
   }
 };
 
-// Whether results are stored together: for vectors, a caller's buffers may begin anywhere.
+// Whether results are stored as vectors: if VECTOR, callers' buffers may be misaligned.
 template <class P, class Store>
-__device__ __forceinline__ bool stores_together(const Store& store) {
+__device__ __forceinline__ bool stores_vectors(const Store& store) {
   if constexpr (P::VECTOR > 0)
     return store.aligned();
   else
     return P::OUT_BLOCK > 0;
 }
 
-// Starts copies of what the results depend on: beside the stages while these are filled, or LATE, in
+// Starts the copies of epilogue operands: next to the stages while these are filled, or, LATE, into
 // their place, where there is no room.
-template <class P, int PARTS, bool LATE, class Store>
-__device__ __forceinline__ void fetch_results(float* tile, const Store& store) {
+template <class P, int CLUSTER_SIZE, bool LATE, class Store>
+__device__ __forceinline__ void prefetch_epilogue(float* tile, const Store& store) {
   if constexpr (P::OUT_BLOCK + P::VECTOR > 0 && bool(P::LATE) == LATE) {
-    if (stores_together<P>(store)) BlockStore<P, PARTS>(tile).fetch(store);
-    if (LATE) copies_commit();
+    if (stores_vectors<P>(store)) VectorStore<P, CLUSTER_SIZE>(tile).prefetch(store);
+    if (LATE) cp_async_fence();
   }
 }
 
-// Hands the results of the block's tile to `store`, which all blocks of a cluster share out.
-template <class P, int PARTS, class Store>
+// Passes the block's tile to `store`; all blocks of a cluster take part.
+template <class P, int CLUSTER_SIZE, class Store>
 __device__ __forceinline__ void store_tile(float* tile, const Store& store) {
-  if (PARTS > 1) cluster_wait();
+  if (CLUSTER_SIZE > 1) cluster_sync();
   if constexpr (P::OUT_BLOCK + P::VECTOR > 0)
-    if (stores_together<P>(store)) BlockStore<P, PARTS>(tile).finish(store);
+    if (stores_vectors<P>(store)) VectorStore<P, CLUSTER_SIZE>(tile).finish(store);
   if constexpr (P::OUT_BLOCK == 0)
-    if (!stores_together<P>(store)) store_elements<P, PARTS>(tile, store);
-  if (PARTS > 1) cluster_leave();
+    if (!stores_vectors<P>(store)) store_elements<P, CLUSTER_SIZE>(tile, store);
+  if (CLUSTER_SIZE > 1) cluster_sync_relaxed();
 }

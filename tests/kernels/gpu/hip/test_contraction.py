@@ -56,8 +56,8 @@ def error(kernel: CudaKernel, group: Group, order: Order = WAVEFRONTS) -> float:
     )
 
 
-def product(left: tuple[int, ...], right: tuple[int, ...]) -> Group:
-    """A matrix product of float32."""
+def matmul_group(left: tuple[int, ...], right: tuple[int, ...]) -> Group:
+    """A float32 MatMul."""
     given = [draw(*left), draw(*right)]
     shape = numpy.matmul(*given).shape
     return single("MatMul", given, [TensorInfo("float32", shape)])[0]
@@ -76,7 +76,7 @@ def kernel_of(group: Group, target: str, tile: Tile | None = SMALL) -> CudaKerne
 def test_convolutions_with_a_fused_epilogue(name: str, precision: str):
     group = group_of("Conv", *CASES[name], (0, 0))
     kernel = kernel_of(group, f"hip:gfx90a:{precision}")
-    assert "contract_waves<" in kernel.text
+    assert "mfma_gemm<" in kernel.text
     found = error(kernel, group)
     assert found < BOUNDS[precision]
     assert precision == "fp32" or found > BOUNDS["fp32"], "nothing was rounded"
@@ -98,15 +98,15 @@ def test_channel_blocks_of_floats():
 
 @emulated
 @pytest.mark.parametrize("shapes", [((70, 100), (100, 72)), ((2, 20, 33), (2, 33, 17))])
-def test_matrix_products(shapes: tuple[tuple[int, ...], tuple[int, ...]]):
-    group = product(*shapes)
+def test_matmuls(shapes: tuple[tuple[int, ...], tuple[int, ...]]):
+    group = matmul_group(*shapes)
     assert error(kernel_of(group, "hip:gfx90a:fp32", None), group) < BOUNDS["fp32"]
 
 
 @emulated
 @pytest.mark.parametrize("shape", [(16, 128, 16, 32), (64, 64, 32, 16), (128, 64, 64, 32)])
 def test_tiles_and_shares(shape: tuple[int, int, int, int]):
-    group = product((130, 200), (200, 132))
+    group = matmul_group((130, 200), (200, 132))
     kernel = kernel_of(group, "hip:gfx90a:fp32", Tile(*shape, 3, STAGES, WAVE))
     assert len(kernel.launches) == 2
     assert error(kernel, group) < BOUNDS["fp32"]
@@ -114,7 +114,7 @@ def test_tiles_and_shares(shape: tuple[int, int, int, int]):
 
 @emulated
 def test_a_warp_of_32_lanes_is_refused():
-    group = product((20, 33), (33, 17))
+    group = matmul_group((20, 33), (33, 17))
     with pytest.raises(DeviceError, match="wavefront of 64 lanes"):
         error(kernel_of(group, "hip:gfx90a:fp32"), group, Order(0, 32))
 
@@ -129,7 +129,7 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
     own = body.replace(shared, "#define DYNAMIC_SHARED float* shared = (float*)emulator_shared()")
     text = kernel.text.replace('#include "instructions.cuh"', own)
     assert "row_of" in text
-    assert "contract<Problem>" in text
+    assert "gemm<Problem>" in text
     for lanes in (32, 64):
         assert error(replace(kernel, text=text), group, Order(1, lanes)) < BOUNDS[precision]
 
@@ -186,7 +186,7 @@ def test_hipcc_compiles_for_other_architectures(precision: str, tmp_path: Path):
 
 
 def test_the_tile_fits_and_gives_every_unit_work():
-    group = product((1024, 4096), (4096, 1024))
+    group = matmul_group((1024, 4096), (4096, 1024))
     problem = read_problem(group, group.operators[0])
     assert problem is not None
     target = parse_gpu("hip:gfx90a:fp32")
@@ -202,6 +202,6 @@ def test_matrix_cores_are_used_where_all_architectures_have_them():
     both, mixed = parse_gpu("hip:gfx942,gfx90a"), parse_gpu("hip:gfx90a,gfx1030:fp16")
     assert (both.has_mfma, mixed.has_mfma) == (True, False)
     assert mixed.architectures == ("gfx90a", "gfx1030")
-    group = product((64, 64), (64, 64))
-    assert "contract_waves<" in kernel_of(group, str(both), None).text
-    assert "contract<Problem>" in kernel_of(group, str(mixed), None).text
+    group = matmul_group((64, 64), (64, 64))
+    assert "mfma_gemm<" in kernel_of(group, str(both), None).text
+    assert "gemm<Problem>" in kernel_of(group, str(mixed), None).text

@@ -45,7 +45,7 @@ def attention_group(case: Attention) -> tuple[Group, list[str]]:
 
 def result(case: Attention, inputs: dict[str, numpy.ndarray], precision: str = "tf32",
            block: Config | None = None, offset: int = 0) -> numpy.ndarray:  # fmt: skip
-    """What the emulated kernel gives."""
+    """The result of the emulated kernel."""
     group, names = attention_group(case)
     kernel = kernel_in("attention", group, parse_gpu(f"cuda:sm_90:{precision}"), block)
     assert kernel is not None, "the kernel does not take it"
@@ -131,7 +131,7 @@ def test_nothing_spills(depth: int, precision: str):
         assert found.stack_bytes == 0
 
 
-def behind_kernels(case: Attention) -> ModelProto:
+def with_negated_operands(case: Attention) -> ModelProto:
     """The model with its operands negated first, so that kernels store them."""
     model = case.model()
     for operand in [value.name for value in model.graph.input if value.name != "m"]:
@@ -153,7 +153,7 @@ def test_operands_of_two_bytes(form: str, precision: str):
         inputs = case.inputs()
         negated = {name: x if name == "m" else -x for name, x in inputs.items()}
         expected = case.expected(negated)
-        module = compiler.compile(behind_kernels(case), target="emu", precision=precision)
+        module = compiler.compile(with_negated_operands(case), target="emu", precision=precision)
         (found,) = module.run(inputs).values()
         difference = numpy.linalg.norm(found - expected) / numpy.linalg.norm(expected)
         assert difference < 2 * BOUNDS[precision]

@@ -40,9 +40,9 @@ OPERANDS = {
     """,
     "keys of all heads": """
         qp = Identity (q)
-        kj = Reshape (k, joined)
+        kj = Reshape (k, merged)
         kp = Transpose <perm = [0,1,3,2]> (kj)
-        vp = Reshape (v, joined)
+        vp = Reshape (v, merged)
     """,
     "a scaled image": """
         image = Conv <pads = [1,1]> (x, filter)
@@ -51,7 +51,7 @@ OPERANDS = {
         vp = Transpose <perm = [0,1,3,2]> (kp)
         qp = Identity (q)
     """,
-    "a mask of what is looked at": """
+    "a mask of the values": """
         qp = Identity (q)
         kp = Transpose <perm = [0,1,3,2]> (k)
         vp = Identity (v)
@@ -76,7 +76,7 @@ small (float[2,8,48] x) => (float[4,8,N] y)
     k = Squeeze (k5, first)
     v = Squeeze (v5, first)
     {operands}
-    product = MatMul (qp, kp)
+    raw = MatMul (qp, kp)
     scores = {scores}
     weights = Softmax <axis = -1> (scores)
     seen = MatMul (weights, vp)
@@ -87,7 +87,7 @@ small (float[2,8,48] x) => (float[4,8,N] y)
 
 CONSTANTS = {
     "five": np.array([2, 8, 3, 2, 8]), "flat": np.array([4, 8, -1]), "first": np.array([0]),
-    "joined": np.array([2, 1, 16, 8]), "columns": np.array([2, 2, 8, 24]),
+    "merged": np.array([2, 1, 16, 8]), "columns": np.array([2, 2, 8, 24]),
     "one": np.array([1]), "last": np.array([3]),
     "unit": np.ones((1, 1, 1, 1), np.float32), "half": np.array(0.5, np.float32),
 }  # fmt: skip
@@ -97,7 +97,7 @@ BOUNDS = {"tf32": 3e-3, "fp16": 5e-3}
 
 def attention(operands: str) -> ModelProto:
     """Attention over operands of one of these forms, and a convolution that reads its result."""
-    scores = "Add (product, mask)" if "mask =" in OPERANDS[operands] else "Identity (product)"
+    scores = "Add (raw, mask)" if "mask =" in OPERANDS[operands] else "Identity (raw)"
     model = parser.parse_model(MODEL.format(operands=OPERANDS[operands], scores=scores))
     chance = np.random.default_rng(0)
     weights = {n: chance.standard_normal(s).astype(np.float32) / 3 for n, s in WEIGHTS.items()}
@@ -107,7 +107,7 @@ def attention(operands: str) -> ModelProto:
 
 
 def attentions(model: ModelProto, precision: str) -> list[Group]:
-    """The groups of the default passes that hold a softmax and a product."""
+    """The groups of the default passes that hold a softmax and a MatMul."""
     found = import_model(model)
     set_target(found.module, f"cuda:sm_90:{precision}")
     Runner().run(found.module, split(parse(DEFAULT_PIPELINE))[0])
@@ -119,9 +119,9 @@ def attentions(model: ModelProto, precision: str) -> list[Group]:
 
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("operands", OPERANDS)
-def test_what_is_fused_is_taken(operands: str, precision: str):
+def test_fused_attentions_are_matched(operands: str, precision: str):
     groups = attentions(attention(operands), precision)
-    assert len(groups) == (operands != "one key"), "a constant is no read"
+    assert len(groups) == (operands != "one key"), "a constant is not a read"
     assert all(attention_of(group) is not None for group in groups)
 
 

@@ -118,7 +118,7 @@ def test_blocks(name: str, blocks: tuple[int, int]):
 @pytest.mark.parametrize("tile", [
     Tile(64, 64, 32, 32, 3), Tile(16, 128, 16, 32, 2, 6), Tile(128, 64, 32, 32, 1, 4),
 ])  # fmt: skip
-def test_tiles_and_clusters(tile: Tile):
+def test_tiles_and_split_k(tile: Tile):
     case = ((1, 64, 9, 9), (72, 64, 3, 3), (1, 72, 9, 9), {"pads": [1] * 4})
     assert error_of(group_of("Conv", *case, (4, 4)), "cuda", tile) < BOUNDS["tf32"]
 
@@ -144,7 +144,7 @@ def test_transposed(attributes: dict[str, object], blocks: tuple[int, int]):
     assert error_of(group, "cuda:sm_90:fp32") < BOUNDS["fp32"]
 
 
-def test_shares_of_a_second_launch_store_single_elements():
+def test_the_second_launch_of_split_k_stores_single_elements():
     case = ((1, 64, 5, 5), (16, 64, 3, 3), (1, 16, 5, 5), {"pads": [1] * 4})
     group = group_of("Conv", *case, (4, 4))
     kernel = gemm_kernel(group, parse_gpu("cuda:sm_80:fp32"), Tile(16, 64, 16, 16, 4))

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products on the emulator against float64."""
+"""Convolutions and MatMuls on the emulator against float64."""
 
 import numpy
 import onnx
@@ -104,7 +104,7 @@ def test_precisions(precision: str):
     [(3, 1, 20, 64), (2, 64, 36)],
     [(2, 5, 33), (33, 17)],
 ])  # fmt: skip
-def test_matrix_product(shapes: list[tuple[int, ...]]):
+def test_matmul(shapes: list[tuple[int, ...]]):
     assert error("MatMul", [draw(*shape) for shape in shapes], {}) < BOUNDS["tf32"]
 
 
@@ -114,7 +114,7 @@ def test_gemm():
     assert error("Gemm", inputs, attributes, (1,)) < BOUNDS["tf32"]
 
 
-def test_shares_of_k_are_added_by_a_second_launch():
+def test_split_k_by_a_second_launch():
     group, inputs = single(
         "MatMul", [draw(16, 1600), draw(1600, 36)], [TensorInfo("float32", (16, 36))]
     )
@@ -126,15 +126,15 @@ def test_shares_of_k_are_added_by_a_second_launch():
     assert numpy.abs(result - expected).max() < 1e-3
 
 
-@pytest.mark.parametrize("shares", [2, 3, 8])
-def test_a_cluster_adds_shares_of_k(shares: int):
+@pytest.mark.parametrize("slices", [2, 3, 8])
+def test_split_k_in_a_cluster(slices: int):
     left, right, last = draw(70, 800), draw(800, 36), draw(70, 36)
     info = TensorInfo("float32", last.shape)
     values = (*(TensorInfo("float32", x.shape) for x in (left, right, last)), info, info)
     operators = (Operator("MatMul", {}, (0, 1), (3,)), Operator("Add", {}, (3, 2), (4,)))
     group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
     target = parse_gpu("cuda:sm_90:fp32")
-    kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, shares))
+    kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, slices))
     assert len(kernel.launches) == 1
     assert not kernel.scratch
     (result,) = run(kernel, group, [left, right, last])

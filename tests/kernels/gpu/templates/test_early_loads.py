@@ -56,7 +56,7 @@ def functions(text: str, folder: Path) -> dict[str, list[str]]:
 
 
 def early(instructions: list[str]) -> list[str]:
-    """What touches global memory before the wait; all that does where there is no wait."""
+    """The instructions on global memory before the wait, or all of them without a wait."""
     end = instructions.index(WAIT) if WAIT in instructions else len(instructions)
     return [code for code in instructions[:end] if GLOBAL.match(code)]
 
@@ -69,7 +69,7 @@ def pointwise() -> CudaKernel:
 
 KERNELS = {name: lambda cases=cases: cases[0]().kernel for name, cases in FAMILIES.items()}
 KERNELS["pointwise"] = pointwise
-QUICK = ("tiles", "wide tiles", "attention", "softmax")
+QUICK = ("tiles", "wgmma tiles", "attention", "softmax")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_nothing_is_touched_before_the_wait(name: str, tmp_path: Path):
 
 def test_a_load_before_the_wait_is_found(tmp_path: Path):
     text = 'extern "C" __global__ void bad(float* to, const float* from) {{ {} }}\n'
-    load, wait = "const float x = from[threadIdx.x];", "begin_launch();"
+    load, wait = "const float x = from[threadIdx.x];", "grid_dependency_wait();"
     store = "to[threadIdx.x] = x;"
     (wrong,) = functions(text.format(load + wait + store), tmp_path).values()
     (right,) = functions(text.format(wait + load + store), tmp_path).values()

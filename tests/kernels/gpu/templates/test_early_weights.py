@@ -30,7 +30,7 @@ emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulate
 
 PRODUCE = """
 extern "C" __global__ void produce(float* to, const float* from) {
-  begin_launch();
+  grid_dependency_wait();
   for (int i = threadIdx.x; i < COUNT; i += 32) to[i] = from[i];
 }
 """
@@ -48,8 +48,8 @@ def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, num
     return group, inputs, kernel, numpy.maximum(sums + inputs[3], 0)
 
 
-def product(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.ndarray]:
-    """A product by a constant matrix, the right operand."""
+def matmul(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.ndarray]:
+    """A MatMul whose right operand is constant."""
     arrays, info = [draw(40, 200), draw(200, 48)], TensorInfo("float32", (40, 48))
     group, inputs = single("MatMul", arrays, [info], weights=(1,))
     kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
@@ -59,15 +59,15 @@ def product(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.n
 
 CASES = {
     "convolution": lambda: convolution(SMALL),
-    "convolution in a cluster": lambda: convolution(replace(SMALL, split_k=2)),
+    "convolution with split-K": lambda: convolution(replace(SMALL, split_k=2)),
     "convolution by warpgroups": lambda: convolution(WIDE),
-    "product": lambda: product(SMALL),
-    "product by warpgroups": lambda: product(replace(WIDE, split_k=2)),
+    "matmul": lambda: matmul(SMALL),
+    "matmul by warpgroups": lambda: matmul(replace(WIDE, split_k=2)),
 }
 
 
 class Chain:
-    """A kernel behind one that writes its activations, by an edge that lets it begin early."""
+    """A kernel after one that writes its activations, along a programmatic edge."""
 
     def __init__(self, group: Group, inputs: list[numpy.ndarray], kernel: CudaKernel) -> None:
         self.group, self.kernel = group, kernel
@@ -116,7 +116,7 @@ def worst(chain: Chain, expected: numpy.ndarray) -> float:
 
 def swapped(kernel: CudaKernel) -> CudaKernel:
     """A kernel that copies the wrong operand early."""
-    text = re.sub(r"EARLY = (\d)", lambda m: f"EARLY = {3 - int(m[1])}", kernel.text)
+    text = re.sub(r"PREFETCHED = (\d)", lambda m: f"PREFETCHED = {3 - int(m[1])}", kernel.text)
     assert text != kernel.text
     return replace(kernel, text=text)
 
@@ -130,14 +130,14 @@ def test_what_begins_early_is_right(name: str):
 
 
 @emulated
-@pytest.mark.parametrize("name", ["convolution by warpgroups", "product"])
+@pytest.mark.parametrize("name", ["convolution by warpgroups", "matmul"])
 def test_activations_copied_early_are_wrong(name: str):
     group, inputs, kernel, expected = CASES[name]()
     assert worst(Chain(group, inputs, swapped(kernel)), expected) > 0.1
 
 
 def ptx_of(kernel: CudaKernel) -> str:
-    """What NVRTC makes of a kernel for Hopper."""
+    """The PTX of a kernel for Hopper, by NVRTC."""
     from cuda.bindings import nvrtc
 
     texts = headers()
@@ -174,7 +174,7 @@ def read_before_the_wait(ptx: str) -> list[set[int]]:
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "weights"), [
     ("convolution", 0), ("convolution by warpgroups", 0),
-    ("product", 1), ("product by warpgroups", 1),
+    ("matmul", 1), ("matmul by warpgroups", 1),
 ])  # fmt: skip
 def test_only_weights_are_read_before_the_wait(name: str, weights: int):
     kernel = CASES[name]()[2]
@@ -195,6 +195,4 @@ def test_tiles_are_not_early_where_there_are_no_weights():
 def test_tiles_of_two_launches_or_without_a_wait_are_not_early(target: str):
     tile = replace(SMALL, split_k=16 if target == TARGET else 1)
     with pytest.raises(KernelError, match="without prefetch and release"):
-        product(tile) if target == TARGET else gemm_kernel(
-            product(SMALL)[0], parse_gpu(target), tile
-        )
+        matmul(tile) if target == TARGET else gemm_kernel(matmul(SMALL)[0], parse_gpu(target), tile)

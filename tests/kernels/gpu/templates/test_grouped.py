@@ -160,10 +160,10 @@ def shapes(draw: st.DrawFn) -> tuple[Shape, str]:
 @settings(max_examples=6, deadline=None)
 @given(shapes(), st.booleans(), st.booleans(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 3]))
 def test_any_convolution_is_right(
-    case: tuple[Shape, str], plain: bool, blocked: bool, pixels: int, shares: int
+    case: tuple[Shape, str], plain: bool, blocked: bool, pixels: int, slices: int
 ):
     shape, dtype = case
-    check(shape, dtype, BLOCKS[dtype] if blocked else 0, Work(pixels, 32, shares), plain)
+    check(shape, dtype, BLOCKS[dtype] if blocked else 0, Work(pixels, 32, slices), plain)
 
 
 NASNET = Shape(44, (28, 28), (5, 5), (2, 2), (1, 1), (2, 2, 2, 2))
@@ -218,7 +218,7 @@ def test_what_it_declines():
 
 
 def by_estimate(shape: Shape) -> Work:
-    """What a thread does by the estimate."""
+    """The config of the least estimate."""
     group = convolution(shape)
     problem = read_grouped(group, group.operators[2])
     assert problem is not None

@@ -8,7 +8,7 @@ from compiler.errors import KernelError
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
 from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_measured
+from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile, shared_bytes
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
@@ -48,13 +48,13 @@ def same_group(precision: str, batch: int, channels: int, rows: int, image: tupl
 )
 def test_any_size(precision: str, batch: int, steps: int, image: tuple[int, int],
                   window: tuple[int, int], dilation: int, shape: tuple[int, int, int, int],
-                  shares: int, stages: int):  # fmt: skip
+                  slices: int, stages: int):  # fmt: skip
     channels = steps * (32 if precision == "tf32" else 64)
     group = same_group(precision, batch, channels, 24, image, window, dilation)
     taps = window[0] * window[1]
-    shares = min(shares, taps * steps // 2)
+    slices = min(slices, taps * steps // 2)
     stages = max(3, min(stages, taps + 1))
-    tile = Tile(*shape, shares, stages, halo=True)
+    tile = Tile(*shape, slices, stages, halo=True)
     assert error_of(group, f"cuda:sm_90:{precision}", tile) < BOUNDS[precision]
 
 
@@ -89,7 +89,7 @@ def test_only_measurements_choose_them():
     (problem,) = gemm_problems(same_group("tf32", 1, 64, 64, (56, 56), (3, 3)), target)
     patches = [tile for tile in candidates(problem, target) if tile.halo]
     assert patches
-    assert not any(is_measured(tile) for tile in patches)
+    assert not any(is_modelled(tile) for tile in patches)
     assert all(shared_bytes(problem, tile, target) <= target.shared_bytes for tile in patches)
 
 

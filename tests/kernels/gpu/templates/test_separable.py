@@ -37,7 +37,7 @@ emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulate
 BLOCKS = {"float32": 4, "float16": 8, "bfloat16": 8}
 BOUNDS = {"fp32": 2e-6, "tf32": 2e-3, "fp16": 2e-3, "bf16": 1e-2}
 STORED = {"float32": 0.0, "float16": 1e-3, "bfloat16": 8e-3}
-"""What rounding results to a stored type adds to the error."""
+"""The error that rounding results to a stored type adds."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKe
     """The kernel of the template."""
     kernel = kernel_in("depthwise_pointwise", group, parse_gpu(target), choice)
     assert kernel is not None
-    assert "contract_separable" in kernel.text
+    assert "separable_gemm" in kernel.text
     return kernel
 
 
@@ -210,7 +210,7 @@ def test_any_shape(shape: Shape, precision: str, dtype: str, relu: bool,
      ("bf16", "bfloat16", "bfloat16"), ("fp16", "float16", "float32")],
 )  # fmt: skip
 def test_precisions(precision: str, dtype: str, weights: str):
-    """Several steps of k, the last one not whole, in two shares that a cluster adds."""
+    """Several k-steps, the last one partial, and split-K."""
     shape = Shape(104, 40, (6, 6), (3, 3))
     choice = Choice(Tile(32, 32, 16, 16, 2, 2), 2)
     check(shape, choice, f"cuda:sm_90:{precision}", dtype=dtype, weights=weights)
@@ -227,15 +227,15 @@ def mutants(text: str, functions: Sequence[str]) -> list[tuple[str, str]]:
 
 
 @emulated
-@pytest.mark.parametrize(("shares", "functions", "waits"), [
-    (1, ["spread"], 1), (2, ["accumulate_separable", "store_tile"], 5),
+@pytest.mark.parametrize(("slices", "functions", "waits"), [
+    (1, ["store_accumulators"], 1), (2, ["separable_mainloop", "store_tile"], 5),
 ])  # fmt: skip
-def test_every_wait_is_needed(shares: int, functions: list[str], waits: int):
+def test_every_wait_is_needed(slices: int, functions: list[str], waits: int):
     shape = Shape(68, 20, (4, 5), (3, 3))
     group = separable(shape)
     inputs = draw_inputs(group)
     expected = reference(shape, inputs)
-    kernel = kernel_of(group, "cuda:sm_90:tf32", Choice(Tile(32, 32, 16, 16, shares, 2), 1))
+    kernel = kernel_of(group, "cuda:sm_90:tf32", Choice(Tile(32, 32, 16, 16, slices, 2), 1))
     text = inlined(kernel.text)
 
     def survives(mutant: str) -> bool:

@@ -32,7 +32,11 @@ from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import chosen, kernel_in, key_text, problem_in
-from tests.kernels.gpu.templates.test_attention import BOUNDS, attention_group, behind_kernels
+from tests.kernels.gpu.templates.test_attention import (
+    BOUNDS,
+    attention_group,
+    with_negated_operands,
+)
 from tests.kernels.harness import numpy_dtype
 from tests.tools import needs_nvrtc
 
@@ -44,8 +48,8 @@ emulated = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulate
 
 
 def short_group(case: Attention, precision: str = "fp16") -> Group:
-    """The group of an attention behind other kernels, which store its operands in 16 bits."""
-    module = import_model(behind_kernels(case)).module
+    """The group of an attention whose operands other kernels store in 16 bits."""
+    module = import_model(with_negated_operands(case)).module
     set_target(module, f"cuda:sm_90:{precision}")
     Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
     (graph,) = [op for op in module.ops if isinstance(op, GraphOp)]
@@ -82,7 +86,7 @@ def staged_kernel(
 
 
 def result(group: Group, kernel: CudaKernel, inputs: Sequence[Array], offset: int = 0) -> Array:
-    """What the emulated kernel gives."""
+    """The result of the emulated kernel."""
     (found,) = run_twice(kernel, group, inputs, offset)
     return found.astype("float64")
 
@@ -207,7 +211,7 @@ def test_others_keep_their_kernel(case, target):
 
 def test_wide_operands_are_refused():
     group, _ = attention_group(SMALL)
-    with pytest.raises(KernelError, match="cannot stage"):
+    with pytest.raises(KernelError, match="cannot copy to shared memory"):
         kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
 
 

@@ -21,7 +21,7 @@ from compiler.kernels.gpu.templates.gemm.candidates import (
     SLOWEST,
     candidates,
     diverse,
-    is_measured,
+    is_modelled,
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
@@ -42,7 +42,7 @@ KEY = '{"template":"gemm"}'
 TARGET = parse_gpu("cuda:sm_90:tf32")
 
 
-def product(m: int, n: int, k: int) -> Problem:
+def gemm(m: int, n: int, k: int) -> Problem:
     """A matmul with packed weights."""
     return Problem(
         m=m,
@@ -58,14 +58,14 @@ def product(m: int, n: int, k: int) -> Problem:
         gather=Gather(k, n, 0, k, row=k, source=(1, 1, n), result=(1, 1, n)),
         a_offset="0",
         b_offset="0",
-        place=("z", "m", "n"),
+        result_index=("z", "m", "n"),
         packings=((1, ""),),
     )
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database of a user's own, and none in the package."""
+    """A user's database, and none in the package."""
     monkeypatch.setattr(database, "folders", lambda: (tmp_path,))
     return tmp_path
 
@@ -83,18 +83,18 @@ def record(problem: Problem, place: int) -> Tile:
 
 
 def test_without_a_database_the_estimate_decides():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     assert chosen("gemm", problem, TARGET) == estimated_tile(problem, TARGET)
 
 
 @pytest.mark.parametrize("place", [0, 7, 20])
 def test_the_measured_tile_is_taken(place: int):
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     assert record(problem, place) == chosen("gemm", problem, TARGET)
 
 
 def test_wide_tiles_are_taken_with_as_many_stages_as_they_can_have():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     wide = [Tile(64, 64, 16, 64, 1, stages, wgmma=True) for stages in (2, 9, 5)]
     times = tuple(Measured(config_fields(tile), 1e3 + i) for i, tile in enumerate(wide))
     save(Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", times))
@@ -102,15 +102,15 @@ def test_wide_tiles_are_taken_with_as_many_stages_as_they_can_have():
 
 
 def test_a_similar_problem_lends_its_shape():
-    lent = record(product(128, 768, 768), 0)
-    tile = chosen("gemm", product(128, 1024, 768), TARGET)
+    lent = record(gemm(128, 768, 768), 0)
+    tile = chosen("gemm", gemm(128, 1024, 768), TARGET)
     assert tile.shape == lent.shape
-    far = product(4096, 8192, 768)
+    far = gemm(4096, 8192, 768)
     assert chosen("gemm", far, TARGET) == estimated_tile(far, TARGET)
 
 
 def test_operands_in_32_bits_take_the_tile_of_tf32_where_they_have_none_of_their_own():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     tile = chosen("gemm", problem, parse_gpu("cuda:sm_90:fp16"))
     assert record(problem, 20) == chosen("gemm", problem, parse_gpu("cuda:sm_90:fp16"))
     assert chosen("gemm", replace(problem, dtype="float16"), parse_gpu("cuda:sm_90:fp16")) != tile
@@ -122,13 +122,13 @@ def test_entries_of_other_templates_lend_nothing():
     config = (("tiles", 1), ("warps", 4))
     save(*(Entry(key, "sm_90/132", "v", (Measured(config, 1.0, 1.0),))
            for key in (grouped, attention)))  # fmt: skip
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     assert neighbours(key_text("gemm", problem, TARGET), database.known("sm_90")) == []
     assert chosen("gemm", problem, TARGET) == estimated_tile(problem, TARGET)
 
 
 def test_keys_give_their_problems_back():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     key = key_text("gemm", problem, TARGET)
     assert key_text("gemm", problem_of(key), TARGET) == key
     half = key_text("gemm", problem, parse_gpu("cuda:sm_90:fp16"))
@@ -137,21 +137,21 @@ def test_keys_give_their_problems_back():
 
 
 def test_candidates_are_diverse():
-    problem = product(128, 768, 768)
+    problem = gemm(128, 768, 768)
     found = diverse(problem, TARGET, 24)
     assert found[0] == estimated_tile(problem, TARGET)
     assert len(set(found)) == len(found) > 16
     times = {tile: estimate(problem, tile, TARGET) for tile in candidates(problem, TARGET)}
     near = [t for t in times if times[t] <= SLOWEST * min(times.values())]
     assert set(found) <= set(near)
-    assert {t.shape for t in found} >= {t.shape for t in near if is_measured(t)}
+    assert {t.shape for t in found} >= {t.shape for t in near if is_modelled(t)}
     assert {t.shape for t in diverse(problem, TARGET, len(times))} == {t.shape for t in near}
     assert any(tile.wgmma for tile in found)
 
 
 def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
     """A similar problem's fast tile is not passed over for any wide tile that fits."""
-    similar, wanted = product(64, 512, 512), product(64, 640, 512)
+    similar, wanted = gemm(64, 512, 512), gemm(64, 640, 512)
     best = min(
         (t for t in candidates(similar, TARGET) if not t.wgmma),
         key=lambda tile: estimate(similar, tile, TARGET),
@@ -186,14 +186,14 @@ def test_the_choice_of_a_whole_model_comes_first():
     first, second, third = ((("tiles", n),) for n in (1, 2, 3))
     times = (Measured(first, 1.0), Measured(second, 2.0), Measured(third, 3.0))
     alone = Entry(KEY, "d", "v", times)
-    assert [each.config for each in alone.ranked] == [first, second, third]
+    assert [measured.config for measured in alone.ranked] == [first, second, third]
     chosen = replace(alone, context=InContext(third, "model.onnx", 0.02))
-    assert [each.config for each in chosen.ranked] == [third, first, second]
+    assert [measured.config for measured in chosen.ranked] == [third, first, second]
 
 
 def test_a_new_database_gives_new_cache_keys():
     before = _tuning(TARGET)
-    record(product(128, 768, 768), 0)
+    record(gemm(128, 768, 768), 0)
     assert _tuning(TARGET) != before
     assert _tuning(parse_target("cpu:x86-64-v3")) == ""
 
@@ -204,7 +204,7 @@ def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Pa
     cache, target = KernelCache(tmp_path / "cache"), "cuda:sm_90:tf32"
     cache.store(group, target, KernelSpec("one", "cuda", b"code", (), ("",)))
     assert cache.load(group, target) is not None
-    record(product(128, 768, 768), 0)
+    record(gemm(128, 768, 768), 0)
     assert cache.load(group, target) is None
 
 
@@ -212,11 +212,11 @@ def test_what_was_measured_best_is_measured_again_with_what_is_near():
     image = Gather(64, 361, 64 * 361, 361, 9, 64, True, (1, 19, 19), (1, 19, 19), (1, 3, 3),
                    pads=(0, 1, 1))  # fmt: skip
     problem = replace(
-        product(128, 361, 576),
+        gemm(128, 361, 576),
         form=Form.BLOCKS,
         b_row=0,
         gather=image,
-        place=("0", "m", "n"),
+        result_index=("0", "m", "n"),
         packings=((0, ""),),
         block=4,
     )

@@ -1,4 +1,4 @@
-"""What warpgroups see of their operands, by a model of shared memory as the PTX ISA describes it.
+"""The operands that WGMMA reads, by a model of shared memory as the PTX ISA describes it.
 
 The emulator lays the operands of one step out in shared memory. The model then reads them as the
 ISA says that `wgmma` does (sections "Matrix Descriptor Format" and "Swizzling Modes" of
@@ -40,17 +40,17 @@ extern "C" __global__ void dump(const Problem::Element* a, const Problem::Elemen
                                 const int* step, int4* to) {
   using P = Problem;
   int4* const tiles = (int4*)swizzled_shared();
-  WideCopies<P, P::BM, P::M, P::A_ROW, true> left(a, blockIdx.y * P::BM, *step * P::BK);
+  SwizzledCopies<P, P::BM, P::M, P::A_ROW, true> left(a, blockIdx.y * P::BM, *step * P::BK);
   BlockCopies<P> right(b, blockIdx.x * P::BN, *step * P::BK);
   left.copy(tiles), right.copy(tiles + P::BM * 8);
-  copies_commit();
-  copies_wait<0>();
+  cp_async_fence();
+  cp_async_wait<0>();
   __syncthreads();
   for (int i = threadIdx.x; i < (P::BM + P::BN) * 8; i += Tiles<P>::THREADS)
     to[(blockIdx.y * gridDim.x + blockIdx.x) * (P::BM + P::BN) * 8 + i] = tiles[i];
 }
 """
-"""Copies both operands of one step as `accumulate_wide` does, then shows them."""
+"""Copies both operands of one step as `wgmma_mainloop` does, then shows them."""
 
 HOST = """
 #include <cstdint>
@@ -59,7 +59,7 @@ HOST = """
 static uint32_t shared_address(const void* pointer) { return (uint32_t)(uintptr_t)pointer; }
 HEADER
 extern "C" uint64_t descriptor(const void* tile, int rows) {
-  return rows ? chunked_tile(tile, rows) : swizzled_tile(tile);
+  return rows ? interleaved_descriptor(tile, rows) : swizzled_descriptor(tile);
 }
 """
 
@@ -137,7 +137,7 @@ def dumped(program: Program, arrays: list[Array], step: int, tile: Tile, grid: G
 @pytest.mark.parametrize(("name", "precision"), [
     ("pointwise", "tf32"), ("window", "tf32"), ("few-channels", "bf16"), ("padding-wider", "fp16"),
 ])  # fmt: skip
-def test_warpgroups_see_the_operands(name: str, precision: str, descriptor: Describe):
+def test_wgmma_reads_the_operands(name: str, precision: str, descriptor: Describe):
     image, weight, attributes = CASES[name]
     group, tile = convolution(precision, image, weight, **attributes), wide(64, 32)
     problem = read_problem(group, next(op for op in group.operators if op.type == "Conv"))

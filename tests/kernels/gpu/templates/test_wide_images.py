@@ -29,9 +29,9 @@ BLOCKS = {"tf32": 4, "fp16": 8, "bf16": 8}
 SHAPES = [(rows, columns) for rows, columns in WGMMA_SHAPES if 2 * rows % columns == 0]
 
 
-def wide(rows: int, columns: int, shares: int = 1, stages: int = 4) -> Tile:
+def wide(rows: int, columns: int, slices: int = 1, stages: int = 4) -> Tile:
     """A wide tile."""
-    return Tile(rows, columns, 16, columns, shares, stages, wgmma=True)
+    return Tile(rows, columns, 16, columns, slices, stages, wgmma=True)
 
 
 def convolution(
@@ -59,7 +59,7 @@ def error(precision: str, group: Group, tile: Tile) -> float:
     target = f"cuda:sm_90:{precision}"
     kernel = gemm_kernel(group, parse_gpu(target), tile)
     assert kernel is not None
-    assert "contract_wide<Problem>" in kernel.text
+    assert "wgmma_gemm<Problem>" in kernel.text
     return error_of(group, target, tile)
 
 
@@ -108,8 +108,8 @@ def test_transposed(attributes: dict[str, Any]):
     assert error("tf32", group, wide(64, 32)) < BOUNDS["tf32"]
 
 
-def whole_shares(k: int, step: int, wanted: int) -> int:
-    """At most the wanted shares of k, each of which has a step."""
+def filled_slices(k: int, step: int, wanted: int) -> int:
+    """At most the wanted number of split-K slices, each of which has a k-step."""
     steps = -(-k // step)
     return next(n for n in range(wanted, 0, -1) if -(-steps // n) * (n - 1) < steps)
 
@@ -137,8 +137,8 @@ def test_any_convolution(
         strides=list(strides), dilations=list(dilations), pads=list(pads),
     )  # fmt: skip
     assume(sum(value.elements for value in group.writes) >= 16)  # a norm near 0 says nothing
-    shares = whole_shares(channels * kernel[0] * kernel[1], 8 * BLOCKS[precision], wanted)
-    assert error(precision, group, wide(*shape, shares)) < BOUNDS[precision]
+    slices = filled_slices(channels * kernel[0] * kernel[1], 8 * BLOCKS[precision], wanted)
+    assert error(precision, group, wide(*shape, slices)) < BOUNDS[precision]
 
 
 def problem_of(group: Group) -> Problem:
@@ -171,8 +171,8 @@ def test_estimates_choose_them_for_large_images(
     assert found[0] == estimated_tile(problem, target)
     kernel = gemm_kernel(group, target)
     assert kernel is not None
-    assert "contract_wide" in kernel.text
-    assert "begin_launch" not in kernel.text
+    assert "wgmma_gemm" in kernel.text
+    assert "grid_dependency_wait" not in kernel.text
 
 
 @pytest.mark.parametrize("precision", TYPES)

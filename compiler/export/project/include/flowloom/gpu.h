@@ -183,7 +183,7 @@ inline gpuError_t gpuGraphLaunch(gpuGraphExec_t exec, gpuStream_t stream) {
 #if defined(FLOWLOOM_CUDA)
 static_assert(CUDART_VERSION >= 12030, "edges of graphs have types since CUDA 12.3");
 
-inline bool gpuFuncWaits(void* function) {  // `begin_launch` waits in code for sm_90 and newer
+inline bool gpuFuncWaits(void* function) {  // `grid_dependency_wait` waits in code for sm_90 and newer
   cudaFuncAttributes attributes{};
   return cudaFuncGetAttributes(&attributes, function) == cudaSuccess && attributes.ptxVersion >= 90;
 }

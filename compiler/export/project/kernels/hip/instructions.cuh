@@ -20,13 +20,13 @@ __device__ __forceinline__ void copy_element(Element* to, const Element* from, b
   *to = valid ? *from : Element(0);
 }
 
-__device__ __forceinline__ void copies_commit() {}
+__device__ __forceinline__ void cp_async_fence() {}
 template <int PENDING>
-__device__ __forceinline__ void copies_wait() {}
+__device__ __forceinline__ void cp_async_wait() {}
 
 // There are no clusters: kernels for AMD have one block in each.
-__device__ __forceinline__ void cluster_wait() {}
-__device__ __forceinline__ void cluster_leave() {}
+__device__ __forceinline__ void cluster_sync() {}
+__device__ __forceinline__ void cluster_sync_relaxed() {}
 __device__ __forceinline__ float peer_float(const float* own, int) { return *own; }
 __device__ __forceinline__ float4 peer_float4(const float* own, int) { return *reinterpret_cast<const float4*>(own); }
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ const char* row_of(const void* row, int lane) {
 
 // Loads four matrices of eight rows of 16 bytes. Lane i gives the address of row i % 8 of matrix
 // i / 8, and gets four bytes of each matrix: those at i % 4 * 4 of row i / 4.
-__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void* row) {
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&to)[4], const void* row) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 4; i++)
@@ -48,7 +48,7 @@ __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void* row
 }
 
 // Likewise of matrices of eight by eight elements of two bytes, each transposed.
-__device__ __forceinline__ void load_transposed(uint32_t (&to)[4], const void* row) {
+__device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&to)[4], const void* row) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ float value_of(uint32_t bits, int place) {
 
 // c += a * b for a 16 x 8 piece with 8 (TF32) or 16 (FP16, BF16) products an element.
 template <int PRECISION>
-__device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+__device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < 8; i++) {

@@ -11,7 +11,7 @@
 
 // c += a * b; FP32 takes one value a lane, FP16 and BF16 take four, two in each register.
 template <int PRECISION>
-__device__ __forceinline__ void multiply_add_wave(float (&c)[4], const uint32_t (&a)[PRECISION == FP32 ? 1 : 2],
+__device__ __forceinline__ void mfma(float (&c)[4], const uint32_t (&a)[PRECISION == FP32 ? 1 : 2],
                                                   const uint32_t (&b)[PRECISION == FP32 ? 1 : 2]) {
   typedef float Floats __attribute__((ext_vector_type(4)));
   typedef _Float16 Halves __attribute__((ext_vector_type(4)));

@@ -1,27 +1,27 @@
-// Attention: softmax(scores(Q K^T)) V for every problem of a batch, none of it written in between
-// (FlashAttention-2, Dao 2023, algorithm 1, with the keys of a row shared out among warps).
+// Fused attention: softmax(scores(Q K^T)) V for every problem of a batch (FlashAttention-2, Dao 2023,
+// algorithm 1, with the keys of a row divided among warps).
 //
 // A block has BANDS bands of 16 * TILES rows of Q. Each band has WARPS warps, which take every WARPS-th
-// piece of 16 keys. Each warp keeps the largest score, the sum and the weighted values of what it saw;
-// shared memory is used once, to bring the warps' shares together. K and V go from memory into the
-// fragments of the tensor cores: each is read by one warp of a band only, and where there are many rows
-// the bands of a block read it from the first level of the cache.
+// tile of 16 keys. Each warp keeps the online softmax of its keys: the row maximum, the row sum and the
+// weighted values; shared memory is used once, to merge the warps' partial results. K and V are loaded
+// from global memory into MMA fragments: only one warp of a band reads each, and where there are many
+// rows the other bands of a block find it in L1.
 //
-// Thread `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of a 16 x 8 piece. As sums
-// may run in any order, a thread's four products of a row are neighbours in memory: element i of
-// depth 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
+// Lane `lane` holds rows lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of a 16 x 8 MMA tile. As k may
+// have any order, the four k of a lane are contiguous in memory: element i of depth
+// 16 * s + lane % 4 * 4 + i, and result column 32 * t + lane / 4 * 4 + i of V.
 //
-// `P` holds the constants of one problem; see attention.py. `score(z, row, column, product)` is
-// what the softmax sees.
+// `P` holds the constants of one problem; see emit.py. `score(z, row, column, dot)` gives the argument
+// of the softmax for a dot product.
 
 template <class P>
-struct Pieces {
+struct WarpTiles {
   static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 31) / 32;
   static constexpr int CHUNKS = (P::COLUMNS + 15) / 16, ROWS = 16 * P::TILES, LINE = WIDTHS * 32 + 4;
   static constexpr float LOG2E = 1.44269504f;
 };
 
-// Four elements as floats, zeros from the `valid`-th on. WIDE when they lie at a multiple of their size.
+// Loads four elements as floats, zeros from the `valid`-th on. WIDE if they are one aligned vector.
 template <bool WIDE, class T>
 __device__ __forceinline__ void load_four(float (&to)[4], const T* from, int64_t stride, int valid) {
   if constexpr (WIDE) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ void load_four(float (&to)[4], const T* from, int64_t
   }
 }
 
-// Stores words by one instruction; assignments of vectors are taken apart here.
+// Stores words by one instruction: the compiler would split the assignment of a vector.
 __device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[2]) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1]) : "memory");
@@ -74,7 +74,7 @@ __device__ __forceinline__ void store_four(T* to, int64_t stride, const float (&
   }
 }
 
-// Four elements as tensor cores read them: two pairs, where they lie so in memory, else floats.
+// Four elements of a fragment: two registers of two, if they have the type of the MMA, else floats.
 struct Pairs {
   uint32_t at[2];
 };
@@ -113,27 +113,27 @@ __device__ __forceinline__ void load_four(Pairs& to, const T* from, int64_t stri
 __device__ __forceinline__ Floats column_of(const Floats& a, const Floats& b, const Floats& c, const Floats& d, int j) {
   return Floats{{a.at[j], b.at[j], c.at[j], d.at[j]}};
 }
-__device__ __forceinline__ uint32_t joined(uint32_t low, uint32_t high, bool upper) {
+__device__ __forceinline__ uint32_t pack_lanes(uint32_t low, uint32_t high, bool upper) {
   return upper ? low >> 16 | (high & 0xffff0000u) : (low & 0xffffu) | high << 16;
 }
 __device__ __forceinline__ Pairs column_of(const Pairs& a, const Pairs& b, const Pairs& c, const Pairs& d, int j) {
   const int i = j / 2;
-  return Pairs{{joined(a.at[i], b.at[i], j % 2), joined(c.at[i], d.at[i], j % 2)}};
+  return Pairs{{pack_lanes(a.at[i], b.at[i], j % 2), pack_lanes(c.at[i], d.at[i], j % 2)}};
 }
 
-// The part of a float that tensor cores read of it as TF32.
-__device__ __forceinline__ float leading(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
-__device__ __forceinline__ float trailing(float x) { return leading(x) == x ? 0.0f : x - leading(x); }
+// A float as the sum of two TF32 numbers.
+__device__ __forceinline__ float tf32_high(float x) { return __uint_as_float(__float_as_uint(x) & 0xffffe000u); }
+__device__ __forceinline__ float tf32_low(float x) { return tf32_high(x) == x ? 0.0f : x - tf32_high(x); }
 
 template <int PRECISION>
 __device__ __forceinline__ uint32_t rounded_pair(const float* pair) {
   return round_pair<PRECISION>(__float_as_uint(pair[0]), __float_as_uint(pair[1]));
 }
 
-// c += left * right over 16 products; `upper` and `lower` are a thread's rows of `left`. In FP32
-// both operands are sums of two TF32 numbers, of whose four products the smallest is left out.
+// c += left * right with a k of 16; `upper` and `lower` are a lane's rows of `left`. In FP32 both
+// operands are sums of two TF32 numbers, and the smallest of the four terms is left out.
 template <int PRECISION>
-__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&upper)[4], const float (&lower)[4],
+__device__ __forceinline__ void mma_k16(float (&c)[4], const float (&upper)[4], const float (&lower)[4],
                                                  const float (&right)[4]) {
   if constexpr (PRECISION == FP16 || PRECISION == BF16) {
     uint32_t a[4], b[2];
@@ -143,7 +143,7 @@ __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&up
       a[s * 2 + 1] = rounded_pair<PRECISION>(lower + s * 2);
       b[s] = rounded_pair<PRECISION>(right + s * 2);
     }
-    multiply_add<PRECISION>(c, a, b);
+    mma<PRECISION>(c, a, b);
   } else {
 #pragma unroll
     for (int s = 0; s < 4; s += 2) {
@@ -152,86 +152,86 @@ __device__ __forceinline__ void multiply_sixteen(float (&c)[4], const float (&up
       if constexpr (PRECISION == FP32) {
         uint32_t rest[4], other[2];
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = __float_as_uint(leading(left[i])), rest[i] = __float_as_uint(trailing(left[i]));
+        for (int i = 0; i < 4; i++) a[i] = __float_as_uint(tf32_high(left[i])), rest[i] = __float_as_uint(tf32_low(left[i]));
 #pragma unroll
         for (int i = 0; i < 2; i++)
-          b[i] = __float_as_uint(leading(right[s + i])), other[i] = __float_as_uint(trailing(right[s + i]));
-        multiply_add<TF32>(c, rest, b);
-        multiply_add<TF32>(c, a, other);
+          b[i] = __float_as_uint(tf32_high(right[s + i])), other[i] = __float_as_uint(tf32_low(right[s + i]));
+        mma<TF32>(c, rest, b);
+        mma<TF32>(c, a, other);
       } else {
 #pragma unroll
         for (int i = 0; i < 4; i++) a[i] = round_tf32(__float_as_uint(left[i]));
 #pragma unroll
         for (int i = 0; i < 2; i++) b[i] = round_tf32(__float_as_uint(right[s + i]));
       }
-      multiply_add<TF32>(c, a, b);
+      mma<TF32>(c, a, b);
     }
   }
 }
 
 template <int PRECISION>
-__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const Floats& upper, const Floats& lower, const Floats& right) {
-  multiply_sixteen<PRECISION>(c, upper.at, lower.at, right.at);
+__device__ __forceinline__ void mma_k16(float (&c)[4], const Floats& upper, const Floats& lower, const Floats& right) {
+  mma_k16<PRECISION>(c, upper.at, lower.at, right.at);
 }
 template <int PRECISION>
-__device__ __forceinline__ void multiply_sixteen(float (&c)[4], const Pairs& upper, const Pairs& lower, const Pairs& right) {
+__device__ __forceinline__ void mma_k16(float (&c)[4], const Pairs& upper, const Pairs& lower, const Pairs& right) {
   const uint32_t a[4] = {upper.at[0], lower.at[0], upper.at[1], lower.at[1]};
-  multiply_add<PRECISION>(c, a, right.at);
+  mma<PRECISION>(c, a, right.at);
 }
 
-// Weights as the left operand.
+// Softmax weights as a fragment of the left operand.
 template <int PRECISION>
-__device__ __forceinline__ void take_weights(Floats& to, float a, float b, float c, float d) {
+__device__ __forceinline__ void to_fragment(Floats& to, float a, float b, float c, float d) {
   to = Floats{{a, b, c, d}};
 }
 template <int PRECISION>
-__device__ __forceinline__ void take_weights(Pairs& to, float a, float b, float c, float d) {
+__device__ __forceinline__ void to_fragment(Pairs& to, float a, float b, float c, float d) {
   const float first[2] = {a, b}, second[2] = {c, d};
   to = Pairs{{rounded_pair<PRECISION>(first), rounded_pair<PRECISION>(second)}};
 }
 
-// The largest of the four threads that share a row, and their sum.
-__device__ __forceinline__ float row_largest(float x) {
+// The maximum and the sum over the four lanes that share a row.
+__device__ __forceinline__ float quad_max(float x) {
   x = fmaxf(x, __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 1));
   return fmaxf(x, __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 2));
 }
-__device__ __forceinline__ float row_total(float x) {
+__device__ __forceinline__ float quad_sum(float x) {
   x += __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 1);
   return x + __shfl_sync(~0u, x, (threadIdx.x % 32) ^ 2);
 }
 
-// exp(x - largest), 0 for a score that is masked out even where all are.
-__device__ __forceinline__ float weight(float x, float largest) {
-  return exp2f((x - (largest == -CUDART_INF_F ? 0.0f : largest)) * 1.44269504f);
+// exp(x - row_max); 0 for a masked score, even where all are masked.
+__device__ __forceinline__ float weight(float x, float row_max) {
+  return exp2f((x - (row_max == -CUDART_INF_F ? 0.0f : row_max)) * 1.44269504f);
 }
 
-// What a warp has seen of its rows so far; `largest` and `total` are those of rows lane / 4 (+ 8).
+// A warp's online softmax; `row_max` and `row_sum` are those of rows lane / 4 (+ 8).
 template <class P>
-struct Seen {
-  using T = Pieces<P>;
-  float values[P::TILES][T::WIDTHS][4][4], largest[P::TILES][2], total[P::TILES][2];
+struct OnlineSoftmax {
+  using T = WarpTiles<P>;
+  float values[P::TILES][T::WIDTHS][4][4], row_max[P::TILES][2], row_sum[P::TILES][2];
 
-  __device__ __forceinline__ Seen() {
+  __device__ __forceinline__ OnlineSoftmax() {
 #pragma unroll
     for (int m = 0; m < P::TILES; m++) {
 #pragma unroll
-      for (int i = 0; i < 2; i++) largest[m][i] = -CUDART_INF_F, total[m][i] = 0;
+      for (int i = 0; i < 2; i++) row_max[m][i] = -CUDART_INF_F, row_sum[m][i] = 0;
 #pragma unroll
       for (int i = 0; i < T::WIDTHS * 16; i++) values[m][i / 16][i / 4 % 4][i % 4] = 0;
     }
   }
 
-  // Turns 16 scores of a tile's rows into weights, and scales what was seen to the new largest.
-  __device__ __forceinline__ void weigh(float (&scores)[2][4], int m) {
+  // Turns 16 scores of a tile's rows into weights, and rescales the state to the new maximum.
+  __device__ __forceinline__ void update(float (&scores)[2][4], int m) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const float own = fmaxf(fmaxf(scores[0][i * 2], scores[0][i * 2 + 1]), fmaxf(scores[1][i * 2], scores[1][i * 2 + 1]));
-      const float most = fmaxf(largest[m][i], row_largest(own)), scale = weight(largest[m][i], most);
-      largest[m][i] = most, total[m][i] *= scale;
+      const float most = fmaxf(row_max[m][i], quad_max(own)), scale = weight(row_max[m][i], most);
+      row_max[m][i] = most, row_sum[m][i] *= scale;
 #pragma unroll
       for (int s = 0; s < 4; s++) {
         float& score = scores[s / 2][i * 2 + s % 2];
-        score = weight(score, most), total[m][i] += score;
+        score = weight(score, most), row_sum[m][i] += score;
       }
 #pragma unroll
       for (int t = 0; t < T::WIDTHS * 8; t++) values[m][t / 8][t / 2 % 4][i * 2 + t % 2] *= scale;
@@ -240,8 +240,8 @@ struct Seen {
 };
 
 template <class P, bool ALIGNED, class Q, class K, class V, class Score>
-__device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, const V* v, int z, const Score& score) {
-  using T = Pieces<P>;
+__device__ __forceinline__ void process_keys(OnlineSoftmax<P>& state, const Q* q, const K* k, const V* v, int z, const Score& score) {
+  using T = WarpTiles<P>;
   const int lane = threadIdx.x % 32, quad = lane % 4, line = lane / 4, warp = threadIdx.x / 32;
   const int first = (blockIdx.x * P::BANDS + warp / P::WARPS) * T::ROWS;
   using Four = typename Fours<P::PAIRS>::Type;
@@ -251,7 +251,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
 #pragma unroll
     for (int s = 0; s < T::DEPTHS; s++) {
       const int row = first + m * 8 + line, depth = s * 16 + quad * 4;
-      load_four<ALIGNED && P::Q_WIDE>(query[m / 2][m % 2][s], q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN,
+      load_four<ALIGNED && P::Q_VECTOR4>(query[m / 2][m % 2][s], q + row * P::Q_ROW + depth * P::Q_COLUMN, P::Q_COLUMN,
                                       row < P::ROWS ? P::DEPTH - depth : 0);
     }
 #pragma unroll 1
@@ -262,7 +262,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
 #pragma unroll
       for (int s = 0; s < T::DEPTHS; s++) {
         const int column = chunk * 16 + j * 8 + line, depth = s * 16 + quad * 4;
-        load_four<ALIGNED && P::K_WIDE>(key[j][s], k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
+        load_four<ALIGNED && P::K_VECTOR4>(key[j][s], k + column * P::K_COLUMN + depth * P::K_ROW, P::K_ROW,
                                         column < P::COLUMNS ? P::DEPTH - depth : 0);
       }
 #pragma unroll
@@ -270,7 +270,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
 #pragma unroll
       for (int t = 0; t < T::WIDTHS; t++) {
         const int row = chunk * 16 + i / 2 * 8 + quad * 2 + i % 2, column = t * 32 + line * 4;
-        load_four<ALIGNED && P::V_WIDE>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
+        load_four<ALIGNED && P::V_VECTOR4>(value[i][t], v + row * P::V_ROW + column * P::V_COLUMN, P::V_COLUMN,
                                         row < P::COLUMNS ? P::WIDTH - column : 0);
       }
 #pragma unroll
@@ -280,7 +280,7 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
       for (int s = 0; s < T::DEPTHS; s++)
 #pragma unroll
         for (int j = 0; j < 2; j++)
-          multiply_sixteen<P::PRECISION>(scores[j], query[m][0][s], query[m][1][s], key[j][s]);
+          mma_k16<P::PRECISION>(scores[j], query[m][0][s], query[m][1][s], key[j][s]);
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         const int row = first + m * 16 + i / 2 % 2 * 8 + line, column = chunk * 16 + i / 4 * 8 + quad * 2 + i % 2;
@@ -288,33 +288,33 @@ __device__ __forceinline__ void look(Seen<P>& seen, const Q* q, const K* k, cons
         float& own = scores[i / 4][i % 4];
         own = exists ? score(z, row, column, own * P::FACTOR) : -CUDART_INF_F;
       }
-      seen.weigh(scores, m);
+      state.update(scores, m);
       Four upper, lower;
-      take_weights<P::PRECISION>(upper, scores[0][0], scores[0][1], scores[1][0], scores[1][1]);
-      take_weights<P::PRECISION>(lower, scores[0][2], scores[0][3], scores[1][2], scores[1][3]);
+      to_fragment<P::PRECISION>(upper, scores[0][0], scores[0][1], scores[1][0], scores[1][1]);
+      to_fragment<P::PRECISION>(lower, scores[0][2], scores[0][3], scores[1][2], scores[1][3]);
 #pragma unroll
       for (int t = 0; t < T::WIDTHS; t++)
 #pragma unroll
         for (int j = 0; j < 4; j++)
-          multiply_sixteen<P::PRECISION>(seen.values[m][t][j], upper, lower,
+          mma_k16<P::PRECISION>(state.values[m][t][j], upper, lower,
                                          column_of(value[0][t], value[1][t], value[2][t], value[3][t], j));
     }
   }
 }
 
-// Shows a warp's share to the block: its weighted values, then each row's largest score and sum.
+// Stores a warp's partial result to shared memory: weighted values, then each row's maximum and sum.
 template <class P>
-__device__ __forceinline__ void share(Seen<P>& seen, float* values, float* rows) {
-  using T = Pieces<P>;
+__device__ __forceinline__ void store_partial(OnlineSoftmax<P>& state, float* values, float* rows) {
+  using T = WarpTiles<P>;
   const int warp = threadIdx.x / 32, quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
 #pragma unroll
   for (int m = 0; m < P::TILES * 2; m++) {
     const int row = warp * T::ROWS + m * 8 + line, i = m % 2;
-    const float total = row_total(seen.total[m / 2][i]);
-    if (quad == 0) rows[row * 2] = seen.largest[m / 2][i], rows[row * 2 + 1] = total;
+    const float row_sum = quad_sum(state.row_sum[m / 2][i]);
+    if (quad == 0) rows[row * 2] = state.row_max[m / 2][i], rows[row * 2 + 1] = row_sum;
 #pragma unroll
     for (int t = 0; t < T::WIDTHS * 2; t++) {
-      const float(&from)[4][4] = seen.values[m / 2][t / 2];
+      const float(&from)[4][4] = state.values[m / 2][t / 2];
       const int s = i * 2 + t % 2;
       *(float4*)(values + row * T::LINE + t / 2 * 32 + (quad * 2 + t % 2) * 4) =
           float4{from[0][s], from[1][s], from[2][s], from[3][s]};
@@ -326,41 +326,41 @@ __device__ __forceinline__ void share(Seen<P>& seen, float* values, float* rows)
 // Computes this block's bands of problem blockIdx.y.
 template <class P, class Q, class K, class V, class O, class Score>
 __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o, const Score& score) {
-  using T = Pieces<P>;
+  using T = WarpTiles<P>;
   DYNAMIC_SHARED;
   float *values = shared, *rows = shared + P::BANDS * P::WARPS * T::ROWS * T::LINE;
   const int z = blockIdx.y;
   q += P::q_offset(z), k += P::k_offset(z), v += P::v_offset(z), o += P::o_offset(z);
-  const uint64_t misplaced = (P::Q_WIDE ? (uint64_t)q % (4 * sizeof(Q)) : 0) | (P::K_WIDE ? (uint64_t)k % (4 * sizeof(K)) : 0) |
-                             (P::V_WIDE ? (uint64_t)v % (4 * sizeof(V)) : 0) | (P::O_WIDE ? (uint64_t)o % (4 * sizeof(O)) : 0);
+  const uint64_t misaligned = (P::Q_VECTOR4 ? (uint64_t)q % (4 * sizeof(Q)) : 0) | (P::K_VECTOR4 ? (uint64_t)k % (4 * sizeof(K)) : 0) |
+                             (P::V_VECTOR4 ? (uint64_t)v % (4 * sizeof(V)) : 0) | (P::O_VECTOR4 ? (uint64_t)o % (4 * sizeof(O)) : 0);
   {
-    Seen<P> seen;
-    if (misplaced == 0)
-      look<P, true>(seen, q, k, v, z, score);
+    OnlineSoftmax<P> state;
+    if (misaligned == 0)
+      process_keys<P, true>(state, q, k, v, z, score);
     else
-      look<P, false>(seen, q, k, v, z, score);
-    share<P>(seen, values, rows);
+      process_keys<P, false>(state, q, k, v, z, score);
+    store_partial<P>(state, values, rows);
   }
 #pragma unroll 1
   for (int item = threadIdx.x; item < P::BANDS * T::ROWS * T::WIDTHS * 8; item += P::BANDS * P::WARPS * 32) {
     const int place = item / (T::WIDTHS * 8), column = item % (T::WIDTHS * 8) * 4;
     const int row = blockIdx.x * P::BANDS * T::ROWS + place, own = place / T::ROWS * P::WARPS * T::ROWS + place % T::ROWS;
-    float largest = -CUDART_INF_F, total = 0, sum[4] = {};
+    float row_max = -CUDART_INF_F, row_sum = 0, sum[4] = {};
 #pragma unroll
-    for (int w = 0; w < P::WARPS; w++) largest = fmaxf(largest, rows[(w * T::ROWS + own) * 2]);
+    for (int w = 0; w < P::WARPS; w++) row_max = fmaxf(row_max, rows[(w * T::ROWS + own) * 2]);
 #pragma unroll
     for (int w = 0; w < P::WARPS; w++) {
-      const float scale = weight(rows[(w * T::ROWS + own) * 2], largest);
+      const float scale = weight(rows[(w * T::ROWS + own) * 2], row_max);
       const float4 part = *(const float4*)(values + (w * T::ROWS + own) * T::LINE + column);
-      total += scale * rows[(w * T::ROWS + own) * 2 + 1];
+      row_sum += scale * rows[(w * T::ROWS + own) * 2 + 1];
       sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] /= total;
+    for (int i = 0; i < 4; i++) sum[i] /= row_sum;
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
-    if (misplaced == 0)
-      store_four<P::O_WIDE>(to, P::O_COLUMN, sum, valid);
+    if (misaligned == 0)
+      store_four<P::O_VECTOR4>(to, P::O_COLUMN, sum, valid);
     else
       store_four<false>(to, P::O_COLUMN, sum, valid);
   }

@@ -1,65 +1,60 @@
-"""The configs of an attention: how warps divide its rows and keys."""
+"""The configs of fused attention: how warps divide its rows and keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.gpu.templates.attention.problem import (
-    Problem,
-)
+from compiler.kernels.gpu.templates.attention.problem import Problem
 from compiler.kernels.gpu.templates.gemm.config import REGISTERS, RESERVED
 from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 
-PIECE = 16
-"""Rows, and keys, of the smallest piece that tensor cores multiply."""
+MMA_SIZE = 16
+"""Rows, and keys, of an MMA tile."""
 
 WARPS = 8
 """Most warps of a block of one tile of rows; blocks of two tiles have half as many."""
 
 FEWEST = 4
-"""Fewest warps, even for fewer pieces of keys: all of them combine the partial results."""
+"""Fewest warps, even for fewer tiles of keys: all warps merge the partial results."""
 
 MOST = 16
-"""Most warps of any block of bands: more leave each thread too few registers."""
+"""Most warps of a block with bands: more leave each thread too few registers."""
 
 BANDS = (2, 4, 8)
 """Bands of a block where there are many rows."""
 
 ROOM = 64
-"""Columns of the largest head of which registers hold two tiles."""
+"""Largest head size of which registers hold two tiles."""
 
 STAGED = (
     (2, 1, 4, 32), (1, 1, 4, 64), (1, 1, 8, 64), (1, 1, 4, 32), (1, 2, 4, 64), (1, 4, 2, 64),
     (1, 2, 4, 32), (1, 4, 4, 32), (1, 4, 2, 32), (2, 2, 4, 32),
 )  # fmt: skip
-"""Tiles, warps, most bands and keys of a piece of staged blocks, the likeliest first."""
+"""Tiles, warps, most bands and keys per warp of staged blocks, the likeliest first."""
 
 STAGED_ROWS, STAGED_KEYS = 3, 192
-"""Tiles of rows for each SM from which on staged blocks were the faster.
-
-One for each is enough where there are more than so many keys.
-"""
+"""Tiles of rows per SM from which on staged blocks were faster; one is enough with more keys."""
 
 OTHERS, MASKS = 40, 16
-"""Registers of a thread of a staged block besides operands and sums, and for masks of scores."""
+"""Registers of a thread of a staged block besides operands and accumulators, and for masks."""
 
 MOST_REGISTERS, SPARE = 255, 23
-"""Registers that a thread can have, and how many of them the compiler may need unforeseen."""
+"""Registers that a thread can have, and those left for what the estimate misses."""
 
 AHEAD = 2
-"""Rounds of keys that are copied before they are used, where shared memory has no room for all."""
+"""Rounds of keys copied ahead where shared memory has no room for all keys."""
 
 STAGED_BYTES = 72 << 10
-"""Shared memory of a block that keeps all keys, so that an SM has three."""
+"""Most shared memory of a block that keeps all keys, so that three are resident."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Tiles of 16 rows of a band, the warps that share their keys, and the bands of a block.
+    """Tiles of 16 rows of a band, the warps that divide the keys, and the bands of a block.
 
-    All bands of a staged block read keys from shared memory, each warp pieces of so many keys.
+    The bands of a staged block read keys from shared memory, `staged` keys per warp and round.
     """
 
     tiles: int
@@ -70,7 +65,7 @@ class Config:
     @property
     def rows(self) -> int:
         """Rows of a block."""
-        return PIECE * self.tiles * self.bands
+        return MMA_SIZE * self.tiles * self.bands
 
     @property
     def threads(self) -> int:
@@ -79,19 +74,19 @@ class Config:
 
     @property
     def round(self) -> int:
-        """Keys that a staged block copies at once."""
+        """Keys that a staged block copies per round."""
         return self.warps * self.staged
 
 
 def likeliest(problem: Problem, target: GpuTarget) -> Config:
     """One tile of rows a block, two where that still gives every SM two blocks.
 
-    Where there are many rows, each warp has rows of its own. Warps share keys in shared memory
-    where they can, if there are many rows, or fewer of more keys.
+    With many rows, warps have different rows; they read keys from shared memory where they can, if
+    there are many rows, or fewer rows and many keys.
     """
     rows = problem.rows
     columns = problem.columns
-    tiles_of_rows = problem.batch * ceil_div(rows, PIECE)
+    tiles_of_rows = problem.batch * ceil_div(rows, MMA_SIZE)
     many = tiles_of_rows > 2 * target.device.sms
     staged = _staged(problem, target) if problem.chunks else iter(())
     if tiles_of_rows >= BANDS[-1] * target.device.sms:
@@ -102,7 +97,7 @@ def likeliest(problem: Problem, target: GpuTarget) -> Config:
         if config := next(staged, None):
             return config
     tiles = 2 if _fits_two(problem, target) and many else 1
-    return Config(tiles, max(FEWEST, min(ceil_div(columns, PIECE), WARPS // tiles)))
+    return Config(tiles, max(FEWEST, min(ceil_div(columns, MMA_SIZE), WARPS // tiles)))
 
 
 def _fits_two(problem: Problem, target: GpuTarget) -> bool:
@@ -112,15 +107,15 @@ def _fits_two(problem: Problem, target: GpuTarget) -> bool:
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The configs that fit shared memory, and have no warp without keys; the likeliest first.
+    """The configs that fit shared memory and have no warp without keys; the likeliest first.
 
-    Where Q, K and V can be copied in chunks, staged ones are among them, in place of those whose
-    warps have two tiles each: registers then have no room for keys.
+    Where Q, K and V can be copied in chunks, they include staged ones instead of those with two
+    tiles per warp, whose registers have no room for keys.
     """
     found = [likeliest(problem, target)]
     if problem.chunks:
         found += _staged(problem, target)
-    most = max(FEWEST, ceil_div(problem.columns, PIECE))
+    most = max(FEWEST, ceil_div(problem.columns, MMA_SIZE))
     for tiles in (1, 2) if _fits_two(problem, target) else (1,):
         for warps in (FEWEST, 6, WARPS, 12):
             config = Config(tiles, warps)
@@ -134,10 +129,10 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def _bands(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The configs of several bands that have rows for each of them."""
+    """The configs of several bands, all of which have rows."""
     for tiles, warps, bands in product((1, 2), (1, 2), BANDS):
         config = Config(tiles, warps, bands)
-        needed = problem.rows > config.rows - PIECE * tiles
+        needed = problem.rows > config.rows - MMA_SIZE * tiles
         shared = shared_bytes(problem, config)
         small = tiles * warps * bands <= MOST and shared <= DEFAULT_SHARED_BYTES
         if needed and small and (tiles == 1 or _fits_two(problem, target)):
@@ -145,11 +140,11 @@ def _bands(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def _staged(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The staged configs that fit, whose bands have tiles of rows as even as they can."""
+    """The staged configs that fit, with rows divided among bands as evenly as possible."""
     rows, columns = problem.rows, problem.columns
     for tiles, warps, bands, keys in STAGED:
-        pieces = ceil_div(rows, PIECE * tiles)
-        config = Config(tiles, warps, ceil_div(pieces, ceil_div(pieces, bands)), keys)
+        row_tiles = ceil_div(rows, MMA_SIZE * tiles)
+        config = Config(tiles, warps, ceil_div(row_tiles, ceil_div(row_tiles, bands)), keys)
         fits = shared_bytes(problem, config) <= target.shared_bytes
         busy = config.bands > 1 and columns > (warps - 1) * keys
         most = min(MOST_REGISTERS, REGISTERS // config.threads) - SPARE
@@ -158,22 +153,22 @@ def _staged(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def shared_bytes(problem: Problem, config: Config) -> int:
-    """Shared memory of a block: its pieces of K and V, or what each warp saw of its rows."""
+    """Shared memory of a block: its keys and values, or the partial results of its warps."""
     if config.staged:
-        return max(_line_bytes(problem) * _kept(problem, config), _seen_bytes(problem, config))
+        return max(_line_bytes(problem) * _kept(problem, config), _partial_bytes(problem, config))
     rows = config.warps * config.rows
     line = ceil_div(problem.width, 32) * 32 + 4
     return 4 * rows * (line + 2)
 
 
 def _line_bytes(problem: Problem) -> int:
-    """Shared memory of a key and its value, each in chunks of 16 bytes and one more."""
-    return sum(16 * (2 * ceil_div(size, PIECE) + 1) for size in _heads(problem))
+    """Shared memory of a key and its value, each padded by a chunk of 16 bytes."""
+    return sum(16 * (2 * ceil_div(size, MMA_SIZE) + 1) for size in _heads(problem))
 
 
-def _seen_bytes(problem: Problem, config: Config) -> int:
-    """What the warps of a staged block that share rows show to the first of them."""
-    floats = 8 * ceil_div(_heads(problem)[1], PIECE) + 4
+def _partial_bytes(problem: Problem, config: Config) -> int:
+    """Shared memory of the partial results of a staged block's warps that share rows."""
+    floats = 8 * ceil_div(_heads(problem)[1], MMA_SIZE) + 4
     return 4 * 32 * config.bands * (config.warps - 1) * config.tiles * floats
 
 
@@ -183,35 +178,32 @@ def _heads(problem: Problem) -> tuple[int, int]:
 
 
 def ahead(problem: Problem, config: Config) -> int:
-    """How many rounds of keys are copied before one is used: all, where they have room."""
+    """How many rounds of keys are copied ahead: all, where they fit."""
     columns = problem.columns
-    kept = ceil_div(columns, PIECE) * PIECE
+    kept = ceil_div(columns, MMA_SIZE) * MMA_SIZE
     room = _line_bytes(problem) * kept <= STAGED_BYTES
     return ceil_div(columns, config.round) if room else AHEAD
 
 
 def _kept(problem: Problem, config: Config) -> int:
-    """The keys that have room in shared memory."""
+    """The number of keys in shared memory at once."""
     columns, rounds = problem.columns, ahead(problem, config)
-    most = ceil_div(columns, PIECE) * PIECE
+    most = ceil_div(columns, MMA_SIZE) * MMA_SIZE
     return most if ceil_div(columns, config.round) <= rounds else (rounds + 1) * config.round
 
 
 def _registers(problem: Problem, config: Config) -> int:
-    """About how many registers a thread of a staged block needs.
-
-    What masks the scores of a second tile takes as many again.
-    """
-    depth, width = (ceil_div(n, PIECE) for n in _heads(problem))
+    """About how many registers a thread of a staged block needs."""
+    depth, width = (ceil_div(n, MMA_SIZE) for n in _heads(problem))
     scores = config.staged // 2 * (config.tiles if problem.attention.scores else 1)
     others = OTHERS + MASKS if problem.attention.scores else OTHERS
     return others + config.tiles * (4 * depth + 8 * width + scores)
 
 
 def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
-    """How many staged blocks an SM has registers and shared memory for.
+    """How many staged blocks fit the registers and shared memory of an SM.
 
-    Each of its four parts takes whole warps.
+    Registers are divided among its four partitions.
     """
     warps = REGISTERS // (32 * ceil_div(_registers(problem, config), 8) * 8) // 4 * 4
     shared = (target.shared_bytes + RESERVED) // (shared_bytes(problem, config) + RESERVED)

@@ -1,4 +1,4 @@
-"""The CUDA text of fused attention: the constants of attention.cuh and its kernel."""
+"""The CUDA text of fused attention: constants and the kernel."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from tvm.ir import PrimType, Var
 from tvm.tirx import Div, FloatImm, Mul
 
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import MATRIX, StridedOperand
+from compiler.graph.windows import StridedOperand
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import StoreFunction, c_type, value_function, value_struct
@@ -21,7 +21,13 @@ from compiler.kernels.gpu.templates.attention.config import (
     resident_blocks,
     shared_bytes,
 )
-from compiler.kernels.gpu.templates.attention.problem import EIGHT, FOUR, Problem, in_chunks
+from compiler.kernels.gpu.templates.attention.problem import (
+    EIGHT,
+    FOUR,
+    Problem,
+    in_chunks,
+    matrix_strides,
+)
 from compiler.kernels.group import Group
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
@@ -50,7 +56,7 @@ class Emitter:
                 *([header("staged_attention")] if self.config.staged else []),
                 score.text,
                 self._constants(scale),
-                value_struct("Score", score, "int outer, int row, int column, float product"),
+                value_struct("Score", score, "int outer, int row, int column, float dot"),
                 self._function(name, score),
             ]
         )
@@ -62,14 +68,14 @@ class Emitter:
         return CudaKernel(text, (launch,), flops=2 * self.problem.attention.multiplications)
 
     def _score(self) -> tuple[StoreFunction, float]:
-        """A score as the softmax sees it; its factor to the dot product if that is all, else 0."""
+        """The argument of the softmax, and its factor if it is Q K^T times a constant, else 0."""
         attention, operators = self.problem.attention, self.group.operators
         first = operators[attention.first]
-        seen = operators[attention.softmax].inputs[0]
-        assert seen is not None
+        scores = operators[attention.softmax].inputs[0]
+        assert scores is not None
         left_out = {attention.softmax, attention.second, *attention.result.operators}
         kept = tuple(op for i, op in enumerate(operators) if i not in left_out)
-        context = FusionContext(replace(self.group, operators=kept, outputs=(seen,)), first)
+        context = FusionContext(replace(self.group, operators=kept, outputs=(scores,)), first)
         z, row, column = place = [variable(name) for name in ("outer", "row", "column")]
         value = Var("value", PrimType("float32"))
         at = [*unflatten_index(z, self.problem.attention.batch), row, column]
@@ -81,16 +87,16 @@ class Emitter:
     def _function(self, name: str, score: StoreFunction) -> str:
         types = [c_type(self.group.values[o.source].dtype) for o in self._operands()]
         names = [f"buffer{i}" for i in range(len(score.types))]
-        given = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
-        given += [f"{types[3]}* o"]
-        given += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
+        declared = [f"const {kind}* {letter}" for letter, kind in zip("qkv", types, strict=False)]
+        declared += [f"{types[3]}* o"]
+        declared += [f"{kind}* {own}" for kind, own in zip(score.types, names, strict=True)]
         form, bounds = "attend", f"{self.config.threads}"
         if self.config.staged:
             resident = resident_blocks(self.problem, self.config, self.target)
             form, bounds = "attend_staged", f"{bounds}, {resident}"
         return (
             f'extern "C" __global__ void __launch_bounds__({bounds})'
-            f" {name}({', '.join(given)}) {{\n"
+            f" {name}({', '.join(declared)}) {{\n"
             f"  {form}<Problem>(q, k, v, o, Score{{{', '.join(names)}}});\n}}\n"
         )
 
@@ -100,16 +106,14 @@ class Emitter:
 
     def _constants(self, scale: float) -> str:
         factor = self.problem.attention.query.factor * self.problem.attention.key.factor
-        slope = factor * scale
-        scalars = (
-            self._sizes() | self._widths() | (self._stages(slope) if self.config.staged else {})
-        )
+        stages = self._stages(factor * scale) if self.config.staged else {}
+        scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
         if self.config.staged:
-            slope = log2(e) * (slope if slope > 0 else 1)
-            lines.append(f"  static constexpr float SLOPE = {slope.hex()}f;")
+            scale = log2(e) * (factor * scale if factor * scale > 0 else 1)
+            lines.append(f"  static constexpr float LOG2_SCALE = {scale.hex()}f;")
         lines += [
             f"  __device__ static __forceinline__ int64_t {letter}_offset(int z)"
             f" {{ return {batch_offset(operand.window)}; }}"
@@ -131,29 +135,29 @@ class Emitter:
             "PAIRS": int(problem.pairs),
         }
 
-    def _widths(self) -> dict[str, Any]:
-        """Whether operands are read in chunks; and, of staged ones, copied so."""
+    def _vectors(self) -> dict[str, Any]:
+        """Whether operands are loaded as vectors of 4, and copied as vectors of 8 where staged."""
         found: dict[str, int] = {}
-        sizes = {"EIGHTS": EIGHT, "WIDE": FOUR} if self.config.staged else {"WIDE": FOUR}
+        sizes = {"VECTOR8": EIGHT, "VECTOR4": FOUR} if self.config.staged else {"VECTOR4": FOUR}
         for name, size in sizes.items():
             for letter, operand in zip("QKVO", self._operands(), strict=True):
                 inner = -2 if letter == "K" else -1
                 found[f"{letter}_{name}"] = int(in_chunks(operand.window, inner, size))
         return found
 
-    def _stages(self, slope: float) -> dict[str, Any]:
+    def _stages(self, scale: float) -> dict[str, Any]:
         rounds = ahead(self.problem, self.config)
-        return {"KEYS": self.config.staged, "AHEAD": rounds, "PLAIN": int(slope > 0)}
+        return {"KEYS": self.config.staged, "AHEAD": rounds, "SCALED": int(scale > 0)}
 
     def _strides(self) -> Iterator[tuple[str, int]]:
         for letter, operand in zip("QKVO", self._operands(), strict=True):
-            row, column = map(operand.window.stride, MATRIX)
+            row, column = matrix_strides(operand)
             yield f"{letter}_ROW", row
             yield f"{letter}_COLUMN", column
 
 
 def _scale(score: Any, value: Var) -> float:
-    """A score's factor to the dot product, if that is all that decides it; else 0."""
+    """A score's factor if it is the element of Q K^T times a constant; else 0."""
     if score.same_as(value):
         return 1.0
     if isinstance(score, Mul | Div) and score.a.same_as(value) and isinstance(score.b, FloatImm):
@@ -163,7 +167,7 @@ def _scale(score: Any, value: Var) -> float:
 
 
 def batch_offset(window: StridedWindow) -> str:
-    """Where problem z of a window begins, as a C expression."""
+    """The offset of problem z of a window, as a C expression."""
     terms, inner = [str(window.offset)] if window.offset else [], prod(window.shape[:-2])
     for extent, stride in chain.from_iterable(window.axes[:-2]):
         inner //= extent

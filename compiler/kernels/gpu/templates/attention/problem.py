@@ -1,4 +1,4 @@
-"""An attention that a group consists of, and how its operands can be read."""
+"""The attention of a group, and how its operands can be read."""
 
 from dataclasses import dataclass
 from math import prod
@@ -6,19 +6,20 @@ from math import prod
 from compiler.errors import KernelError
 from compiler.graph.attention import Attention, find_attentions
 from compiler.graph.strides import StridedWindow
+from compiler.graph.windows import MATRIX, StridedOperand
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
 FOUR, EIGHT = 4, 8
-"""Elements of two bytes, or of four, that are read or copied at once."""
+"""Elements that are loaded, or copied, as a vector."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An attention whose operands are reads without a copy.
+    """An attention whose operands are strided reads.
 
-    With `pairs` Q, K and V have the two-byte elements that tensor cores multiply; with `chunks` too
-    they can be copied to shared memory 16 bytes at a time.
+    With `pairs` Q, K and V have the two-byte type of the MMAs; with `chunks` they can also be
+    copied to shared memory 16 bytes at a time.
     """
 
     attention: Attention
@@ -70,15 +71,15 @@ def read_attention(group: Group, target: GpuTarget) -> Problem | None:
 
 
 def attention_of(group: Group) -> Attention | None:
-    """The attention that a group consists of, if its operands are reads without a copy."""
+    """The attention that a group consists of, if its operands are strided reads."""
     found = find_attentions(group)
     if len(found) != 1 or len(found[0].operators) != len(group.operators):
         return None
     attention = found[0]
     sources = (attention.query, attention.key, attention.value)
-    places = [*(operand.source for operand in sources), attention.result.source]
-    inside = group.outputs != (places[-1],) or max(places[:-1]) >= group.inputs
-    if inside or any(group.values[place].block for place in places):
+    values = [*(operand.source for operand in sources), attention.result.source]
+    inside = group.outputs != (values[-1],) or max(values[:-1]) >= group.inputs
+    if inside or any(group.values[value].block for value in values):
         return None
     return attention
 
@@ -90,14 +91,22 @@ def _in_chunks(attention: Attention) -> bool:
 
 
 def _in_pairs(group: Group, attention: Attention, target: GpuTarget) -> bool:
-    """Whether Q, K and V have the elements that tensor cores read, two a register."""
+    """Whether Q, K and V have the two-byte type of the MMAs."""
     multiplied = {"fp16": "float16", "bf16": "bfloat16"}.get(target.precision)
     operands = (attention.query, attention.key, attention.value)
     return {group.values[operand.source].dtype for operand in operands} == {multiplied}
 
 
+def matrix_strides(operand: StridedOperand) -> tuple[int, int]:
+    """The elements from row to row and from column to column of an operand's matrices."""
+    row, column = map(operand.window.stride, MATRIX)
+    assert row is not None, "rows have one stride"
+    assert column is not None, "columns have one stride"
+    return row, column
+
+
 def in_chunks(window: StridedWindow, inner: int, size: int) -> bool:
-    """Whether an axis can be read by `size` elements wherever the buffer is aligned so."""
+    """Whether an axis can be read as vectors of `size` elements if the buffer is aligned."""
     others = [axis for axis in range(-len(window.axes), 0) if axis != inner]
     steps = [stride for axis in others for _, stride in window.axes[axis]]
     whole = all(step % size == 0 for step in (*steps, window.offset, window.shape[inner]))

@@ -1,38 +1,38 @@
-// Attention where many rows see the same keys: a block copies K and V to shared memory in rounds of a piece
-// of KEYS keys for each of WARPS warps, AHEAD rounds before they are used. Each of its BANDS bands is as many
-// warps that look at all keys for the same 16 * TILES rows (FlashAttention-2, Dao 2023, algorithm 1), of every
-// round a piece each, and bring together what they saw in the end.
+// Fused attention for many rows of the same keys: a block copies K and V to shared memory in rounds of
+// KEYS keys for each of WARPS warps, AHEAD rounds before they are used. The warps of each of its BANDS
+// bands process all keys for the same 16 * TILES rows (FlashAttention-2, Dao 2023, algorithm 1), KEYS of
+// every round each, and merge their partial results in the end.
 //
-// A line of shared memory is a key's depth or width in chunks of eight elements of two bytes, and one more,
-// so that eight lines of one chunk lie in different banks. Q stays in registers; so do the scores of a
-// piece, which become the left operand of the second product as they are.
+// A line of shared memory is a key's depth or width in chunks of eight two-byte elements, padded by one
+// chunk against bank conflicts. Q stays in registers; so do the scores, which become the left operand of
+// the second GEMM.
 
 template <class P>
-struct Stages {
+struct SharedTiles {
   static constexpr int DEPTHS = (P::DEPTH + 15) / 16, WIDTHS = (P::WIDTH + 15) / 16;
   static constexpr int ROWS = 16 * P::TILES, THREADS = 32 * P::BANDS * P::WARPS, ROUND = P::KEYS * P::WARPS;
   static constexpr int K_LINE = DEPTHS * 2 + 1, V_LINE = WIDTHS * 2 + 1;  // chunks
-  static constexpr int WHOLE = P::COLUMNS / ROUND, LAST = P::COLUMNS % ROUND;  // rounds, and keys behind them
+  static constexpr int WHOLE = P::COLUMNS / ROUND, LAST = P::COLUMNS % ROUND;  // whole rounds, and the keys after them
   static constexpr int ROUNDS = WHOLE + (LAST > 0);
-  static constexpr bool ALL = ROUNDS <= P::AHEAD;  // keys have room, or those ahead and one round more
+  static constexpr bool ALL = ROUNDS <= P::AHEAD;  // shared memory has room for all keys; else for AHEAD + 1 rounds
   static constexpr int KEPT = ALL ? (P::COLUMNS + 15) / 16 * 16 : (P::AHEAD + 1) * ROUND;
-  static constexpr int SEEN = P::TILES * (WIDTHS * 8 + 4);  // floats of each thread that a band brings together
+  static constexpr int PARTIAL = P::TILES * (WIDTHS * 8 + 4);  // floats per lane of a partial result
 
   // The first line of a round.
   static __device__ __forceinline__ int place(int round) { return (ALL ? round : round % (P::AHEAD + 1)) * ROUND; }
 };
 
-// So many keys of a piece.
+// A number of keys as a type.
 template <int COUNT>
 struct Count {
   static constexpr int KEYS = COUNT;
 };
 
-// Copies a round of COUNT keys of K or V, and zeros to a multiple of 16: each thread one chunk of every
-// PASS-th key. WIDE when chunks lie whole in memory.
+// Copies a round of COUNT keys of K or V, and zeros up to a multiple of 16: each thread one chunk of
+// every PASS-th key. WIDE if chunks are contiguous in memory.
 template <class P, int COUNT, int LINE, int LENGTH, int64_t NEXT, int64_t STEP, bool WIDE>
 __device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int round, bool aligned) {
-  using S = Stages<P>;
+  using S = SharedTiles<P>;
   constexpr int CHUNKS = LINE - 1, PASS = S::THREADS / CHUNKS, LINES = (COUNT + 15) / 16 * 16;
   const int key = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
   from += (round * S::ROUND + key) * NEXT + chunk * 8 * STEP, to += (S::place(round) + key) * LINE + chunk;
@@ -53,31 +53,31 @@ __device__ __forceinline__ void copy_keys(int4* to, const uint16_t* from, int ro
 
 template <class P, int COUNT>
 __device__ __forceinline__ void copy_round(int4* keys, int4* values, const void* k, const void* v, int round, bool aligned) {
-  using S = Stages<P>;
+  using S = SharedTiles<P>;
   const auto *from_k = (const uint16_t*)k, *from_v = (const uint16_t*)v;
-  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_EIGHTS>(keys, from_k, round, aligned);
-  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_EIGHTS>(values, from_v, round, aligned);
+  copy_keys<P, COUNT, S::K_LINE, P::DEPTH, P::K_COLUMN, P::K_ROW, P::K_VECTOR8>(keys, from_k, round, aligned);
+  copy_keys<P, COUNT, S::V_LINE, P::WIDTH, P::V_ROW, P::V_COLUMN, P::V_VECTOR8>(values, from_v, round, aligned);
 }
 
-// By what a score is multiplied to be an exponent of two. Scores of which that would overflow differ by
-// nothing or by very much, so that any other factor does.
+// The factor from a score to its base-2 exponent. Scores for which that would overflow are equal or very
+// far apart, so any factor does.
 template <class P>
-__device__ __forceinline__ float slope(float score) {
-  return fabsf(score * P::SLOPE) < 1e38f ? P::SLOPE : 0.5f;
+__device__ __forceinline__ float log2_scale(float score) {
+  return fabsf(score * P::LOG2_SCALE) < 1e38f ? P::LOG2_SCALE : 0.5f;
 }
 
-// What a row's exponents are less by; nothing where all scores are masked out.
-__device__ __forceinline__ float shifted(float largest, float slope) {
-  return largest == -CUDART_INF_F ? 0.0f : largest * slope;
+// The shift of a row's exponents; 0 where all scores are masked.
+__device__ __forceinline__ float shift_of(float row_max, float log2_scale) {
+  return row_max == -CUDART_INF_F ? 0.0f : row_max * log2_scale;
 }
 
-// What a warp has seen of its rows so far; `largest` and `total` are those of rows lane / 4 (+ 8), the
-// latter only of this thread's columns.
+// A warp's online softmax; `row_max` and `row_sum` are those of rows lane / 4 (+ 8), the sum only over
+// this lane's columns.
 template <class P>
 struct Band {
-  using S = Stages<P>;
+  using S = SharedTiles<P>;
   uint32_t query[P::TILES][S::DEPTHS][4];
-  float values[P::TILES][S::WIDTHS * 2][4], largest[P::TILES][2], total[P::TILES][2];
+  float values[P::TILES][S::WIDTHS * 2][4], row_max[P::TILES][2], row_sum[P::TILES][2];
 
   __device__ __forceinline__ Band(const uint16_t* q, int first, bool aligned) {
     const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
@@ -88,7 +88,7 @@ struct Band {
         const int row = first + m * 16 + s % 2 * 8 + line, depth = s / 2 * 8 + quad * 2;
         const uint16_t* from = q + row * P::Q_ROW + depth * P::Q_COLUMN;
         uint32_t& to = query[m][s / 4][s % 4];
-        if (P::Q_EIGHTS && aligned) {
+        if (P::Q_VECTOR8 && aligned) {
           to = row < P::ROWS && depth < P::DEPTH ? *(const uint32_t*)from : 0;
         } else {
           const uint32_t low = row < P::ROWS && depth < P::DEPTH ? from[0] : 0;
@@ -96,15 +96,15 @@ struct Band {
         }
       }
 #pragma unroll
-      for (int i = 0; i < 2; i++) largest[m][i] = -CUDART_INF_F, total[m][i] = 0;
+      for (int i = 0; i < 2; i++) row_max[m][i] = -CUDART_INF_F, row_sum[m][i] = 0;
 #pragma unroll
       for (int i = 0; i < S::WIDTHS * 8; i++) values[m][i / 4][i % 4] = 0;
     }
   }
 
-  // Looks at COUNT keys, of which `first` is the first; lines of zeros follow to a multiple of 16.
+  // Processes COUNT keys from key `first` on; lines of zeros follow up to a multiple of 16.
   template <int COUNT, class Score>
-  __device__ __forceinline__ void look(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
+  __device__ __forceinline__ void process_keys(const int4* k, const int4* v, int z, int row, int first, const Score& score) {
     constexpr int STEPS = (COUNT + 15) / 16;
     const int lane = threadIdx.x % 32;
     float scores[P::TILES][STEPS * 2][4] = {};
@@ -114,16 +114,16 @@ struct Band {
 #pragma unroll
       for (int j = 0; j < STEPS; j++) {
         uint32_t right[4];
-        load_matrices(right, k + j * 16 * S::K_LINE + s * 2);
+        ldmatrix_x4(right, k + j * 16 * S::K_LINE + s * 2);
 #pragma unroll
         for (int m = 0; m < P::TILES; m++)
 #pragma unroll
           for (int i = 0; i < 2; i++)
-            multiply_add<P::PRECISION>(scores[m][j * 2 + i], query[m][s], {right[i * 2], right[i * 2 + 1]});
+            mma<P::PRECISION>(scores[m][j * 2 + i], query[m][s], {right[i * 2], right[i * 2 + 1]});
       }
 #pragma unroll
-    for (int m = 0; m < P::TILES; m++) see<COUNT>(scores[m], z, row + m * 16, first, score);
-    weigh<STEPS>(scores);
+    for (int m = 0; m < P::TILES; m++) apply_score<COUNT>(scores[m], z, row + m * 16, first, score);
+    exponentiate<STEPS>(scores);
     v += lane % 16 * S::V_LINE + lane / 16;
 #pragma unroll
     for (int j = 0; j < STEPS; j++) {
@@ -136,19 +136,19 @@ struct Band {
 #pragma unroll
       for (int t = 0; t < S::WIDTHS; t++) {
         uint32_t right[4];
-        load_transposed(right, v + j * 16 * S::V_LINE + t * 2);
+        ldmatrix_x4_trans(right, v + j * 16 * S::V_LINE + t * 2);
 #pragma unroll
         for (int m = 0; m < P::TILES; m++)
 #pragma unroll
           for (int i = 0; i < 2; i++)
-            multiply_add<P::PRECISION>(values[m][t * 2 + i], weights[m], {right[i * 2], right[i * 2 + 1]});
+            mma<P::PRECISION>(values[m][t * 2 + i], weights[m], {right[i * 2], right[i * 2 + 1]});
       }
     }
   }
 
-  // Turns products into what the softmax sees; keys that do not exist are masked out.
+  // Turns dot products into the arguments of the softmax; keys that do not exist are masked.
   template <int COUNT, int PIECES, class Score>
-  __device__ __forceinline__ void see(float (&scores)[PIECES][4], int z, int row, int first, const Score& score) {
+  __device__ __forceinline__ void apply_score(float (&scores)[PIECES][4], int z, int row, int first, const Score& score) {
     const int quad = threadIdx.x % 4, line = threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < PIECES * 4; i++) {
@@ -156,74 +156,74 @@ struct Band {
       float& x = scores[i / 4][i % 4];
       if (COUNT % 16 != 0 && column >= COUNT)
         x = -CUDART_INF_F;
-      else if constexpr (!P::PLAIN)
+      else if constexpr (!P::SCALED)
         x = score(z, own < P::ROWS ? own : P::ROWS - 1, first + column, x * P::FACTOR);
     }
   }
 
-  // Turns scores into weights, each a power of two of how far it lies above its row's reference.
+  // Turns scores into weights: powers of two of their distance from the row's reference maximum.
   template <int STEPS>
-  __device__ __forceinline__ void weigh(float (&scores)[P::TILES][STEPS * 2][4]) {
-    refer<STEPS>(scores);
+  __device__ __forceinline__ void exponentiate(float (&scores)[P::TILES][STEPS * 2][4]) {
+    rescale<STEPS>(scores);
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
-      const float factor = slope<P>(largest[m / 2][i]), shift = shifted(largest[m / 2][i], factor);
+      const float factor = log2_scale<P>(row_max[m / 2][i]), shift = shift_of(row_max[m / 2][i], factor);
 #pragma unroll
       for (int j = 0; j < STEPS * 4; j++) {
         float& x = scores[m / 2][j / 2][i * 2 + j % 2];
-        x = power_of_two(x * factor - shift), total[m / 2][i] += x;
+        x = power_of_two(x * factor - shift), row_sum[m / 2][i] += x;
       }
     }
   }
 
-  // Makes the largest score the reference again, and scales what was seen to it, where that is far behind
-  // in any row: weights and sums have room for more.
+  // Makes the row maximum the reference again and rescales the state, if that is far below it in any row:
+  // weights and sums have room for a little more.
   template <int STEPS>
-  __device__ __forceinline__ void refer(const float (&scores)[P::TILES][STEPS * 2][4]) {
+  __device__ __forceinline__ void rescale(const float (&scores)[P::TILES][STEPS * 2][4]) {
     float most[P::TILES][2];
     bool far = false;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
-      float own = largest[m / 2][i];
+      float own = row_max[m / 2][i];
 #pragma unroll
       for (int j = 0; j < STEPS * 2; j++) own = fmaxf(own, fmaxf(scores[m / 2][j][i * 2], scores[m / 2][j][i * 2 + 1]));
-      most[m / 2][i] = row_largest(own), far |= (most[m / 2][i] - largest[m / 2][i]) * P::SLOPE > 8;
+      most[m / 2][i] = quad_max(own), far |= (most[m / 2][i] - row_max[m / 2][i]) * P::LOG2_SCALE > 8;
     }
     if (!__any_sync(~0u, far)) return;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
-      const float before = largest[m / 2][i], after = most[m / 2][i];
-      const float scale = power_of_two(before * slope<P>(before) - shifted(after, slope<P>(after)));
-      largest[m / 2][i] = after, total[m / 2][i] *= scale;
+      const float before = row_max[m / 2][i], after = most[m / 2][i];
+      const float scale = power_of_two(before * log2_scale<P>(before) - shift_of(after, log2_scale<P>(after)));
+      row_max[m / 2][i] = after, row_sum[m / 2][i] *= scale;
 #pragma unroll
       for (int t = 0; t < S::WIDTHS * 4; t++) values[m / 2][t / 2][i * 2 + t % 2] *= scale;
     }
   }
 
-  // Shows the first warp of the band what this one has seen.
-  __device__ __forceinline__ void show(float* to) const {
+  // Stores this warp's partial result for the first warp of the band.
+  __device__ __forceinline__ void store_partial(float* to) const {
     to += threadIdx.x % 32;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
-      *to = largest[m / 2][m % 2], to[32] = total[m / 2][m % 2], to += 64;
+      *to = row_max[m / 2][m % 2], to[32] = row_sum[m / 2][m % 2], to += 64;
 #pragma unroll
       for (int t = 0; t < S::WIDTHS * 4; t++) *to = values[m / 2][t / 2][m % 2 * 2 + t % 2], to += 32;
     }
   }
 
-  // Adds what another warp of the band has seen, both scaled to the larger of their references.
-  __device__ __forceinline__ void join(const float* from) {
+  // Adds the partial result of another warp of the band, both scaled to the larger maximum.
+  __device__ __forceinline__ void merge_partial(const float* from) {
     from += threadIdx.x % 32;
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int i = m % 2;
-      const float before = largest[m / 2][i], other = *from, after = fmaxf(before, other);
-      const float shift = shifted(after, slope<P>(after));
-      const float own = power_of_two(before * slope<P>(before) - shift), scale = power_of_two(other * slope<P>(other) - shift);
-      largest[m / 2][i] = after, total[m / 2][i] = total[m / 2][i] * own + from[32] * scale, from += 64;
+      const float before = row_max[m / 2][i], other = *from, after = fmaxf(before, other);
+      const float shift = shift_of(after, log2_scale<P>(after));
+      const float own = power_of_two(before * log2_scale<P>(before) - shift), scale = power_of_two(other * log2_scale<P>(other) - shift);
+      row_max[m / 2][i] = after, row_sum[m / 2][i] = row_sum[m / 2][i] * own + from[32] * scale, from += 64;
 #pragma unroll
       for (int t = 0; t < S::WIDTHS * 4; t++) {
         float& value = values[m / 2][t / 2][i * 2 + t % 2];
@@ -232,7 +232,7 @@ struct Band {
     }
   }
 
-  // Stores the rows' results. Threads side by side swap halves, so that each has four columns together.
+  // Stores the rows' results. Adjacent lanes swap halves, so that each has four contiguous columns.
   template <class O>
   __device__ __forceinline__ void store(O* o, int first) const {
     const bool aligned = (uint64_t)o % (4 * sizeof(O)) == 0;
@@ -240,7 +240,7 @@ struct Band {
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int row = first + m * 8 + lane / 4, i = m % 2 * 2;
-      const float share = 1.0f / row_total(total[m / 2][m % 2]);
+      const float inverse = 1.0f / quad_sum(row_sum[m / 2][m % 2]);
 #pragma unroll
       for (int t = 0; t < S::WIDTHS; t++) {
         const float(&even)[4] = values[m / 2][t * 2], (&other)[4] = values[m / 2][t * 2 + 1];
@@ -248,12 +248,12 @@ struct Band {
 #pragma unroll
         for (int j = 0; j < 2; j++) {
           const float given = __shfl_sync(~0u, odd ? even[i + j] : other[i + j], lane ^ 1);
-          four[j] = (odd ? given : even[i + j]) * share, four[j + 2] = (odd ? other[i + j] : given) * share;
+          four[j] = (odd ? given : even[i + j]) * inverse, four[j + 2] = (odd ? other[i + j] : given) * inverse;
         }
         const int column = t * 16 + odd * 8 + quad / 2 * 4, valid = row < P::ROWS ? P::WIDTH - column : 0;
         O* to = o + row * P::O_ROW + column * P::O_COLUMN;
         if (aligned)
-          store_four<P::O_WIDE>(to, P::O_COLUMN, four, valid);
+          store_four<P::O_VECTOR4>(to, P::O_COLUMN, four, valid);
         else
           store_four<false>(to, P::O_COLUMN, four, valid);
       }
@@ -264,7 +264,7 @@ struct Band {
 // Computes this block's bands of problem blockIdx.y.
 template <class P, class T, class O, class Score>
 __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v, O* o, const Score& score) {
-  using S = Stages<P>;
+  using S = SharedTiles<P>;
   DYNAMIC_SHARED;
   const int z = blockIdx.y, own = threadIdx.x / 32 / P::WARPS, part = threadIdx.x / 32 % P::WARPS * P::KEYS;
   const int first = (blockIdx.x * P::BANDS + own) * S::ROWS;
@@ -274,46 +274,46 @@ __device__ __forceinline__ void attend_staged(const T* q, const T* k, const T* v
   const auto copy = [&](int round) {
     if (round < S::WHOLE) copy_round<P, S::ROUND>(keys, values, k, v, round, aligned);
     if (S::LAST > 0 && round == S::WHOLE) copy_round<P, S::LAST>(keys, values, k, v, round, aligned);
-    copies_commit();
+    cp_async_fence();
   };
 #pragma unroll 1
   for (int round = 0; round < P::AHEAD; round++) copy(round);
   Band<P> band((const uint16_t*)q, first, aligned);
   const auto wait = [&](int round) {
-    copies_wait<P::AHEAD - 1>();
+    cp_async_wait<P::AHEAD - 1>();
     __syncthreads();
     if constexpr (S::ALL)
-      copies_commit();
+      cp_async_fence();
     else
       copy(round + P::AHEAD);
   };
-  const auto look = [&](int round, auto count) {
+  const auto process_keys = [&](int round, auto count) {
     const int line = S::place(round) + part;
     if (first < P::ROWS)
-      band.template look<decltype(count)::KEYS>(keys + line * S::K_LINE, values + line * S::V_LINE, z, first,
+      band.template process_keys<decltype(count)::KEYS>(keys + line * S::K_LINE, values + line * S::V_LINE, z, first,
                                                 round * S::ROUND + part, score);
   };
 #pragma unroll 1
   for (int round = 0; round < S::WHOLE; round++) {
     wait(round);
-    look(round, Count<P::KEYS>());
+    process_keys(round, Count<P::KEYS>());
   }
   if constexpr (S::LAST > 0) {
     wait(S::WHOLE);
     if (part + P::KEYS <= S::LAST) {
-      if constexpr (S::LAST >= P::KEYS) look(S::WHOLE, Count<P::KEYS>());
+      if constexpr (S::LAST >= P::KEYS) process_keys(S::WHOLE, Count<P::KEYS>());
     } else if (part < S::LAST) {
-      if constexpr (S::LAST % P::KEYS > 0) look(S::WHOLE, Count<S::LAST % P::KEYS>());
+      if constexpr (S::LAST % P::KEYS > 0) process_keys(S::WHOLE, Count<S::LAST % P::KEYS>());
     }
   }
   if constexpr (P::WARPS > 1) {
-    float* const shown = shared + (own * (P::WARPS - 1) - 1) * S::SEEN * 32;
+    float* const partials = shared + (own * (P::WARPS - 1) - 1) * S::PARTIAL * 32;
     __syncthreads();
-    if (part > 0) band.show(shown + part / P::KEYS * S::SEEN * 32);
+    if (part > 0) band.store_partial(partials + part / P::KEYS * S::PARTIAL * 32);
     __syncthreads();
     if (part > 0) return;
 #pragma unroll 1
-    for (int other = 1; other < P::WARPS; other++) band.join(shown + other * S::SEEN * 32);
+    for (int other = 1; other < P::WARPS; other++) band.merge_partial(partials + other * S::PARTIAL * 32);
   }
   if (first < P::ROWS) band.store(o + P::o_offset(z), first);
 }

@@ -3,28 +3,21 @@
 from collections.abc import Iterator, Sequence
 
 from compiler.errors import KernelError
-from compiler.graph.windows import MATRIX
 from compiler.kernels.database.fields import Value
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.template import Key, Template
-from compiler.kernels.gpu.templates.attention.config import (
-    Config,
-    candidates,
-)
+from compiler.kernels.gpu.templates.attention.config import Config, candidates
 from compiler.kernels.gpu.templates.attention.emit import Emitter
-from compiler.kernels.gpu.templates.attention.problem import (
-    Problem,
-    read_attention,
-)
+from compiler.kernels.gpu.templates.attention.problem import Problem, matrix_strides, read_attention
 from compiler.kernels.gpu.templates.gemm.estimate import RATES, START_US
 from compiler.kernels.group import Group
 from compiler.target.target import GpuTarget
 
 
 class FusedAttention(Template[Problem, Config]):
-    """A group that is one attention and nothing else.
+    """A group that is exactly one attention.
 
-    A block goes through its keys in order: the same bits every time.
+    A block processes its keys in order: the same bits every time.
     """
 
     name = "attention"
@@ -32,7 +25,7 @@ class FusedAttention(Template[Problem, Config]):
     config_type = Config
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The attention; raises KernelError for one that no kernel can take."""
+        """The attention; raises KernelError for one that no kernel can compute."""
         problem = read_attention(group, target)
         return [problem] if problem else []
 
@@ -41,7 +34,7 @@ class FusedAttention(Template[Problem, Config]):
         return candidates(problem, target)
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The same of all configs: launching, and the multiply-adds of all SMs."""
+        """The same for all configs: launching, and the multiply-adds of all SMs."""
         rate = target.device.sms * RATES[target.precision]
         return START_US + problem.attention.multiplications / rate
 
@@ -51,7 +44,7 @@ class FusedAttention(Template[Problem, Config]):
         operands = {"query": attention.query, "key": attention.key, "value": attention.value}
         for name, operand in operands.items():
             rows, columns = operand.window.shape[-2:]
-            row, column = map(operand.window.stride, MATRIX)
+            row, column = matrix_strides(operand)
             found |= {f"{name}_rows": rows, f"{name}_columns": columns}
             found |= {f"{name}_row_stride": row, f"{name}_column_stride": column}
         return {"precision": target.precision, "batch": problem.batch, **found}
@@ -59,5 +52,7 @@ class FusedAttention(Template[Problem, Config]):
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
         if config.staged and not problem.pairs:
-            raise KernelError(f"{group.describe()} has operands that {config} cannot stage")
+            raise KernelError(
+                f"{group.describe()} has operands that {config} cannot copy to shared memory"
+            )
         return Emitter(group, problem, target, config).kernel()

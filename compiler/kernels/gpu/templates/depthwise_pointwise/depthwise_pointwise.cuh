@@ -1,25 +1,25 @@
-// A depthwise convolution and the pointwise one behind it: C[m][n] = sum of A[m][k] * B[k][n] over the
-// channels k, where B[k] is channel k of the image convolved with a window of its own.
+// A depthwise convolution fused with the pointwise one after it: C[m][n] = sum of A[m][k] * B[k][n] over
+// the channels k, where B[k] is channel k of the image convolved with its filter.
 //
-// Each block computes the B that it multiplies: in a step, its threads share out the step's channels,
-// D::BLOCK at a time, and the tile's pixels, D::PIXELS beside each other at a time, which keep a row
-// of the image with its halo in registers for all taps of a row of the window. The sums lie in
-// shared memory as a blocked image would, and one tile is filled while the other is multiplied.
-// Blocks of other rows m compute them again. `P` holds the constants of the product, `D` those of
-// the depthwise convolution; see gemm.cuh and grouped_conv.cuh, whose functions do the work.
+// Each block computes the tiles of B that it multiplies. In a k-step, its threads divide the step's
+// channels, D::BLOCK at a time, and the tile's pixels, D::PIXELS adjacent ones at a time; a thread keeps
+// these pixels of an image row and their halo in registers for all taps of a filter row. The results are
+// kept in shared memory in the layout of an NCHWc image, double-buffered. Blocks of other rows m compute
+// them again. `P` holds the constants of the GEMM, `D` those of the depthwise convolution; see gemm.cuh
+// and grouped_conv.cuh, whose functions are used.
 
-// An element that is read as its positive part.
+// An element that is read through a Relu.
 template <class Element>
-struct Rectified {
+struct ReluInput {
   Element stored;
   __device__ __forceinline__ operator float() const { return flowloom_maximum((float)stored, 0.0f); }
 };
 
-// Stores a number of B in the type that B is multiplied in.
+// Stores an element of B in the type of the MMA.
 template <class P>
-__device__ __forceinline__ void keep_number(float& to, float value) { to = value; }
+__device__ __forceinline__ void store_operand(float& to, float value) { to = value; }
 template <class P>
-__device__ __forceinline__ void keep_number(uint16_t& to, float value) {
+__device__ __forceinline__ void store_operand(uint16_t& to, float value) {
   to = (uint16_t)round_pair<P::PRECISION>(__float_as_uint(value), 0);
 }
 
@@ -48,24 +48,24 @@ __device__ __forceinline__ void fill_depthwise(int4* tile, const Image* image, c
         const int k = channel + b;
         Block<Element, PART> kept;
 #pragma unroll
-        for (int i = 0; i < PART; i++) keep_number<P>(kept.at[i], sums[p][b + i]);
+        for (int i = 0; i < PART; i++) store_operand<P>(kept.at[i], sums[p][b + i]);
         Element* to = (Element*)(tile + k / T::CHUNK * P::BN + column + p) + k % T::CHUNK;
         *(Block<Element, PART>*)to = kept;
       }
   }
 }
 
-// Adds the products of one step to a warp's pieces.
+// Accumulates one k-step.
 template <class P>
-__device__ __forceinline__ void multiply_step(Sums<P>& c, const int4* tile, int row, int column) {
+__device__ __forceinline__ void multiply_stage(Accumulators<P>& c, const int4* tile, int row, int column) {
   using T = Tiles<P>;
   const int4* right = tile + T::A_SIZE;
   if constexpr (P::PRECISION == FP32) {
-    multiply_exactly<P>(c, tile + row * T::A_ROW, right_corner<P>(right, column));
+    multiply_simt<P>(c, tile + row * T::A_ROW, b_warp_tile<P>(right, column));
   } else {
     constexpr int COUNT = Fragments<P>::COUNT;
     Fragments<P> fragments[2];
-    const int4 *a = tile + left_place<P>(row), *b = right_place<P>(right, column);
+    const int4 *a = tile + a_offset_of<P>(row), *b = b_fragments<P>(right, column);
     fragments[0].load(a, b, 0);
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
@@ -75,9 +75,9 @@ __device__ __forceinline__ void multiply_step(Sums<P>& c, const int4* tile, int 
   }
 }
 
-// As `accumulate`: adds up `steps` steps from `first` on.
+// As `mainloop`.
 template <class P, class D, class Image, class Weight>
-__device__ __forceinline__ void accumulate_separable(Sums<P>& c, int4* tiles, const typename P::Element* a,
+__device__ __forceinline__ void separable_mainloop(Accumulators<P>& c, int4* tiles, const typename P::Element* a,
                                                      const Image* image, const Weight* window, int first, int steps) {
   using T = Tiles<P>;
   RowCopies<P, P::BM, P::M, P::A_ROW, true> left(a, blockIdx.y * P::BM, first * P::BK);
@@ -89,26 +89,26 @@ __device__ __forceinline__ void accumulate_separable(Sums<P>& c, int4* tiles, co
       left.copy(tile);
       fill_depthwise<P, D>(tile + T::A_SIZE, image, window, (first + step) * P::BK);
     }
-    if (step > 0) multiply_step<P>(c, tiles + (step + 1) % 2 * T::STAGE, row, column);
-    copies_commit();
-    copies_wait<0>();
+    if (step > 0) multiply_stage<P>(c, tiles + (step + 1) % 2 * T::STAGE, row, column);
+    cp_async_fence();
+    cp_async_wait<0>();
     __syncthreads();
   }
 }
 
-// As `contract`: computes this block's tile and hands each element to `store`.
+// As `gemm`.
 template <class P, class D, class Image, class Weight, class Store>
-__device__ __forceinline__ void contract_separable(const typename P::Element* a, const Image* image,
+__device__ __forceinline__ void separable_gemm(const typename P::Element* a, const Image* image,
                                                    const Weight* window, const Store& store) {
   DYNAMIC_SHARED;
   static_assert(P::ALIGNED && P::FORM == BLOCKS && P::STAGES == 2);
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
-  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
-  const int first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
-  Sums<P> c = {};
-  fetch_results<P, PARTS, false>(shared, store);
-  accumulate_separable<P, D>(c, (int4*)shared, a, image, window, first, steps);
-  fetch_results<P, PARTS, true>(shared, store);
-  spread<P>(c, shared);
-  store_tile<P, PARTS>(shared, store);
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SLICE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  constexpr int CLUSTER_SIZE = P::CLUSTER ? P::SPLITS : 1;
+  const int first = blockIdx.z % P::SPLITS * SLICE, steps = min(SLICE, STEPS - first);
+  Accumulators<P> c = {};
+  prefetch_epilogue<P, CLUSTER_SIZE, false>(shared, store);
+  separable_mainloop<P, D>(c, (int4*)shared, a, image, window, first, steps);
+  prefetch_epilogue<P, CLUSTER_SIZE, true>(shared, store);
+  store_accumulators<P>(c, shared);
+  store_tile<P, CLUSTER_SIZE>(shared, store);
 }

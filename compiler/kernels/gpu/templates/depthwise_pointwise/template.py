@@ -17,13 +17,13 @@ from compiler.kernels.gpu.templates.gemm.config import (
     shared_bytes,
     shared_room,
 )
-from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Source, tiled_kernel
+from compiler.kernels.gpu.templates.gemm.emit import TILE_HEADERS, Mainloop, tiled_kernel
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.image import pointwise_problem
 from compiler.kernels.gpu.templates.gemm.problem import Problem as GemmProblem
 from compiler.kernels.gpu.templates.grouped_conv.template import (
+    FMAS,
     LOADS,
-    PRODUCTS,
     ROW_US,
     constants,
     read_grouped,
@@ -40,23 +40,23 @@ from compiler.target.target import GpuTarget
 HEADERS = (*TILE_HEADERS, "grouped_conv", "depthwise_pointwise")
 
 STAGES = 2
-"""Tiles of a block: one is filled while the other is multiplied."""
+"""Pipeline stages: one tile is filled while the other is multiplied."""
 
 KEPT = 48
-"""Most numbers of a row of the image that a thread keeps in registers, besides MMA fragments."""
+"""Most elements of an image row that a thread keeps in registers, besides MMA fragments."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """The two convolutions of a group: `window` reads an image, `gemm` multiplies its results.
 
-    `rest` is the group without what comes before the pointwise convolution, `anchor` that one
-    there. The image is read through a Relu where `rectified`.
+    `rest` is the group from the pointwise convolution on, which is `anchor` there. With `relu` the
+    image is read through a Relu.
     """
 
     window: WindowProblem
     gemm: GemmProblem
-    rectified: bool
+    relu: bool
     rest: Group
     anchor: Operator
 
@@ -86,18 +86,18 @@ class DepthwisePointwise(Template[Problem, Config]):
         return [problem] if any(True for _ in candidates(problem, target)) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The tiles of warps and one launch, with the strips that divide rows."""
+        """The tiles without WGMMA and of one launch, with the strips that divide rows."""
         return candidates(problem, target)
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Microseconds that a kernel should take."""
+        """The estimated microseconds of a kernel."""
         return estimate_us(problem, config, target)
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
         """The kernel of a group."""
-        window, source = problem.window, _source(problem, config)
+        window, mainloop = problem.window, _mainloop(problem, config)
         rest, anchor = problem.rest, problem.anchor
-        kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, source)
+        kernel = tiled_kernel(rest, anchor, problem.gemm, config.tile, target, mainloop)
         packings = list(kernel.packings)
         packings[window.weight.read] = window.packing
         flops = kernel.flops + 2 * prod(window.result) * prod(window.window.kernel)
@@ -105,7 +105,7 @@ class DepthwisePointwise(Template[Problem, Config]):
 
 
 def read_separable(group: Group) -> Problem | None:
-    """The convolutions of a group that has two such, with constant weights; None for any other."""
+    """The depthwise and pointwise convolution of a group, with constant weights; else None."""
     convolutions = [op for op in group.operators if op.type == "Conv"]
     if len(convolutions) != 2:
         return None
@@ -128,7 +128,7 @@ def read_separable(group: Group) -> Problem | None:
     anchor = replace(pointwise, inputs=(window.image.read, *pointwise.inputs[1:]))
     gone = (depthwise, pointwise, relu)
     rest = tuple(anchor if op is pointwise else op for op in group.operators
-                 if op is pointwise or not any(op is each for each in gone))  # fmt: skip
+                 if op is pointwise or not any(op is other for other in gone))  # fmt: skip
     return Problem(window, gemm, relu is not None, replace(group, operators=rest), anchor)
 
 
@@ -148,7 +148,7 @@ def _relu(group: Group, depthwise: Operator) -> Operator | None:
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The tiles of warps and one launch, with the strips that divide rows and fit in registers."""
+    """The tiles without WGMMA and of one launch, with the strips that fit rows and registers."""
     columns = problem.window.result[-1]
     strips = [p for p in (1, 2, 4)
               if columns % p == 0 and (p == 1 or problem.window.kept(p) <= KEPT)]  # fmt: skip
@@ -161,30 +161,30 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def estimate_us(problem: Problem, config: Config, target: GpuTarget) -> float:
-    """Microseconds that a kernel should take: the GEMM's, and the windows' of all steps."""
+    """The estimated microseconds of a kernel: the GEMM, and the depthwise part of all k-steps."""
     gemm, tile, window = problem.gemm, config.tile, problem.window
     units = ceil_div(gemm.step, window.block) * tile.columns // config.pixels
     taps = prod(window.window.kernel)
     loads = window.items * window.kept(config.pixels) / window.block + taps
-    products = taps * window.block * config.pixels
+    fmas = taps * window.block * config.pixels
     resident = resident_blocks(gemm, tile, target)
-    busy = resident * units * (products / PRODUCTS + loads / LOADS)
-    waiting = ceil_div(units, tile.threads) * window.items * ROW_US
+    busy = resident * units * (fmas / FMAS + loads / LOADS)
+    latency = ceil_div(units, tile.threads) * window.items * ROW_US
     steps = ceil_div(ceil_div(gemm.k, gemm.step), tile.split_k)
-    return estimate(gemm, tile, target) + steps * max(busy, waiting)
+    return estimate(gemm, tile, target) + steps * max(busy, latency)
 
 
-def _source(problem: Problem, config: Config) -> Source:
-    """The template's headers, and what its kernels are given."""
+def _mainloop(problem: Problem, config: Config) -> Mainloop:
+    """The function that computes B while it multiplies, with its headers and operands."""
     window, gemm = problem.window, problem.gemm
     image = c_type(window.image.dtype)
     element = "float" if gemm.element_bytes == 4 else "uint16_t"
-    read = f"Rectified<{image}>" if problem.rectified else image
+    read = f"ReluInput<{image}>" if problem.relu else image
     parameters = (
         f"const {element}* __restrict__ a, const {read}* __restrict__ image,"
         f" const {c_type(window.weight.dtype)}* __restrict__ window"
     )
     text = constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
     sizes = (gemm.left, window.image.read, window.weight.read)
-    function = "contract_separable<Problem, Depthwise>"
-    return Source(HEADERS, function, sizes, parameters, "a, image, window", text, 1)
+    function = "separable_gemm<Problem, Depthwise>"
+    return Mainloop(HEADERS, function, sizes, parameters, "a, image, window", text, 1)

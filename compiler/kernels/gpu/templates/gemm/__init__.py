@@ -1,1 +1,1 @@
-"""GEMM, GEMV and convolution as implicit GEMM."""
+"""GEMM, and convolution as implicit GEMM."""

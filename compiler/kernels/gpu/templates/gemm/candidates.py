@@ -1,4 +1,4 @@
-"""The tiles that a GEMM can have, which to measure, and which to take without."""
+"""The tiles of a GEMM, those worth measuring, and those that an estimate may choose."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from math import log
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.gpu.templates.gemm.config import (
-    SIDE_BY_SIDE,
+    CO_RESIDENT,
     STAGES,
     WGMMA_SHAPES,
     WGMMA_STAGES,
@@ -48,15 +48,15 @@ SHAPES = (
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 SLOWEST = 1.6
-"""Tiles with an estimate of this many times the least are not worth measuring: of 1,099 problems
-that were measured on an H200, the fastest tile's was more in 20."""
+"""Tiles whose estimate is more than this many times the least are not worth measuring: of 1,099
+problems measured on an H200, the fastest tile's was more in 20."""
 
 
-def is_measured(tile: Tile) -> bool:
-    """Whether an estimate alone may choose a tile: its kind is one that estimates were fitted to.
+def is_modelled(tile: Tile) -> bool:
+    """Whether an estimate alone may choose a tile: estimates were fitted to its kind.
 
-    Halos and overlap with neighbours win in few problems: only what was measured of one or of
-    similar ones chooses these.
+    Halos and overlap with other kernels pay for few problems: only measurements of a problem or of
+    similar ones choose these.
     """
     return not (tile.overlaps or tile.halo)
 
@@ -81,8 +81,8 @@ def _has_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
 
 
 def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
-    """The WGMMA tiles for problems that fill their rows: with all stages that there is room for,
-    and with few where an SM then has several blocks.
+    """The WGMMA tiles for problems that fill their rows: with as many stages as there is room for,
+    and with few where several blocks are then resident on an SM.
     """
     for (rows, columns), split_k in product(WGMMA_SHAPES, SPLITS):
         tile = Tile(rows, columns, 16, columns, split_k, WGMMA_STAGES[0], wgmma=True)
@@ -93,25 +93,25 @@ def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
         if room >= 0:
             stages = tile.stages + room // stage_bytes(problem, tile)
             yield replace(tile, stages=min(_useful_stages(problem, tile), stages))
-        few = replace(tile, stages=SIDE_BY_SIDE)
+        few = replace(tile, stages=CO_RESIDENT)
         if resident_blocks(problem, few, target) > 1:
             yield few
 
 
 def has_wgmma_room(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     """Whether a problem can have a WGMMA tile with as many stages as it says."""
-    able = SIDE_BY_SIDE <= tile.stages <= WGMMA_STAGES[1] and can_use_wgmma(problem, tile, target)
+    able = CO_RESIDENT <= tile.stages <= WGMMA_STAGES[1] and can_use_wgmma(problem, tile, target)
     return able and _has_room(problem, tile, target)
 
 
 def _useful_stages(problem: Problem, tile: Tile) -> int:
-    """The stages that the steps of a WGMMA tile can use."""
+    """The stages that the k-steps of a WGMMA tile can use."""
     fewest, most = WGMMA_STAGES
     return max(fewest, min(most, ceil_div(ceil_div(problem.k, problem.step), tile.split_k) + 2))
 
 
 def _stages(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """As many stages as steps can use without keeping blocks from running at once."""
+    """As many stages as k-steps can use without fewer resident blocks."""
     fewest, most = STAGES
     taken = target.shared_bytes - shared_room(problem, target)
     room = target.shared_bytes // resident_blocks(problem, tile, target) - taken
@@ -122,22 +122,22 @@ def _stages(problem: Problem, tile: Tile, target: GpuTarget) -> int:
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Tile]:
-    """At most `count` tiles to measure, the one that should be fastest first.
+    """At most `count` tiles to measure, the one of the least estimate first.
 
     Of each shape come the tile of the least estimate, those that make about one and two waves of
-    blocks, and the others: estimates alone miss the best of some problems by far. Those of a kind
+    blocks, and the others: estimates alone miss the best of some problems by far. Kinds of tiles
     that no estimate is fitted to come last, halos after others, ranked among themselves. None
-    overlaps with its neighbours: what that is worth shows only between other kernels.
+    overlaps with other kernels: the gain shows only between these.
     """
     times = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
-    kinds = {tile: (not is_measured(tile), tile.halo) for tile in times}
+    kinds = {tile: (not is_modelled(tile), tile.halo) for tile in times}
     least, shapes = dict[tuple[bool, bool], float](), dict[tuple[int, ...], list[Tile]]()
     for tile in sorted(times, key=lambda tile: (kinds[tile], times[tile])):
         if times[tile] <= SLOWEST * least.setdefault(kinds[tile], times[tile]):
             shapes.setdefault(tile.shape, []).append(tile)
-    lists = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
-    turns = [tiles[turn] for turn in range(len(SPLITS)) for tiles in lists if turn < len(tiles)]
-    return turns[:count]
+    ranked = [_by_waves(problem, tiles, target) for tiles in shapes.values()]
+    found = [tiles[i] for i in range(len(SPLITS)) for tiles in ranked if i < len(tiles)]
+    return found[:count]
 
 
 def _by_waves(problem: Problem, tiles: list[Tile], target: GpuTarget) -> list[Tile]:

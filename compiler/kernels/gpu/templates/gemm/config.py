@@ -1,4 +1,4 @@
-"""The tile of a GEMM: its shape, its shared memory, and what it can be on a device."""
+"""The tile of a GEMM: its shape, its shared memory, and the variants that a device allows."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -9,10 +9,10 @@ from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Proble
 from compiler.target.target import GpuTarget
 
 STAGES = (3, 6)
-"""Fewest and most stages: enough to hide memory's latency behind the steps."""
+"""Fewest and most pipeline stages: enough to hide the latency of memory."""
 
-CLUSTER = 8
-"""Most blocks of a portable cluster."""
+CLUSTER_LIMIT = 8
+"""Most thread blocks of a portable thread block cluster."""
 
 WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 """Rows of WGMMA tiles, the columns that warpgroups multiply at once, bytes of a swizzle."""
@@ -20,17 +20,17 @@ WGMMA_ROWS, WGMMA_COLUMNS, WGMMA_ALIGNMENT = (64, 128), (32, 64, 96, 128), 1024
 LARGE_SHAPES = ((128, 160), (128, 192), (128, 224), (128, 256), (256, 64), (256, 128))
 
 WGMMA_SHAPES = (*product(WGMMA_ROWS, WGMMA_COLUMNS), *LARGE_SHAPES)
-"""Rows and columns of WGMMA tiles; large ones need fewer bytes of the L2 cache."""
+"""Rows and columns of WGMMA tiles; large ones read fewer bytes from the L2 cache."""
 
-WGMMA_STAGES, SIDE_BY_SIDE = (4, 8), 3
-"""Fewest and most stages of WGMMA tiles, and stages of those of which an SM has several: while
-one stores its results, others multiply."""
+WGMMA_STAGES, CO_RESIDENT = (4, 8), 3
+"""Fewest and most stages of WGMMA tiles, and stages of those of which several are resident on an
+SM: while one runs its epilogue, others multiply."""
 
 RESERVED = 1024
-"""Bytes of shared memory that each block takes besides its own."""
+"""Bytes of shared memory that the system reserves for each block."""
 
 TABLE_DEPTH = 1024
-"""Up to this many k, a table of taps is kept in shared memory; see LineCopies."""
+"""Largest K with a table of taps in shared memory; see LineCopies."""
 
 WARPS, REGISTERS = 64, 65536
 """Warps and registers of an SM."""
@@ -42,8 +42,8 @@ class Tile:
 
     With `wgmma` warpgroups multiply, whose warps take 16 rows and all columns each. With `prefetch`
     the kernel copies weights before it waits for its predecessors (PDL); with `release` its
-    successors may begin once its steps are done. With `halo` the pixels that all taps of the tile
-    read are in shared memory, copied once; see halo.cuh.
+    successors may begin after its main loop. With `halo` the pixels that all taps of the tile read
+    are copied to shared memory once; see halo.cuh.
     """
 
     rows: int
@@ -58,28 +58,28 @@ class Tile:
     release: bool = False
     halo: bool = False
 
-    def in_cluster(self, target: GpuTarget) -> bool:
-        """Whether the blocks of a tile's split-K slices are one cluster, which adds their sums."""
-        return 1 < self.split_k <= CLUSTER and target.has_clusters
+    def has_cluster(self, target: GpuTarget) -> bool:
+        """Whether the blocks of a tile's split-K slices are a cluster, which adds the slices."""
+        return 1 < self.split_k <= CLUSTER_LIMIT and target.has_clusters
 
     def launches(self, target: GpuTarget) -> int:
         """One, and one more where a second launch adds the split-K slices."""
-        return 1 if self.split_k == 1 or self.in_cluster(target) else 2
+        return 1 if self.split_k == 1 or self.has_cluster(target) else 2
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """What tiles have in common that differ by split-K slices, stages and PDL only."""
-        kind = (int(self.halo), int(self.side_by_side))
+        """The fields of a tile besides split-K slices, stages and PDL."""
+        kind = (int(self.halo), int(self.co_resident))
         return self.rows, self.columns, self.warp_rows, self.warp_columns, *kind
 
     @property
-    def side_by_side(self) -> bool:
-        """Whether a WGMMA tile has so few stages that an SM has several."""
-        return self.wgmma and self.stages == SIDE_BY_SIDE
+    def co_resident(self) -> bool:
+        """Whether a WGMMA tile has so few stages that several blocks are resident on an SM."""
+        return self.wgmma and self.stages == CO_RESIDENT
 
     @property
     def overlaps(self) -> bool:
-        """Whether the kernel overlaps with those before or after it more than others do."""
+        """Whether the kernel prefetches before its predecessors end, or releases its successors."""
         return self.prefetch or self.release
 
     @property
@@ -118,14 +118,14 @@ def halo_bytes(problem: Problem, tile: Tile) -> int:
 
 
 def staged_bytes(problem: Problem, tile: Tile) -> int:
-    """Shared memory of all that is in flight."""
+    """Shared memory of the pipeline: all stages, and halos."""
     return tile.stages * stage_bytes(problem, tile) + halo_bytes(problem, tile)
 
 
 def shared_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """Dynamic shared memory of a block: stages, which results reuse, and epilogue operands.
 
-    Late ones reuse the stages too.
+    Operands that are prefetched late reuse the stages too.
     """
     if problem.block:
         result = 4 * tile.columns * (tile.rows + 4)
@@ -146,17 +146,17 @@ def shared_room(problem: Problem, target: GpuTarget) -> int:
 
 def prefetch_bytes(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     """Shared memory of prefetched epilogue operands."""
-    places, edges = problem.prefetched
+    elementwise, broadcast = problem.prefetched
     if not problem.width:
         return 0
-    parts = tile.split_k if tile.in_cluster(target) else 1
-    turns = ceil_div(tile.rows * tile.columns // problem.width, tile.threads * parts)
-    edge = tile.rows if problem.block else tile.columns
-    return places * turns * tile.threads * 16 + edges * edge * 4
+    parts = tile.split_k if tile.has_cluster(target) else 1
+    vectors = ceil_div(tile.rows * tile.columns // problem.width, tile.threads * parts)
+    extent = tile.rows if problem.block else tile.columns
+    return elementwise * vectors * tile.threads * 16 + broadcast * extent * 4
 
 
 def can_use_wgmma(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether WGMMA can multiply a tile: on Hopper, unconverted operands, one launch."""
+    """Whether WGMMA can compute a tile: on Hopper, operands not converted, in one launch."""
     multiplied = (target.precision, problem.dtype) == ("tf32", "float32")
     shape = (tile.rows, tile.columns)
     whole = shape in WGMMA_SHAPES and (tile.warp_rows, tile.warp_columns) == (16, tile.columns)
@@ -177,20 +177,20 @@ def can_use_halo(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     plain = not gather.transposed and gather.strides == (1, 1, 1)
     alike = gather.source == gather.result != (1, 1, 1) and tile.stages - 1 <= gather.taps > 1
     whole = problem.form is Form.BLOCKS and gather.channels % problem.step == 0
-    exact = multiplied_in(problem, target) == "fp32"
+    exact = mma_precision(problem, target) == "fp32"
     return plain and alike and whole and not (exact or tile.wgmma or tile.prefetch)
 
 
 def fills_splits(problem: Problem, tile: Tile) -> bool:
-    """Whether every split-K slice has a step."""
+    """Whether every split-K slice has a k-step."""
     steps = ceil_div(problem.k, problem.step)
     return ceil_div(steps, tile.split_k) * (tile.split_k - 1) < steps
 
 
 def prefetched_operand(problem: Problem) -> int:
-    """Which operand is prefetched: 1 for A, 2 for B, 0 for none.
+    """The operand that can be prefetched: 1 for A, 2 for B, 0 for none.
 
-    It is packed: a weight, which no launch writes.
+    It is packed: a weight, which no kernel writes.
     """
     packed = [number for number, _ in problem.packings]
     return 1 if problem.left in packed else 2 if problem.right in packed else 0
@@ -203,20 +203,20 @@ def can_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
     return waits and (copies or not tile.prefetch)
 
 
-def in_order(tile: Tile) -> Tile:
+def without_overlap(tile: Tile) -> Tile:
     """A tile that neither prefetches nor releases its successors."""
     return replace(tile, prefetch=False, release=False)
 
 
 def overlapping(problem: Problem, tile: Tile, target: GpuTarget) -> list[Tile]:
-    """The other tiles that differ from one only by how the kernel overlaps with its neighbours."""
+    """The other tiles that differ from one only by prefetch and release."""
     pairs = product((False, True), repeat=2)
     found = [replace(tile, prefetch=prefetch, release=release) for prefetch, release in pairs]
-    return [t for t in found if t != tile and fits_order(problem, t, target)]
+    return [t for t in found if t != tile and allows_overlap(problem, t, target)]
 
 
-def fits_order(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
-    """Whether a kernel can overlap with its neighbours as a tile says."""
+def allows_overlap(problem: Problem, tile: Tile, target: GpuTarget) -> bool:
+    """Whether a kernel can prefetch and release as a tile says."""
     return not tile.overlaps or can_overlap(problem, tile, target)
 
 
@@ -232,9 +232,9 @@ def check_tile(problem: Problem, tile: Tile, target: GpuTarget) -> None:
             f"{target} cannot keep the halo of {tile} in shared memory: that needs channel"
             " blocks, stride 1, as many results as pixels, tensor cores, no more stages than taps"
         )
-    if not fits_order(problem, tile, target):
+    if not allows_overlap(problem, tile, target):
         raise KernelError(
-            f"a kernel for {target} in {tile} cannot overlap with its neighbours: it has no weights"
+            f"a kernel for {target} in {tile} cannot prefetch or release: it has no weights"
             " to prefetch, or it takes two launches, or it has no PDL; choose a tile"
             " without prefetch and release"
         )
@@ -247,7 +247,7 @@ def block_count(problem: Problem, tile: Tile) -> int:
 
 
 def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
-    """The blocks that one SM has at once: no more than there are, and than it has room."""
+    """The thread blocks that are resident on one SM."""
     warps = tile.threads // 32
     registers = max(64, tile.warp_rows * tile.warp_columns // 32 + 64)
     room = min(
@@ -261,6 +261,6 @@ def resident_blocks(problem: Problem, tile: Tile, target: GpuTarget) -> int:
     return max(1, min(room, ceil_div(block_count(problem, tile), target.device.sms)))
 
 
-def multiplied_in(problem: Problem, target: GpuTarget) -> str:
-    """The precision whose rate a problem's multiply-adds have."""
+def mma_precision(problem: Problem, target: GpuTarget) -> str:
+    """The precision of a problem's MMAs."""
     return target.precision if problem.element_bytes == 4 else "fp16"

@@ -1,4 +1,4 @@
-"""The CUDA text of GEMMs in tiles: their constants, the epilogue and the launches."""
+"""The CUDA text of tiled GEMMs: constants, epilogue and launches."""
 
 from dataclasses import dataclass, replace
 
@@ -27,15 +27,15 @@ from compiler.schedule import Launch
 from compiler.target.target import PRECISIONS, GpuTarget
 
 GEMV_WARPS = 16
-"""Warps of a block that multiplies a few rows with a matrix."""
+"""Warps of a block of a GEMV."""
 
 TILE_HEADERS = ("operands", "results", "gemm")
 
 HALO_HEADERS = (*TILE_HEADERS, "halo")
-"""Headers of tiles with the halo of their pixels in shared memory."""
+"""Headers of tiles whose halo is in shared memory."""
 
 MFMA_HEADERS = ("mfma", *TILE_HEADERS, "mfma_gemm")
-"""Headers of tiles that AMD's matrix cores multiply."""
+"""Headers of tiles on AMD's matrix cores."""
 
 WGMMA_HEADERS = ("warpgroups", *TILE_HEADERS, "wgmma_gemm")
 """Headers of WGMMA tiles."""
@@ -45,12 +45,12 @@ ADD_THREADS = 256
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where tiles of A and B come from: the template and what its kernels are given for that.
+class Mainloop:
+    """The device function that computes a tile, with its headers and operands.
 
-    `reads` index the task's buffers, `passed` names the parameters; `text` is the template's own.
-    With `resident`, the compiler is told how many blocks an SM must have, so that it does not
-    spill to make room for more.
+    `reads` index the task's buffers, `passed` names the parameters; `text` precedes the kernel.
+    With `resident`, the launch bounds have as many blocks for each SM, so that the compiler does
+    not spill to make room for more.
     """
 
     headers: tuple[str, ...]
@@ -62,23 +62,23 @@ class Source:
     resident: int = 0
 
     def bounds(self, threads: int) -> str:
-        """What the compiler is told of a kernel's blocks."""
+        """The launch bounds of a kernel."""
         return f"{threads}, {self.resident}" if self.resident else str(threads)
 
 
-def operands_source(problem: Problem, tile: Tile) -> Source:
-    """Both operands in memory, and the function for a tile's kind."""
-    headers, function, resident = TILE_HEADERS, "contract<Problem>", 0
+def mainloop_of(problem: Problem, tile: Tile) -> Mainloop:
+    """The function for a tile's kind, with both operands in memory."""
+    headers, function, resident = TILE_HEADERS, "gemm<Problem>", 0
     if tile.wgmma:
-        headers, function = WGMMA_HEADERS, "contract_wide<Problem>"
-        resident = 2 * int(tile.side_by_side)
+        headers, function = WGMMA_HEADERS, "wgmma_gemm<Problem>"
+        resident = 2 * int(tile.co_resident)
     elif tile.halo:
         headers = HALO_HEADERS
     elif tile.lanes == WAVE:
-        headers, function = MFMA_HEADERS, "contract_waves<Problem>"
+        headers, function = MFMA_HEADERS, "mfma_gemm<Problem>"
     kind = "float" if problem.element_bytes == 4 else "uint16_t"
     reads = (problem.left, problem.right)
-    return Source(headers, function, reads, operand_parameters(kind), resident=resident)
+    return Mainloop(headers, function, reads, operand_parameters(kind), resident=resident)
 
 
 def operand_parameters(kind: str) -> str:
@@ -92,31 +92,31 @@ def tiled_kernel(
     problem: Problem,
     tile: Tile,
     target: GpuTarget,
-    source: Source | None = None,
+    mainloop: Mainloop | None = None,
 ) -> CudaKernel:
-    """The kernel of one tile."""
+    """The kernel of a problem with one tile shape."""
     block, vector = (problem.block, problem.vector) if tile.launches(target) == 1 else (0, 0)
     store = store_function(group, anchor, target, block, vector > 0)
     block, vector = (block, vector) if store.by_block else (0, 0)
     problem = replace(problem, block=block, vector=vector)
     problem = _with_prefetched(problem, store, group, tile, target)
-    return Emitter(group, anchor, problem, store, target).tiles(tile, source)
+    return Emitter(group, anchor, problem, store, target).tiles(tile, mainloop)
 
 
 def _with_prefetched(
     problem: Problem, store: StoreFunction, group: Group, tile: Tile, target: GpuTarget
 ) -> Problem:
-    """The problem with the epilogue operands that are prefetched: by element, and by row or column.
+    """The problem with the number of elementwise and broadcast operands that are prefetched.
 
-    It is prefetched late, into the pipeline buffers after the main loop, where there is no room for
-    both, or, of vectors, where fewer blocks would fit an SM; not at all where that leaves no room
-    for the results.
+    They are prefetched late, into the pipeline's stages after the main loop, where there is no room
+    for both, or, of vectors, where fewer blocks would fit an SM; not at all where the results then
+    have no room.
     """
     if not problem.width:
         return problem
-    places, edges = prefetched_reads(store, problem, group)
-    found = replace(problem, prefetched=(len(places), len(edges)))
-    resident = [resident_blocks(each, tile, target) for each in (problem, found)]
+    elementwise, broadcast = prefetched_reads(store, problem, group)
+    found = replace(problem, prefetched=(len(elementwise), len(broadcast)))
+    resident = [resident_blocks(p, tile, target) for p in (problem, found)]
     room, later = shared_room(problem, target), replace(found, late=True)
     fewer = problem.vector > 0 and resident[1] < resident[0]
     if shared_bytes(found, tile, target) <= room and not fewer:
@@ -126,7 +126,7 @@ def _with_prefetched(
 
 @dataclass(frozen=True)
 class Emitter:
-    """Writes the CUDA text of one problem, whose sums a store function takes."""
+    """Writes the CUDA text of one problem, whose epilogue is a store function."""
 
     group: Group
     anchor: Operator
@@ -135,10 +135,10 @@ class Emitter:
     target: GpuTarget
 
     def gemv(self) -> CudaKernel:
-        """A few rows by a matrix."""
+        """The kernel of a GEMV."""
         problem, name = self.problem, f"{self.group.name}_0"
         tile = Tile(16, 32, 16, 32, 1)
-        call = f"multiply_rows<Problem, {GEMV_WARPS}>(a, b, {self._store_object()});"
+        call = f"gemv<Problem, {GEMV_WARPS}>(a, b, {self._store_object()});"
         parameters = operand_parameters(c_type(problem.dtype))
         kernel = self._kernel(name, GEMV_WARPS * 32, parameters, call)
         text = self._text(("gemv",), tile, kernel)
@@ -147,43 +147,43 @@ class Emitter:
         launch = Launch(name, arguments, grid, (GEMV_WARPS * 32, 1, 1))
         return self._result(text, (launch,), (), exact=True)
 
-    def tiles(self, tile: Tile, source: Source | None = None) -> CudaKernel:
-        """Tiles of the result; a cluster adds its split-K slices, or else a second launch."""
+    def tiles(self, tile: Tile, mainloop: Mainloop | None = None) -> CudaKernel:
+        """The kernel of a tiled GEMM; a cluster or a second launch adds split-K slices."""
         problem = self.problem
-        source = source or operands_source(problem, tile)
+        mainloop = mainloop or mainloop_of(problem, tile)
         grid = (
             ceil_div(problem.n, tile.columns),
             ceil_div(problem.m, tile.rows),
             problem.count * tile.split_k,
         )
         shared = shared_bytes(problem, tile, self.target)
-        first = Launch(f"{self.group.name}_0", source.reads, grid, (tile.threads, 1, 1), shared)
+        first = Launch(f"{self.group.name}_0", mainloop.reads, grid, (tile.threads, 1, 1), shared)
         if tile.launches(self.target) == 1:
-            return self._in_one_launch(tile, source, first)
-        return self._in_two_launches(tile, source, first)
+            return self._in_one_launch(tile, mainloop, first)
+        return self._in_two_launches(tile, mainloop, first)
 
-    def _in_one_launch(self, tile: Tile, source: Source, launch: Launch) -> CudaKernel:
-        call = f"{source.function}({source.passed}, {self._store_object()});"
-        cluster = tile.split_k if tile.in_cluster(self.target) else 1
-        bounds = source.bounds(tile.threads)
-        kernel = self._kernel(launch.symbol, bounds, source.parameters, call, cluster)
-        text = self._text(source.headers, tile, source.text + kernel)
+    def _in_one_launch(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> CudaKernel:
+        call = f"{mainloop.function}({mainloop.passed}, {self._store_object()});"
+        cluster = tile.split_k if tile.has_cluster(self.target) else 1
+        bounds = mainloop.bounds(tile.threads)
+        kernel = self._kernel(launch.symbol, bounds, mainloop.parameters, call, cluster)
+        text = self._text(mainloop.headers, tile, mainloop.text + kernel)
         launch = replace(launch, args=(*launch.args, *self.store.arguments))
         return self._result(text, (launch,), ())
 
-    def _in_two_launches(self, tile: Tile, source: Source, launch: Launch) -> CudaKernel:
-        """The second launch adds the split-K slices, which the first one writes to scratch."""
+    def _in_two_launches(self, tile: Tile, mainloop: Mainloop, launch: Launch) -> CudaKernel:
+        """The second launch adds the split-K slices, which the first one writes to a workspace."""
         problem, symbol = self.problem, f"{self.group.name}_1"
         elements = problem.count * problem.m * problem.n
         scratch = len(self.group.reads) + len(self.group.writes)
         first = (
-            f'extern "C" __global__ void __launch_bounds__({source.bounds(tile.threads)})'
-            f" {launch.symbol}({source.parameters}, float* __restrict__ shares) {{\n"
-            f"  {source.function}({source.passed}, KeepShare<Problem>{{shares}});\n}}\n"
+            f'extern "C" __global__ void __launch_bounds__({mainloop.bounds(tile.threads)})'
+            f" {launch.symbol}({mainloop.parameters}, float* __restrict__ partials) {{\n"
+            f"  {mainloop.function}({mainloop.passed}, StorePartial<Problem>{{partials}});\n}}\n"
         )
-        call = f"add_shares<Problem>(shares, {self._store_object()});"
-        second = self._kernel(symbol, ADD_THREADS, "const float* shares", call)
-        text = self._text(source.headers, tile, source.text + first + second)
+        call = f"reduce_split_k<Problem>(partials, {self._store_object()});"
+        second = self._kernel(symbol, ADD_THREADS, "const float* partials", call)
+        text = self._text(mainloop.headers, tile, mainloop.text + first + second)
         arguments, grid = (scratch, *self.store.arguments), (ceil_div(elements, ADD_THREADS), 1, 1)
         launches = (
             replace(launch, args=(*launch.args, scratch)),
@@ -205,12 +205,12 @@ class Emitter:
         return CudaKernel(text, launches, scratch, tuple(packings), flops)
 
     def _rounded(self, packing: str) -> str:
-        """A packing that rounds too where tensor cores would cut off what they do not read."""
+        """A packing that also rounds to TF32, to which tensor cores would truncate."""
         return f"{packing}|round:10".lstrip("|") if self._precision == "tf32" else packing
 
     @property
     def _precision(self) -> str:
-        """What the operands are multiplied in: elements of two bytes as they are."""
+        """The precision of the MMAs: two-byte elements are not converted."""
         short = {"float16": "fp16", "bfloat16": "bf16"}
         return short.get(self.problem.dtype, self.target.precision)
 
@@ -219,14 +219,14 @@ class Emitter:
         return f"Store{{{names}}}"
 
     def _kernel(
-        self, name: str, bounds: int | str, parameters: str, call: str, cluster: int = 1
+        self, symbol: str, bounds: int | str, parameters: str, call: str, cluster: int = 1
     ) -> str:
-        given = [parameters]
-        given += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
-        together = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
+        declared = [parameters]
+        declared += [f"{kind}* __restrict__ buffer{i}" for i, kind in enumerate(self.store.types)]
+        dimensions = f" __cluster_dims__(1, 1, {cluster})" if cluster > 1 else ""
         return (
-            f'extern "C" __global__ void{together} __launch_bounds__({bounds})'
-            f" {name}({', '.join(given)}) {{\n  {call}\n}}\n"
+            f'extern "C" __global__ void{dimensions} __launch_bounds__({bounds})'
+            f" {symbol}({', '.join(declared)}) {{\n  {call}\n}}\n"
         )
 
     def _text(self, templates: tuple[str, ...], tile: Tile, kernels: str) -> str:
@@ -241,23 +241,23 @@ class Emitter:
         return "\n".join([*parts, kernels])
 
     def _overlap(self, tile: Tile) -> str:
-        """What makes a kernel copy its weights before it waits, and release those that follow."""
+        """The specialisation for a kernel that prefetches weights or releases its successors."""
         head = "  static __device__ __forceinline__ void"
         operand = prefetched_operand(self.problem) if tile.prefetch else 0
-        begin = "begin_launch();" if tile.prefetch else ""
-        release = "release_launches();" if tile.release else ""
-        lines = [f"  static constexpr int EARLY = {operand};", f"{head} begin() {{ {begin} }}"]
+        wait = "grid_dependency_wait();" if tile.prefetch else ""
+        release = "launch_dependents();" if tile.release else ""
+        lines = [f"  static constexpr int PREFETCHED = {operand};", f"{head} wait() {{ {wait} }}"]
         lines += [f"{head} release() {{ {release} }}"]
         return "\n".join(["template <>", "struct Overlap<Problem> {", *lines, "};", ""])
 
     def _aligned_reads(self) -> tuple[int, ...]:
-        """The image, where it is copied from multiples of 16 bytes or in single elements."""
+        """The image, where it is copied from multiples of 16 bytes or by single elements."""
         problem = self.problem
         single = problem.form is Form.LINES and not problem.contiguous
         return (problem.right,) if single or problem.form is Form.BLOCKS else ()
 
     def _store_struct(self) -> str:
-        """What hands results to the store function: single ones, or consecutive ones together."""
+        """The struct that passes results to the store function, as elements or as vectors."""
         fields = [f"  {kind}* __restrict__ buffer{i};" for i, kind in enumerate(self.store.types)]
         body = [] if self.problem.block else element_methods(self.store, self.problem)
         if self.problem.width:
@@ -294,8 +294,8 @@ class Emitter:
         return {
             "OUT_BLOCK": problem.block,
             "VECTOR": problem.vector,
-            "PLACES": problem.prefetched[0],
-            "EDGES": problem.prefetched[1],
+            "ELEMENTWISE": problem.prefetched[0],
+            "BROADCASTS": problem.prefetched[1],
             "LATE": int(problem.late),
             "CHANNELS": gather.channels,
             "ROW": gather.row,
@@ -318,11 +318,11 @@ class Emitter:
             "WN": tile.warp_columns,
             "STAGES": tile.stages,
             "STAGED": staged_bytes(self.problem, tile),
-            "PATCH": int(tile.halo),
+            "HALO": int(tile.halo),
             "LANES": tile.lanes,
             "TABLE_DEPTH": TABLE_DEPTH,
             "SPLITS": tile.split_k,
-            "CLUSTER": int(tile.in_cluster(self.target)),
+            "CLUSTER": int(tile.has_cluster(self.target)),
         }
 
 

@@ -1,4 +1,4 @@
-"""How long a tile should take: bytes, multiply-adds, waves of blocks, with constants of an H200."""
+"""The estimated time of a tile: bytes, MMAs and waves of blocks, with constants of an H200."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from compiler.kernels.gpu.templates.gemm.config import (
     Tile,
     block_count,
     halo_pixels,
-    multiplied_in,
+    mma_precision,
     resident_blocks,
 )
 from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Problem
@@ -16,10 +16,13 @@ from compiler.target.target import GpuTarget
 
 @dataclass(frozen=True)
 class WgmmaCosts:
-    """What wide tiles take: microseconds to start, for each wave of blocks, to add shares within a
-    cluster and for each of its blocks; and, a microsecond, bytes that one processor copies of one
-    tap and of several, bytes that all of them do, multiply-adds of one processor in TF32 (half of
-    those in 16 bits), results that it stores and that come from other blocks of a cluster.
+    """Costs of WGMMA tiles.
+
+    Microseconds to start (`start`), of each wave of blocks (`wave`), and to add split-K slices in a
+    cluster (`cluster`) and for each of its blocks (`member`). Rates per microsecond: bytes that an
+    SM copies with one filter tap (`bytes`) and with several (`scattered`), bytes that all SMs do
+    (`cache_bytes`), multiply-adds of an SM in TF32 (`rate`, half of that in 16 bits), results that
+    it stores (`results`) and that come from other blocks of a cluster (`shared_results`).
     """
 
     start: float
@@ -35,52 +38,52 @@ class WgmmaCosts:
 
 
 MATRICES = WgmmaCosts(0.49, 0.48, 0.15, 0.21, 98e3, 98e3, 10.5e6, 1.7e6, 7.7e3, 6.2e3)
-"""Fitted to 1,274 tiles measured on an H200; half of the estimates are within 10 %."""
+"""Fitted to 1,274 tiles measured on an H200: half of the estimates are within 10 %."""
 
 IMAGES = WgmmaCosts(0.98, 0.04, 0.0, 0.26, 87e3, 62e3, 8.2e6, 1.75e6, 7.0e3, 2.9e3)
-"""Fitted to 3,111 tiles of images in channel blocks; half of the estimates are within 11 %."""
+"""Fitted to 3,111 tiles of NCHWc images: half of the estimates are within 11 %."""
 
-SIDE_BY_SIDE_STORES = 1.5
-"""How much faster blocks store that share a processor with others."""
+CO_RESIDENT_STORES = 1.5
+"""How much faster the epilogues of co-resident blocks are."""
 
 START_US, WAVE_US, SPLIT_US = 0.51, 0.61, 0.59
-"""Launching, beginning and ending each wave of blocks, adding shares by a second launch."""
+"""Launching, beginning and ending each wave of blocks, adding split-K slices in a second launch."""
 
 CLUSTER_US, MEMBER_US = 0.89, 0.43
-"""Adding shares within a cluster, and for each of its blocks."""
+"""Adding split-K slices in a thread block cluster, and for each of its blocks."""
 
 STEP_US, WARP_US = 0.086, 0.0047
-"""What a step takes at least, and for each warp that waits at its barrier."""
+"""The least time of a k-step, and its part for each warp at the barrier."""
 
 RATES = {"fp32": 0.1e6, "tf32": 0.67e6, "fp16": 1.2e6, "bf16": 1.2e6}
-"""Multiply-adds a microsecond of one processor when operands are in shared memory."""
+"""Multiply-adds per microsecond and SM when operands are in shared memory."""
 
 FRAGMENT_BYTES, LINE_ELEMENTS = 0.16e6, 0.33e6
-"""Bytes of operands a microsecond that warps of one processor load from shared memory, and elements
-that it copies there one by one."""
+"""Bytes of fragments per microsecond that the warps of an SM load from shared memory, and elements
+that they copy there one by one."""
 
 SCATTERED_CHUNKS = 1.8e3
-"""Chunks of 16 bytes a microsecond that one processor copies where a step has several taps."""
+"""Chunks of 16 bytes per microsecond that an SM copies where a k-step has several taps."""
 
 CACHE_BYTES, REUSE = 4.2e6, 0.76
-"""Bytes a microsecond that all processors copy from the L2 cache, and how much of a window's image
-they do, since taps overlap in the first level."""
+"""Bytes per microsecond that all SMs copy from the L2 cache, and the fraction of an im2col tile
+that they do, as overlapping taps hit L1."""
 
 RESULT_BYTES = 12.3e3
-"""Bytes of results a microsecond that one processor stores."""
+"""Bytes of results per microsecond that an SM stores."""
 
 SPLIT_BYTES = 5.7e6
-"""Bytes a microsecond that shares of a second launch take."""
+"""Bytes of split-K slices per microsecond in a second launch."""
 
 
 def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Microseconds that a kernel should take."""
+    """The estimated microseconds of a kernel."""
     if tile.wgmma:
         return _wgmma_us(problem, tile, target)
     resident = resident_blocks(problem, tile, target)
     waves = ceil_div(block_count(problem, tile), target.device.sms * resident)
     parts, added = 1, 0.0
-    if tile.in_cluster(target):
+    if tile.has_cluster(target):
         parts, added = tile.split_k, CLUSTER_US + MEMBER_US * tile.split_k
     elif tile.split_k > 1:
         elements = problem.count * problem.m * problem.n
@@ -90,20 +93,22 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
 
 
 def work_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Microseconds of one processor for one step: tensor cores, loads or copies, the slowest."""
-    products = tile.rows * tile.columns * problem.step / RATES[multiplied_in(problem, target)]
-    loaded = tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
+    """Microseconds of an SM for one k-step: the slowest of MMAs, fragment loads and copies."""
+    mma_us = tile.rows * tile.columns * problem.step / RATES[mma_precision(problem, target)]
+    load_us = (
+        tile.threads // 32 * (tile.warp_rows + tile.warp_columns) * STEP_BYTES / FRAGMENT_BYTES
+    )
     if problem.form is Form.LINES and not problem.contiguous:
-        return max(products, loaded, problem.step * tile.columns / LINE_ELEMENTS)
+        return max(mma_us, load_us, problem.step * tile.columns / LINE_ELEMENTS)
     gather = problem.gather
     if problem.form is Form.BLOCKS and gather.taps > 1 and gather.channels % problem.step:
         chunks = tile.columns * STEP_BYTES / 16
-        return max(products, loaded, chunks / SCATTERED_CHUNKS)
-    return max(products, loaded)
+        return max(mma_us, load_us, chunks / SCATTERED_CHUNKS)
+    return max(mma_us, load_us)
 
 
 def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Microseconds of all steps: of the blocks of one processor, or of the L2 cache if slower."""
+    """Microseconds of the main loop: of an SM's blocks, or of the L2 cache if slower."""
     blocks, resident = block_count(problem, tile), resident_blocks(problem, tile, target)
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
     work = work_us(problem, tile, target)
@@ -114,7 +119,7 @@ def _loop_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
 
 
 def _columns_copied(problem: Problem, tile: Tile) -> float:
-    """Columns of the image's tile that one step copies from the L2 cache, in the mean."""
+    """Mean number of columns of B that a k-step copies from the L2 cache."""
     taps = problem.gather.taps
     if tile.halo:
         return halo_pixels(problem, tile) / taps
@@ -124,17 +129,17 @@ def _columns_copied(problem: Problem, tile: Tile) -> float:
 def _wgmma_us(problem: Problem, tile: Tile, target: GpuTarget) -> float:
     costs = MATRICES if problem.form is Form.ROWS else IMAGES
     steps = ceil_div(ceil_div(problem.k, problem.step), tile.split_k)
-    together = target.device.sms // tile.split_k * tile.split_k
+    concurrent = target.device.sms // tile.split_k * tile.split_k
     blocks, elements = block_count(problem, tile), tile.rows * tile.columns
-    waves = ceil_div(blocks, together)
+    waves = ceil_div(blocks, concurrent)
     copied = STEP_BYTES * (tile.rows + tile.columns)
-    own = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
-    rate = costs.rate * (1 if multiplied_in(problem, target) == "tf32" else 2)
-    single = max(own, elements * problem.step / rate)
-    step = max(waves * single, blocks * copied / costs.cache_bytes)
+    copy_us = copied / (costs.bytes if problem.gather.taps == 1 else costs.scattered)
+    rate = costs.rate * (1 if mma_precision(problem, target) == "tf32" else 2)
+    block_us = max(copy_us, elements * problem.step / rate)
+    step = max(waves * block_us, blocks * copied / costs.cache_bytes)
     stored = elements / tile.split_k / costs.results
-    if tile.side_by_side:
-        stored /= SIDE_BY_SIDE_STORES
+    if tile.co_resident:
+        stored /= CO_RESIDENT_STORES
     if tile.split_k > 1:
         stored += elements / costs.shared_results + costs.cluster + costs.member * tile.split_k
     return costs.start + steps * step + waves * (costs.wave + stored)

@@ -1,26 +1,26 @@
-// Convolutions and matrix products as one tiled product C[m][n] = sum of A[m][k] * B[k][n] over k.
+// GEMM, batched GEMM and implicit-GEMM convolution: C[m][n] = sum of A[m][k] * B[k][n] over k.
 //
-// A (weights, or the left matrix) is contiguous in k. B is the right matrix, or an image gathered
-// on the fly: n counts output pixels, k counts taps and channels; see operands.cuh. Each block
-// computes a BM x BN tile in steps of BK, with STAGES tiles in flight by asynchronous copies; each
-// warp computes WM x WN of it in pieces of 16 x 8 with tensor cores (or plain multiply-adds for
-// FP32), loading the operands of the next pieces while it multiplies. Thread `lane` holds rows
-// lane / 4 (+ 8) and columns lane % 4 * 2 (+ 1) of each piece.
+// A (weights, or the left matrix) is contiguous in k. B is the right matrix, or the im2col matrix of an
+// image, which is never stored: n counts output pixels, k counts taps and channels; see operands.cuh.
+// Each thread block computes a BM x BN tile in k-steps of BK, with STAGES tiles of A and B in flight
+// (cp.async). Each warp computes WM x WN of it in 16 x 8 MMA tiles by tensor cores (FP32: by FMAs) and
+// loads the fragments of the next MMA while it executes one. Lane `lane` holds rows lane / 4 (+ 8) and
+// columns lane % 4 * 2 (+ 1) of each MMA tile.
 
-// How a kernel overlaps with its neighbours. Copies of weights, which no launch writes, may begin
-// before it waits for the launches before; it then waits by `begin`. When its steps are done it may
-// `release` the launches that follow. A kernel that does either specialises this.
-enum Operands { NEITHER, LEFT, RIGHT };
+// How a kernel overlaps with its predecessors and successors (PDL). It may prefetch an operand of
+// weights, which no kernel writes, before `wait` waits for the predecessors; after its main loop it may
+// `release` the successors. A kernel that does either specialises this.
+enum Operands { NO_OPERAND, OPERAND_A, OPERAND_B };
 template <class P>
 struct Overlap {
-  static constexpr int EARLY = NEITHER;
-  static __device__ __forceinline__ void begin() {}
+  static constexpr int PREFETCHED = NO_OPERAND;
+  static __device__ __forceinline__ void wait() {}
   static __device__ __forceinline__ void release() {}
 };
 
-// Four k of column `q` of piece `j`, from `k` on.
+// Loads B at four consecutive k, from `k` on, for column `q` of MMA tile `j`.
 template <class P>
-__device__ __forceinline__ void load_four(float (&to)[4], const int4* b, int j, int q, int k) {
+__device__ __forceinline__ void load_k4(float (&to)[4], const int4* b, int j, int q, int k) {
   using T = Tiles<P>;
   if constexpr (P::FORM == LINES) {
 #pragma unroll
@@ -32,9 +32,9 @@ __device__ __forceinline__ void load_four(float (&to)[4], const int4* b, int j, 
   }
 }
 
-// Adds the products of one stage to a warp's pieces by plain multiply-adds.
+// Accumulates one stage by FMAs.
 template <class P>
-__device__ __forceinline__ void multiply_exactly(Sums<P>& c, const int4* a, const int4* b) {
+__device__ __forceinline__ void multiply_simt(Accumulators<P>& c, const int4* a, const int4* b) {
   using T = Tiles<P>;
   const int row = threadIdx.x % 32 / 4, place = threadIdx.x % 4;
 #pragma unroll 2
@@ -47,7 +47,7 @@ __device__ __forceinline__ void multiply_exactly(Sums<P>& c, const int4* a, cons
 #pragma unroll
       for (int q = 0; q < 2; q++) {
         float right[4];
-        load_four<P>(right, b, j, place * 2 + q, k);
+        load_k4<P>(right, b, j, place * 2 + q, k);
 #pragma unroll
         for (int i = 0; i < T::MT * 2; i++)
 #pragma unroll
@@ -56,20 +56,20 @@ __device__ __forceinline__ void multiply_exactly(Sums<P>& c, const int4* a, cons
   }
 }
 
-// Where a thread's `ldmatrix` row of columns of pieces j and j + 1 lies.
+// The address of this lane's `ldmatrix` row for MMA tiles j and j + 1.
 template <class P>
-__device__ __forceinline__ const int4* right_row(const int4* right, int j, int chunk) {
+__device__ __forceinline__ const int4* b_row(const int4* right, int j, int chunk) {
   return right + j * 8 * Tiles<P>::B_ROW + chunk * Tiles<P>::B_NEXT;
 }
 
-// The operands of one product of each of a warp's pieces, as they lie in memory. Floats that are
-// rounded to two bytes take PARTS = 2 loads, and two k that share a register are four apart.
+// A warp's fragments for one MMA, as in shared memory. Floats that are rounded to two bytes take
+// PARTS = 2 loads; two k that share a register are then four apart.
 template <class P>
 struct Fragments {
   using T = Tiles<P>;
   static constexpr bool HALF = P::PRECISION == FP16 || P::PRECISION == BF16;
   static constexpr int PARTS = HALF && sizeof(typename P::Element) == 4 ? 2 : 1;
-  static constexpr int COUNT = T::CHUNKS / (2 * PARTS);  // in one step
+  static constexpr int COUNT = T::CHUNKS / (2 * PARTS);  // MMAs of a k-step
   uint32_t a[T::MT][PARTS][4], b[T::NT][PARTS][2];
 
   template <class Right>
@@ -78,14 +78,14 @@ struct Fragments {
     for (int part = 0; part < PARTS; part++) {
       const int chunk = (k * PARTS + part) * 2;
 #pragma unroll
-      for (int i = 0; i < T::MT; i++) load_matrices(a[i][part], left + i * 16 * T::A_ROW + chunk * T::A_NEXT);
+      for (int i = 0; i < T::MT; i++) ldmatrix_x4(a[i][part], left + i * 16 * T::A_ROW + chunk * T::A_NEXT);
       if constexpr (P::FORM == LINES)
         load_lines(right, part, chunk);
       else
 #pragma unroll
         for (int j = 0; j < T::NT; j += 2) {
           uint32_t four[4];
-          load_matrices(four, right_row<P>(right, j, chunk));
+          ldmatrix_x4(four, b_row<P>(right, j, chunk));
           b[j][part][0] = four[0], b[j][part][1] = four[1], b[j + 1][part][0] = four[2], b[j + 1][part][1] = four[3];
         }
     }
@@ -98,7 +98,7 @@ struct Fragments {
 #pragma unroll
       for (int j = 0; j < T::NT; j += 2) {
         uint32_t four[4];
-        load_transposed(four, line + j * 8);
+        ldmatrix_x4_trans(four, line + j * 8);
         b[j][part][0] = four[0], b[j][part][1] = four[1], b[j + 1][part][0] = four[2], b[j + 1][part][1] = four[3];
       }
     } else {
@@ -108,7 +108,7 @@ struct Fragments {
     }
   }
 
-  // Loads this thread's column of all pieces from a line of a warp's tile of B.
+  // Loads this lane's column of all MMA tiles from a row of a warp's tile of B.
   __device__ __forceinline__ void load_columns(const float* line, int part, int s) {
 #pragma unroll
     for (int j = 0; j < T::NT; j += T::V) {
@@ -123,7 +123,7 @@ struct Fragments {
     }
   }
 
-  __device__ __forceinline__ void multiply(Sums<P>& c) const {
+  __device__ __forceinline__ void multiply(Accumulators<P>& c) const {
     uint32_t x[T::MT][4], y[T::NT][2];
 #pragma unroll
     for (int i = 0; i < T::MT; i++)
@@ -144,29 +144,30 @@ struct Fragments {
 #pragma unroll
     for (int i = 0; i < T::MT; i++)
 #pragma unroll
-      for (int j = 0; j < T::NT; j++) multiply_add<P::PRECISION>(c[i][j], x[i], y[j]);
+      for (int j = 0; j < T::NT; j++) mma<P::PRECISION>(c[i][j], x[i], y[j]);
   }
 };
 
-// Where this thread's `ldmatrix` rows of a warp's tile of A begin.
+// The offset of this lane's `ldmatrix` rows in a warp's tile of A.
 template <class P>
-__device__ __forceinline__ int left_place(int row) {
+__device__ __forceinline__ int a_offset_of(int row) {
   const int lane = threadIdx.x % 32;
   return (row + lane % 16) * Tiles<P>::A_ROW + lane / 16 * Tiles<P>::A_NEXT;
 }
 
 // The first column of a warp's tile of B.
 template <class P>
-__device__ __forceinline__ const int4* right_corner(const int4* tile, int column) {
+__device__ __forceinline__ const int4* b_warp_tile(const int4* tile, int column) {
   if constexpr (P::FORM == LINES)
     return (const int4*)((const typename P::Element*)tile + column);
   else
     return tile + column * Tiles<P>::B_ROW;
 }
 
-// Likewise of B, in chunks; lines of floats are loaded without `ldmatrix`.
+// The address of this lane's `ldmatrix` rows in a warp's tile of B. Rows of floats along n are loaded
+// without `ldmatrix`.
 template <class P>
-__device__ __forceinline__ const int4* right_place(const int4* tile, int column) {
+__device__ __forceinline__ const int4* b_fragments(const int4* tile, int column) {
   using T = Tiles<P>;
   const int lane = threadIdx.x % 32;
   if constexpr (P::FORM != LINES)
@@ -177,37 +178,37 @@ __device__ __forceinline__ const int4* right_place(const int4* tile, int column)
     return (const int4*)((const float*)tile + column);
 }
 
-// Starts the copies of the first COUNT steps: of weights, waits for the launches before, and of the
-// other operand. The first step's group holds all of the former.
+// Starts the copies of the first COUNT k-steps: of weights, then, after waiting for the predecessors,
+// of the other operand. The first commit group has all the weights.
 template <class P, int COUNT, int STAGE, int A_SIZE, class Left, class Right>
-__device__ __forceinline__ void fill_early(Left& left, Right& right, int4* tiles, int steps) {
-  constexpr bool FIRST = Overlap<P>::EARLY == LEFT;
+__device__ __forceinline__ void prefetch_weights(Left& left, Right& right, int4* tiles, int steps) {
+  constexpr bool FIRST = Overlap<P>::PREFETCHED == OPERAND_A;
 #pragma unroll 1
   for (int step = 0; step < min(COUNT, steps); step++)
     FIRST ? left.copy(tiles + step * STAGE) : right.copy(tiles + step * STAGE + A_SIZE);
-  Overlap<P>::begin();
+  Overlap<P>::wait();
 #pragma unroll 1
   for (int step = 0; step < COUNT; step++) {
     if (step < steps) FIRST ? right.copy(tiles + step * STAGE + A_SIZE) : left.copy(tiles + step * STAGE);
-    copies_commit();
+    cp_async_fence();
   }
 }
 
-// The tiles in flight: `fill` starts the copies of the next step, `advance` waits for the oldest.
+// The multistage pipeline: `fill` starts the copies of the next k-step, `advance` waits for the oldest.
 template <class P, bool ALIGNED>
 struct Pipeline {
   using T = Tiles<P>;
   using Element = typename P::Element;
   RowCopies<P, P::BM, P::M, P::A_ROW, ALIGNED> left;
-  typename RightCopies<P, ALIGNED, P::FORM>::Type right;
+  typename CopiesB<P, ALIGNED, P::FORM>::Type right;
   int4* tiles;
   int left_steps, filled = 0, used = -1;
 
   __device__ __forceinline__ Pipeline(int4* tiles, const Element* a, const Element* b, int first, int steps)
       : left(a, blockIdx.y * P::BM, first * P::BK), right(b, blockIdx.x * P::BN, first * P::BK), tiles(tiles),
         left_steps(steps) {
-    if constexpr (Overlap<P>::EARLY != NEITHER) {
-      fill_early<P, P::STAGES - 1, T::STAGE, T::A_SIZE>(left, right, tiles, steps);
+    if constexpr (Overlap<P>::PREFETCHED != NO_OPERAND) {
+      prefetch_weights<P, P::STAGES - 1, T::STAGE, T::A_SIZE>(left, right, tiles, steps);
       filled = P::STAGES - 1, left_steps -= P::STAGES - 1;
     } else {
 #pragma unroll 1
@@ -218,12 +219,12 @@ struct Pipeline {
   __device__ __forceinline__ void fill() {
     int4* tile = tiles + filled * T::STAGE;
     if (left_steps-- > 0) left.copy(tile), right.copy(tile + T::A_SIZE);
-    copies_commit();
+    cp_async_fence();
     filled = filled == P::STAGES - 1 ? 0 : filled + 1;
   }
 
   __device__ __forceinline__ void advance() {
-    copies_wait<P::STAGES - 2>();
+    cp_async_wait<P::STAGES - 2>();
     __syncthreads();
     used = used == P::STAGES - 1 ? 0 : used + 1;
   }
@@ -232,92 +233,92 @@ struct Pipeline {
   __device__ __forceinline__ const int4* b_tile() const { return a_tile() + T::A_SIZE; }
 };
 
-// Adds up `steps` steps from `first` on; ALIGNED when both operands start at multiples of 16 bytes.
-// `fetch` starts further copies once the first steps' are on their way.
-template <class P, bool ALIGNED, class Fetch>
-__device__ __forceinline__ void accumulate(Sums<P>& c, int4* tiles, const typename P::Element* a,
-                                           const typename P::Element* b, int first, int steps, const Fetch& fetch) {
+// Accumulates `steps` k-steps from `first` on; ALIGNED if both operands begin at multiples of 16 bytes.
+// `prefetch` starts the copies of epilogue operands once those of the first stages are in flight.
+template <class P, bool ALIGNED, class Prefetch>
+__device__ __forceinline__ void mainloop(Accumulators<P>& c, int4* tiles, const typename P::Element* a,
+                                           const typename P::Element* b, int first, int steps, const Prefetch& prefetch) {
   using T = Tiles<P>;
   Pipeline<P, ALIGNED> pipeline(tiles, a, b, first, steps);
-  fetch();
+  prefetch();
   const int warp = threadIdx.x / 32, row = warp / T::COLUMNS * P::WM, column = warp % T::COLUMNS * P::WN;
   pipeline.advance();
   if constexpr (P::PRECISION == FP32) {
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
       pipeline.fill();
-      multiply_exactly<P>(c, pipeline.a_tile() + row * T::A_ROW, right_corner<P>(pipeline.b_tile(), column));
+      multiply_simt<P>(c, pipeline.a_tile() + row * T::A_ROW, b_warp_tile<P>(pipeline.b_tile(), column));
       pipeline.advance();
     }
   } else {
     constexpr int COUNT = Fragments<P>::COUNT;
     static_assert(COUNT % 2 == 0);
     Fragments<P> fragments[2];
-    const int place = left_place<P>(row);
-    fragments[0].load(pipeline.a_tile() + place, right_place<P>(pipeline.b_tile(), column), 0);
+    const int place = a_offset_of<P>(row);
+    fragments[0].load(pipeline.a_tile() + place, b_fragments<P>(pipeline.b_tile(), column), 0);
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
 #pragma unroll
       for (int k = 0; k < COUNT; k++) {
         if (k == COUNT - 1) pipeline.advance();
-        fragments[(k + 1) % 2].load(pipeline.a_tile() + place, right_place<P>(pipeline.b_tile(), column),
+        fragments[(k + 1) % 2].load(pipeline.a_tile() + place, b_fragments<P>(pipeline.b_tile(), column),
                                     (k + 1) % COUNT);
         if (k == 0) pipeline.fill();
         fragments[k % 2].multiply(c);
       }
     }
   }
-  copies_wait<0>();
+  cp_async_wait<0>();
   __syncthreads();
 }
 
-// As `accumulate`; see halo.cuh.
-template <class P, class Fetch>
-__device__ __forceinline__ void accumulate_patch(Sums<P>& c, int4* tiles, const typename P::Element* a,
-                                                 const typename P::Element* b, int first, int steps, const Fetch& fetch);
+// The main loop of a tile whose halo is in shared memory; see halo.cuh.
+template <class P, class Prefetch>
+__device__ __forceinline__ void halo_mainloop(Accumulators<P>& c, int4* tiles, const typename P::Element* a,
+                                                 const typename P::Element* b, int first, int steps, const Prefetch& prefetch);
 
-// Computes this block's tile and hands each element to `store(z, m, n, value)`.
-// With CLUSTER the blocks that share k are a cluster, and each stores its part of the total.
+// Computes this block's tile and passes each element to `store(z, m, n, value)`. With CLUSTER the
+// blocks of the split-K slices are a cluster, and each stores its part of the total.
 template <class P, class Store>
-__device__ __forceinline__ void contract(const typename P::Element* a, const typename P::Element* b,
+__device__ __forceinline__ void gemm(const typename P::Element* a, const typename P::Element* b,
                                          const Store& store) {
   DYNAMIC_SHARED;
-  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SHARE = (STEPS + P::SPLITS - 1) / P::SPLITS;
-  constexpr int PARTS = P::CLUSTER ? P::SPLITS : 1;
-  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SHARE, steps = min(SHARE, STEPS - first);
+  constexpr int STEPS = (P::K + P::BK - 1) / P::BK, SLICE = (STEPS + P::SPLITS - 1) / P::SPLITS;
+  constexpr int CLUSTER_SIZE = P::CLUSTER ? P::SPLITS : 1;
+  const int z = blockIdx.z / P::SPLITS, first = blockIdx.z % P::SPLITS * SLICE, steps = min(SLICE, STEPS - first);
   a += P::a_offset(z), b += P::b_offset(z);
-  Sums<P> c = {};
-  auto fetch = [&]() { fetch_results<P, PARTS, false>(shared, store); };
-  if constexpr (P::PATCH)
-    accumulate_patch<P>(c, (int4*)shared, a, b, first, steps, fetch);
+  Accumulators<P> c = {};
+  auto prefetch = [&]() { prefetch_epilogue<P, CLUSTER_SIZE, false>(shared, store); };
+  if constexpr (P::HALO)
+    halo_mainloop<P>(c, (int4*)shared, a, b, first, steps, prefetch);
   else if (P::ALIGNED || (((uint64_t)a | (uint64_t)b) & 15) == 0)
-    accumulate<P, true>(c, (int4*)shared, a, b, first, steps, fetch);
+    mainloop<P, true>(c, (int4*)shared, a, b, first, steps, prefetch);
   else
-    accumulate<P, false>(c, (int4*)shared, a, b, first, steps, fetch);
+    mainloop<P, false>(c, (int4*)shared, a, b, first, steps, prefetch);
   Overlap<P>::release();
-  fetch_results<P, PARTS, true>(shared, store);
-  spread<P>(c, shared);
-  store_tile<P, PARTS>(shared, store);
+  prefetch_epilogue<P, CLUSTER_SIZE, true>(shared, store);
+  store_accumulators<P>(c, shared);
+  store_tile<P, CLUSTER_SIZE>(shared, store);
 }
 
-// Keeps the sum of one share of k; `z` counts problems, then shares.
+// Writes the partial sum of a split-K slice to the workspace; `z` counts problems, then slices.
 template <class P>
-struct KeepShare {
-  float* shares;
+struct StorePartial {
+  float* partials;
   __device__ __forceinline__ void operator()(int z, int m, int n, float value) const {
-    const int share = z % P::SPLITS, problem = z / P::SPLITS;
-    shares[((int64_t)(share * P::PROBLEMS + problem) * P::M + m) * P::N + n] = value;
+    const int slice = z % P::SPLITS, problem = z / P::SPLITS;
+    partials[((int64_t)(slice * P::PROBLEMS + problem) * P::M + m) * P::N + n] = value;
   }
 };
 
-// Adds the shares of k in order, one element a thread, and hands the total to `store`.
+// Adds the split-K slices in order, one element per thread, and passes the total to `store`.
 template <class P, class Store>
-__device__ __forceinline__ void add_shares(const float* shares, const Store& store) {
+__device__ __forceinline__ void reduce_split_k(const float* partials, const Store& store) {
   constexpr int64_t COUNT = (int64_t)P::PROBLEMS * P::M * P::N;
   const int64_t index = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (index >= COUNT) return;
   float total = 0;
 #pragma unroll
-  for (int share = 0; share < P::SPLITS; share++) total += shares[share * COUNT + index];
+  for (int slice = 0; slice < P::SPLITS; slice++) total += partials[slice * COUNT + index];
   store((int)(index / ((int64_t)P::M * P::N)) * P::SPLITS, (int)(index / P::N % P::M), (int)(index % P::N), total);
 }

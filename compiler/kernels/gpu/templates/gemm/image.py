@@ -13,11 +13,11 @@ from compiler.kernels.ops.lowering import Context
 from compiler.kernels.ops.windows import transposed_pads, window_of
 
 TAP_CHANNELS = 16
-"""From this many channels on, a plain image's taps come outermost in k, so that a step has one."""
+"""From this many channels on, the taps of an NCHW image are outermost in k: one per k-step."""
 
 
 WASTE = 1.125
-"""How much k may grow by padding a plain image's channels to whole steps."""
+"""How much k may grow by padding the channels of an NCHW image to whole k-steps."""
 
 
 def _triple(values: Sequence[int], missing: int) -> Triple:
@@ -30,7 +30,7 @@ def image_problem(
 ) -> Problem | None:
     """The problem of a convolution, or of a transposed one whose weights are constant.
 
-    Where groups are merged, infinities of one make all results of the others NaN.
+    Where groups are merged, an infinity in one makes the results of the others NaN.
     """
     groups = anchor.attributes.get("group", 1) // merged
     transposed, shape = anchor.type == "ConvTranspose", group.values[anchor.outputs[0]].shape
@@ -63,15 +63,15 @@ def image_problem(
         gather=gather,
         a_offset=f"(int64_t)z * {rows * a_row}",
         b_offset=f"(int64_t)z * {channels * gather.plane}",
-        place=_place(shape[0], gather.pixels, f"z * {rows} + m"),
+        result_index=_result_index(shape[0], gather.pixels, f"z * {rows} + m"),
         packings=((weight.read, packing),) if weight.constant else (),
         block=_result_block(group, rows),
         merged=merged,
     )
 
 
-def _place(batch: int, pixels: int, row: str) -> tuple[str, str, str]:
-    """The place of an element in an image's result: outer, row and column as C expressions."""
+def _result_index(batch: int, pixels: int, row: str) -> tuple[str, str, str]:
+    """The index of an element in a convolution's result: outer, row, column as C expressions."""
     return ("0", row, "n") if batch == 1 else (f"n / {pixels}", row, f"n % {pixels}")
 
 
@@ -84,7 +84,7 @@ def _packing(
     transposed: bool,
     merged: int,
 ) -> str:
-    """How weights are packed; merged groups are on the diagonal of a block of zeros."""
+    """The packing of weights; merged groups are the diagonal blocks of a matrix of zeros."""
     first, second, *window = weight.view.shape
     kernel, step = (first, second * merged, *window), STEP_BYTES // ELEMENT_BYTES[weight.dtype]
     if form is Form.BLOCKS and gather.taps > 1 and gather.channels % step == 0:
@@ -95,7 +95,7 @@ def _packing(
 
 
 def pointwise_problem(group: Group, anchor: Operator, weight: Operand, image: Operand) -> Problem:
-    """The problem of a pointwise convolution whose image a block computes from another one."""
+    """The problem of a pointwise convolution whose image each block computes itself."""
     rows, channels = weight.view.shape[:2]
     output = group.values[anchor.outputs[0]].shape
     pixels, k = prod(output[2:]), round_up(channels, weight.chunk)
@@ -123,14 +123,14 @@ def pointwise_problem(group: Group, anchor: Operator, weight: Operand, image: Op
         gather=gather,
         a_offset="0",
         b_offset="0",
-        place=_place(output[0], pixels, "m"),
+        result_index=_result_index(output[0], pixels, "m"),
         packings=((weight.read, packing),),
         block=_result_block(group, rows),
     )
 
 
 def _result_block(group: Group, rows: int) -> int:
-    """How many rows lie together in the first result, where tiles do not cut them apart."""
+    """The channel block of the first result, if each problem has whole blocks; else 0."""
     block = group.writes[0].block
     return block if block and rows % block == 0 else 0
 
@@ -152,7 +152,7 @@ def _separate_taps(gather: Gather) -> bool:
 def _spread_problem(
     group: Group, anchor: Operator, weight: Operand, image: Operand, gather: Gather
 ) -> Problem:
-    """A transposed convolution of separate taps: a GEMM whose rows are taps, then channels."""
+    """A transposed convolution with one tap per output: a GEMM with rows of taps and channels."""
     groups, taps = anchor.attributes.get("group", 1), gather.taps
     rows, channels, pixels = weight.view.shape[1], gather.channels, prod(gather.source)
     form = Form.BLOCKS if image.block else Form.LINES
@@ -173,7 +173,7 @@ def _spread_problem(
         gather=_pointwise(gather, k),
         a_offset=f"(int64_t)z * {rows * taps * k}",
         b_offset=f"(int64_t)z * {channels * gather.plane}",
-        place=(
+        result_index=(
             f"n / {pixels}",
             f"z * {rows} + m % {rows}",
             _spread_pixel(gather, f"(m / {rows})"),
@@ -203,7 +203,7 @@ def _spread_pixel(gather: Gather, tap: str) -> str:
 def _read_gather(
     group: Group, anchor: Operator, channels: int, weight: Operand, source: Operand, form: Form
 ) -> Gather:
-    """How the taps of a convolution's windows are read from its image."""
+    """The im2col mapping of a convolution."""
     image, kernel = (group.values[i or 0].shape for i in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]].shape
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
@@ -218,12 +218,12 @@ def _read_gather(
         else window_of(context, kernel[2:]).before
     )
     taps = prod(kernel[2:])
-    apart, plane = _steps(source, form)
+    batch_stride, plane = _steps(source, form)
     many = channels >= TAP_CHANNELS or form is Form.BLOCKS
     return Gather(
         channels=channels,
         pixels=prod(output[2:]),
-        image=apart,
+        image=batch_stride,
         plane=plane,
         taps=taps,
         row=channels if form is Form.BLOCKS else _tap_row(channels, weight),
@@ -239,7 +239,7 @@ def _read_gather(
 
 
 def _steps(image: Operand, form: Form) -> tuple[int, int]:
-    """Elements from one image to the next, and pixels from one channel, or block of them."""
+    """The batch stride in elements, and the stride of channels, or of their blocks, in pixels."""
     shape = image.view.shape
     if form is Form.BLOCKS:
         outer, plane = block_steps(shape, image.block)
@@ -249,7 +249,7 @@ def _steps(image: Operand, form: Form) -> tuple[int, int]:
 
 
 def _tap_row(channels: int, weight: Operand) -> int:
-    """How many k one tap of a plain image takes: whole steps where that wastes little."""
+    """The k of one tap of an NCHW image: whole k-steps where that wastes little."""
     if not weight.constant:
         return channels
     steps = round_up(channels, STEP_BYTES // ELEMENT_BYTES[weight.dtype])
@@ -259,7 +259,7 @@ def _tap_row(channels: int, weight: Operand) -> int:
 def _weight_packing(
     weight: Sequence[int], groups: int, gather: Gather, a_row: int, transposed: bool
 ) -> str:
-    """Lay weights out with k contiguous: taps then channels, or channels then taps."""
+    """The packing of weights with k contiguous: taps then channels, or channels then taps."""
     taps, channels = gather.taps, gather.channels
     rows = weight[1] * groups if transposed else weight[0]
     extra = gather.row - channels
@@ -279,7 +279,7 @@ def _weight_packing(
 def _inner_taps(
     weight: Sequence[int], groups: int, gather: Gather, step: int, transposed: bool
 ) -> str:
-    """Lay weights out with k contiguous: steps of channels, then taps, then a step's channels."""
+    """The packing of weights with k contiguous: k-steps, then taps, then a k-step's channels."""
     taps, steps = gather.taps, gather.channels // step
     if transposed:
         rows = weight[1] * groups

@@ -39,7 +39,7 @@ def matmul_problem(group: Group, anchor: Operator, left: Operand, right: Operand
         gather=Gather(k, n, 0, stride, row=k, source=(1, 1, n), result=(1, 1, n)),
         a_offset=_batch_offset(a, matmul.batch),
         b_offset=_batch_offset(b, matmul.batch),
-        place=("z", "m", "n"),
+        result_index=("z", "m", "n"),
         packings=((right.read, packing),) if packed else (),
     )
 
@@ -47,7 +47,7 @@ def matmul_problem(group: Group, anchor: Operator, left: Operand, right: Operand
 def _matrices(
     matmul: Matmul, left: numpy.ndarray, right: numpy.ndarray
 ) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-    """Both operands as [..., M, K] and [..., K, N]; the left is None where no strides give it."""
+    """Both operands as [..., M, K] and [..., K, N]; the left is None without strides for that."""
     a = left.reshape(1, -1) if left.ndim == 1 else left
     b = right.reshape(-1, 1) if right.ndim == 1 else right
     a = a.swapaxes(-1, -2) if matmul.transposed[0] else a
@@ -56,7 +56,7 @@ def _matrices(
 
 
 def _right_matrix(matrix: numpy.ndarray, right: Operand, few: bool) -> tuple[str, Form | None, int]:
-    """How the right matrix is packed if it is constant, its form, and from line to line."""
+    """The packing of the right matrix if it is constant, its form, and its row stride."""
     down, along = matrix.strides[-2:]
     depth, columns = matrix.shape[-2:]
     flipped = down == 1 and along != 1
@@ -75,7 +75,7 @@ def _right_matrix(matrix: numpy.ndarray, right: Operand, few: bool) -> tuple[str
 
 
 def _batch_offset(matrix: numpy.ndarray, batch: Sequence[int]) -> str:
-    """Where an operand's matrix of problem z begins; its axes of one element broadcast."""
+    """The offset of an operand's matrix in problem z; axes of one element broadcast."""
     terms: list[str] = []
     lead = matrix.ndim - 2 if batch else 0
     for axis in range(lead):
@@ -87,4 +87,4 @@ def _batch_offset(matrix: numpy.ndarray, batch: Sequence[int]) -> str:
 
 
 FEW_ROWS = 4
-"""Up to this many rows a matmul is bound by reading its matrix, which then stays as it is."""
+"""Up to this many rows a matmul is bound by reading its matrix, which is then not packed."""

@@ -1,4 +1,4 @@
-"""The tiles of AMD's matrix cores (MFMA), and how long they should take by published rates."""
+"""The tiles of AMD's matrix cores (MFMA), and their times estimated from published rates."""
 
 from collections.abc import Iterator
 
@@ -14,22 +14,22 @@ from compiler.kernels.gpu.templates.gemm.problem import STEP_BYTES, Form, Proble
 from compiler.target.target import GpuTarget
 
 WAVE = 64
-"""Lanes that multiply together."""
+"""Lanes of a wavefront."""
 
 STAGES = 2
 """Copies are not asynchronous, so that one tile is filled while another is used."""
 
 CLOCK = 1700
-"""Clocks a microsecond."""
+"""Clocks per microsecond."""
 
 RATES = {"gfx90a": (128, 512), "gfx942": (128, 1024)}
-"""Multiply-adds a clock of one compute unit in fp32, and in fp16 and bf16 (CDNA 2 and 3 ISA)."""
+"""Multiply-adds per clock of a compute unit in fp32, and in fp16 and bf16 (CDNA 2 and 3 ISA)."""
 
 SHARED_RATE = 128
-"""Bytes a clock that one compute unit loads from shared memory."""
+"""Bytes per clock that a compute unit loads from shared memory."""
 
 STEP_CLOCKS, BLOCK_CLOCKS, SPLIT_CLOCKS = 500, 2500, 6000
-"""Assumed: the latency of a step's copies, starting a block, a launch that adds split-K slices."""
+"""Assumed: latency of a k-step's copies, starting a block, a launch that adds split-K slices."""
 
 
 def is_used(target: GpuTarget) -> bool:
@@ -48,7 +48,7 @@ def tiles(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
 
 
 def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Microseconds that a kernel should take, never measured."""
+    """The estimated microseconds of a kernel, never compared with measurements."""
     units = target.device.sms
     tiles = ceil_div(problem.m, tile.rows) * ceil_div(problem.n, tile.columns)
     waves = ceil_div(tiles * problem.count * tile.split_k, units)
@@ -61,9 +61,9 @@ def estimate(problem: Problem, tile: Tile, target: GpuTarget) -> float:
 
 
 def step_clocks(problem: Problem, tile: Tile, target: GpuTarget) -> float:
-    """Clocks of one step: copies, and the slower of matrix cores and shared memory."""
+    """Clocks of one k-step: copies, and the slower of matrix cores and shared memory."""
     short = problem.element_bytes == 2 or target.precision != "fp32"
-    products = tile.rows * tile.columns * problem.step / RATES[target.architecture][short]
+    mfma_clocks = tile.rows * tile.columns * problem.step / RATES[target.architecture][short]
     columns = tile.warp_columns * (4 if problem.form is Form.LINES else 1)
-    loaded = tile.threads // WAVE * (tile.warp_rows + columns) * STEP_BYTES / SHARED_RATE
-    return STEP_CLOCKS + max(products, loaded)
+    load_clocks = tile.threads // WAVE * (tile.warp_rows + columns) * STEP_BYTES / SHARED_RATE
+    return STEP_CLOCKS + max(mfma_clocks, load_clocks)

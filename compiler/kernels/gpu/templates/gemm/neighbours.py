@@ -1,24 +1,24 @@
-"""What measured configs of similar GEMMs say of one that was not measured."""
+"""Predicting the fastest tile of a GEMM from measured tiles of similar ones."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import astuple, replace
 from math import log2
 from typing import Any
 
-from compiler.kernels.database import Entry
+from compiler.kernels.database import Entry, Measured
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.template import Key
-from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_measured
-from compiler.kernels.gpu.templates.gemm.config import Tile, fits_order, in_order
+from compiler.kernels.gpu.templates.gemm.candidates import has_wgmma_room, is_modelled
+from compiler.kernels.gpu.templates.gemm.config import Tile, allows_overlap, without_overlap
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Form, Gather, Problem
 from compiler.target.target import GpuTarget
 
 NEIGHBOURS, REACH = 4, 3.0
-"""How many similar problems are asked, and how many doublings of m, n, k and count away at most."""
+"""How many similar problems are used, and their largest distance in doublings of m, n, k, count."""
 
 BEST = 3
-"""How many of the measured tiles are measured again."""
+"""How many of the fastest measured tiles are measured again."""
 
 SIZES = ("m", "n", "k", "count")
 ALIKE = ("template", "precision", "dtype", "form", "a_packed", "b_packed", "transposed")
@@ -28,7 +28,7 @@ GATHER = tuple(Gather.__dataclass_fields__)
 
 
 def key_of(problem: Problem, target: GpuTarget) -> Key:
-    """What decides the speed of a problem's tiles; the epilogue is left out."""
+    """The fields that decide the speed of a problem's tiles; the epilogue is left out."""
     packed = [number for number, _ in problem.packings]
     return {
         "precision": target.precision if problem.element_bytes == 4 else problem.dtype,
@@ -48,7 +48,7 @@ def key_of(problem: Problem, target: GpuTarget) -> Key:
 
 
 def tf32_key(problem: Problem, target: GpuTarget) -> Key:
-    """The key of the same problem in tf32, whose operands in 32 bits are copied alike.
+    """The key of the same problem in tf32, whose 32-bit operands are copied in the same way.
 
     Of 23 problems on an H200, those in fp16 took 0.97 of that time in the median, 0.78 to 1.26.
     """
@@ -57,7 +57,7 @@ def tf32_key(problem: Problem, target: GpuTarget) -> Key:
 
 
 def problem_of(key: str) -> Problem:
-    """A problem with this key, of which only the speed can be estimated."""
+    """A problem with this key, good only for estimates."""
     fields: Mapping[str, Any] = problem_fields(key)
     packed = (fields["a_packed"], fields["b_packed"])
     own = ("m", "n", "k", "count", "dtype", "a_row", "b_row", "block")
@@ -69,18 +69,18 @@ def problem_of(key: str) -> Problem:
         gather=Gather(**{name: fields[name] for name in GATHER}),
         a_offset="0",
         b_offset="0",
-        place=("z", "m", "n"),
+        result_index=("z", "m", "n"),
         packings=tuple((i, "") for i, packing in enumerate(packed) if packing),
     )
 
 
 def allows(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> bool:
-    """Whether a tile is one of those listed, but for how it overlaps with its neighbours.
+    """Whether a tile is listed, apart from prefetch and release.
 
-    A WGMMA tile may have any number of stages that there is room for.
+    A WGMMA tile may have any number of stages that fits shared memory.
     """
     wgmma = tile.wgmma and has_wgmma_room(problem, tile, target)
-    return (wgmma or in_order(tile) in tiles) and fits_order(problem, tile, target)
+    return (wgmma or without_overlap(tile) in tiles) and allows_overlap(problem, tile, target)
 
 
 def nearest(
@@ -90,22 +90,22 @@ def nearest(
     known: Mapping[str, Entry],
     tiles: Collection[Tile],
 ) -> Tile | None:
-    """The listed tile that should be fastest by what similar problems took; None without any.
+    """The fastest listed tile predicted from measured times of similar problems; None without any.
 
-    A similar problem's time of a tile counts by the ratio of both problems' estimates. WGMMA tiles,
-    which similar problems may not have, count by their own estimates.
+    A similar problem's time is scaled by the ratio of the two estimates. WGMMA tiles, which similar
+    problems may not have, are also predicted by their estimates.
     """
     predicted: dict[Tile, float] = {}
     for entry in neighbours(key, known):
         other = problem_of(entry.key)
         for measured in entry.configs:
-            given = Tile(**dict(measured.config))
-            for tile in similar(problem, given, target, tiles):
-                ratio = estimate(problem, tile, target) / estimate(other, given, target)
+            theirs = _tile(measured)
+            for tile in similar(problem, theirs, target, tiles):
+                ratio = estimate(problem, tile, target) / estimate(other, theirs, target)
                 predicted.setdefault(tile, measured.warm * ratio)
     if predicted:
         for tile in tiles:
-            if tile.wgmma and is_measured(tile):
+            if tile.wgmma and is_modelled(tile):
                 predicted.setdefault(tile, 1e3 * estimate(problem, tile, target))
     return min(predicted, key=lambda tile: predicted[tile], default=None)
 
@@ -113,11 +113,11 @@ def nearest(
 def near_measured(
     problem: Problem, entry: Entry, target: GpuTarget, tiles: Collection[Tile]
 ) -> list[Tile]:
-    """The best that were measured, then tiles that differ from them in one thing.
+    """The fastest measured tiles, then tiles that differ from them in one respect.
 
-    Those copy the halo once for all taps, or have half or twice the split-K slices.
+    These have the halo in shared memory, or half or twice the split-K slices.
     """
-    best = [in_order(Tile(**dict(each.config))) for each in entry.ranked[:BEST]]
+    best = [without_overlap(_tile(measured)) for measured in entry.ranked[:BEST]]
     best = [tile for tile in dict.fromkeys(best) if allows(problem, tile, target, tiles)]
     near = [*best]
     for own in best:
@@ -129,17 +129,22 @@ def near_measured(
     return list(dict.fromkeys(near))
 
 
+def _tile(measured: Measured) -> Tile:
+    values: dict[str, Any] = dict(measured.config)
+    return Tile(**values)
+
+
 def similar(problem: Problem, tile: Tile, target: GpuTarget, tiles: Collection[Tile]) -> list[Tile]:
     """The listed tiles of the same shape, with as many split-K slices or with half or twice that.
 
-    They overlap with their neighbours as the given one does.
+    They prefetch and release as the given one does.
     """
     found = [
-        replace(each, prefetch=tile.prefetch, release=tile.release)
-        for each in tiles
-        if each.shape == tile.shape and tile.split_k <= 2 * each.split_k <= 4 * tile.split_k
+        replace(other, prefetch=tile.prefetch, release=tile.release)
+        for other in tiles
+        if other.shape == tile.shape and tile.split_k <= 2 * other.split_k <= 4 * tile.split_k
     ]
-    return [each for each in found if allows(problem, each, target, tiles)]
+    return [other for other in found if allows(problem, other, target, tiles)]
 
 
 def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:
@@ -154,7 +159,7 @@ def neighbours(key: str, known: Mapping[str, Entry]) -> list[Entry]:
 
 
 def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Doublings between the sizes of two problems; infinite where the kernels differ in kind."""
+    """Doublings between the sizes of two problems; infinite between kernels of different kinds."""
     if one["template"] != other["template"] or _kind(one) != _kind(other):
         return float("inf")
     return sum(abs(log2(one[name] / other[name])) for name in SIZES)

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products as one problem: C[m][n] = sum of A[m][k] B[k][n] over k."""
+"""GEMMs and implicit GEMMs as one problem: C[m][n] = sum of A[m][k] B[k][n] over k."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,11 +9,11 @@ Triple = tuple[int, int, int]
 
 
 STEP_BYTES = 128
-"""Bytes along k that one step of a tile copies of each row of A."""
+"""Bytes of a row of A in one k-step."""
 
 
 class Form(IntEnum):
-    """How B lies in memory: contiguous in n, contiguous in k, or an image in channel blocks."""
+    """The layout of B: contiguous in n, contiguous in k, or an NCHWc image."""
 
     LINES = 0
     ROWS = 1
@@ -22,9 +22,9 @@ class Form(IntEnum):
 
 @dataclass(frozen=True)
 class Gather:
-    """How B is read: a matrix is an image of one tap whose pixels are its columns.
+    """The im2col mapping of B; a matrix is an image with one tap whose pixels are its columns.
 
-    `row` is the number of k that one tap takes, when taps come outermost.
+    `row` is the number of k of one tap, where taps are outermost in k.
     """
 
     channels: int
@@ -43,7 +43,7 @@ class Gather:
     transposed: bool = False
 
     def contiguous(self, chunk: int) -> bool:
-        """Whether columns at a multiple of a chunk lie beside each other in aligned memory."""
+        """Whether the columns of every aligned chunk are contiguous and aligned in memory."""
         plain = self.taps == 1 and not self.transposed and self.strides == (1, 1, 1)
         whole = self.pixels % chunk == 0 and self.plane % chunk == 0 and self.image % chunk == 0
         return plain and self.pads == (0, 0, 0) and whole
@@ -51,15 +51,15 @@ class Gather:
 
 @dataclass(frozen=True)
 class Problem:
-    """`count` problems of one shape; `left` and `right` are the reads that hold A and B.
+    """`count` GEMMs of one shape; `left` and `right` are the reads that hold A and B.
 
     A's rows begin `a_row` elements apart, B's `b_row` where it has the form ROWS. The offsets are C
-    expressions of the problem's number z, the place (outer, row, column) of an element C
-    expressions of z, m and n. `block` is how many rows lie together in the result, `vector` how
-    many columns a thread stores together of a row-major one. `fetches` counts what the results
-    depend on and is copied beforehand: blocks of their place, and of their row or column; `late`,
-    where the stages lay, when these are done. `merged` is how many groups of a convolution are one,
-    whose A has zeros beside their weights.
+    expressions of the batch index z; `result_index` is the (outer, row, column) of an element, C
+    expressions of z, m and n. `block` is the channel block of an NCHWc result, `vector` the columns
+    that a thread stores at once of a row-major one. `prefetched` counts the elementwise and the
+    broadcast operands of the epilogue that are prefetched; if `late`, after the main loop. `merged`
+    is the number of groups of a convolution that are computed as one, with zeros in A outside its
+    diagonal blocks.
     """
 
     m: int
@@ -75,7 +75,7 @@ class Problem:
     gather: Gather
     a_offset: str
     b_offset: str
-    place: tuple[str, str, str]
+    result_index: tuple[str, str, str]
     packings: tuple[tuple[int, str], ...] = ()
     block: int = 0
     prefetched: tuple[int, int] = (0, 0)
@@ -95,20 +95,20 @@ class Problem:
 
     @property
     def step(self) -> int:
-        """Products of each element in one step of a tile."""
+        """The k of a k-step."""
         return STEP_BYTES // self.element_bytes
 
     @property
     def width(self) -> int:
-        """How many results a thread stores at once; 0 where they are single."""
+        """How many results a thread stores as one vector; 0 where it stores single ones."""
         return self.block or self.vector
 
     @property
     def contiguous(self) -> bool:
-        """Whether a line of B is copied 16 bytes at a time."""
+        """Whether a row of B along n is copied 16 bytes at a time."""
         return self.gather.contiguous(self.chunk)
 
     @property
     def multiplications(self) -> int:
-        """Multiply-adds of the operator, padding left out of account."""
+        """Multiply-adds of the operator, padding not counted."""
         return self.count * self.m * self.n * self.k // self.merged

@@ -14,9 +14,9 @@ CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | None:
-    """The problem of a contraction that multiplies reads of one type; None for any other.
+    """The problem of a contraction whose operands are reads of one type; None for any other.
 
-    Of a convolution, as many groups as are `merged` become one.
+    `merged` groups of a convolution are computed as one.
     """
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     if {v.dtype for v in used} != {"float32"} or any(v.elements == 0 for v in used):
@@ -33,19 +33,19 @@ def read_problem(group: Group, anchor: Operator, merged: int = 1) -> Problem | N
 
 
 def _result_vector(group: Group, problem: Problem) -> int:
-    """How many columns fill 16 bytes of the first result, or half of them, where they can."""
+    """How many columns of the first result are stored as a vector, of 16 or 8 bytes; 0 if none."""
     result, pixels = group.writes[0], problem.gather.pixels
-    in_order = problem.place[2] in ("n", f"n % {pixels}")
+    in_order = problem.result_index[2] in ("n", f"n % {pixels}")
     widths = (8, 4) if ELEMENT_BYTES.get(result.dtype) == 2 else (4,)
     fits = [width for width in widths if pixels % width == 0]
     return fits[0] if fits and in_order and not result.block else 0
 
 
 def merges(group: Group, anchor: Operator) -> list[int]:
-    """How many groups of a convolution to merge, so that they fill tensor cores.
+    """How many groups of a convolution to merge so that they fill tensor cores.
 
-    The fewest that fill the rows of a tile, and the fewest whose steps of k have one tap each,
-    which are copied faster. Nothing for groups of one channel, or of weights that are computed.
+    The fewest that fill the rows of a tile, and the fewest with one tap per k-step, which are
+    copied faster. None for groups of one channel, or with computed weights.
     """
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     groups = anchor.attributes.get("group", 1)
@@ -66,19 +66,19 @@ def contraction_of(group: Group) -> Operator | None:
 
 
 def read_problems(group: Group, anchor: Operator, target: GpuTarget) -> list[Problem]:
-    """The problems that a contraction can be, merged groups of channels last."""
+    """The GEMMs that can compute a contraction, merged groups of channels last."""
     found = [read_problem(group, anchor)]
     found += [read_problem(group, anchor, n) for n in merges(group, anchor)]
     return [p for p in found if p and (p.merged == 1 or _has_tensor_cores(p, target))]
 
 
 def _has_tensor_cores(problem: Problem, target: GpuTarget) -> bool:
-    """Whether tensor cores multiply a problem, which zeros then cost little."""
+    """Whether tensor cores compute a problem: then zeros cost little."""
     short = problem.element_bytes == 2 or target.precision != "fp32"
     return short and target.has_mma
 
 
 def is_gemv(anchor: Operator, problem: Problem) -> bool:
-    """Whether a few rows are multiplied with a matrix: bound by reading that."""
+    """Whether a contraction is a GEMV, or of few rows: bound by reading its matrix."""
     few = problem.m <= FEW_ROWS and problem.form is Form.LINES
     return few and anchor.type in ("MatMul", "Gemm")

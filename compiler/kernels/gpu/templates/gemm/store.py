@@ -1,102 +1,114 @@
-"""The CUDA text that stores a tile's results and prefetches what its epilogue reads."""
+"""The CUDA text that stores a tile's results and prefetches the operands of its epilogue."""
 
-from compiler.kernels.gpu.blocks import DEVICE, block_place, block_type, passed_buffers
+from compiler.kernels.gpu.blocks import DEVICE, block_index, block_type, passed_buffers
 from compiler.kernels.gpu.epilogue import Part, StoreFunction
 from compiler.kernels.gpu.templates.gemm.problem import Problem
 from compiler.kernels.group import Group
 from compiler.schedule import ELEMENT_BYTES
 
-PROBLEM_NUMBER = "    [[maybe_unused]] const int z = share / Problem::SPLITS;"
+PROBLEM_NUMBER = "    [[maybe_unused]] const int z = slice / Problem::SPLITS;"
 
 
 COPIED_BYTES = 16
-"""Bytes that a thread copies of each place."""
+"""Bytes of one asynchronous copy."""
 
 
 def prefetched_reads(
     store: StoreFunction, problem: Problem, group: Group
 ) -> tuple[list[int], list[int]]:
-    """Which buffers of a store function are copied beforehand: blocks of a place, of an edge.
+    """The buffers of a store function that are prefetched: elementwise and broadcast operands.
 
-    An edge has one element for each of a tile's rows or columns.
+    A broadcast operand has one element for each row, or each column, of a tile.
     """
-    width, places, edges = problem.width, list[int](), list[int]()
+    width, elementwise, broadcast = problem.width, list[int](), list[int]()
     for i, part in enumerate(store.parts):
         if part is Part.ANY or store.arguments[i] >= group.inputs:
             continue
         size = width * ELEMENT_BYTES[group.reads[store.arguments[i]].dtype]
-        if part is not Part.PLACE:
-            edges.append(i)
+        if part is not Part.ELEMENT:
+            broadcast.append(i)
         elif size == COPIED_BYTES:
-            places.append(i)
-    return places, edges
+            elementwise.append(i)
+    return elementwise, broadcast
 
 
 def block_methods(store: StoreFunction, problem: Problem, group: Group) -> list[str]:
-    """The methods of `Store`: copy the blocks of a place, of an edge; store those of a place."""
+    """The methods of `Store` that prefetch vectors of epilogue operands, and store vectors."""
     width = problem.width
-    edge = ("int m", problem.place[1]) if problem.block else ("int n", problem.place[2])
-    fetched = problem.prefetched != (0, 0)
-    places, edges = prefetched_reads(store, problem, group) if fetched else ([], [])
+    _, row, column = problem.result_index
+    parameter, index = ("int m", row) if problem.block else ("int n", column)
+    prefetched = problem.prefetched != (0, 0)
+    elementwise, broadcast = prefetched_reads(store, problem, group) if prefetched else ([], [])
     return [
-        f"{DEVICE} static int64_t place_of(int share, int m, int n) {{",
+        f"{DEVICE} static int64_t vector_index(int slice, int m, int n) {{",
         PROBLEM_NUMBER,
-        f"    return {_place(problem, group)};",
+        f"    return {_vector_index(problem, group)};",
         "  }",
-        f"{DEVICE} static int edge_of(int share, {edge[0]}) {{",
+        f"{DEVICE} static int broadcast_index(int slice, {parameter}) {{",
         PROBLEM_NUMBER,
-        f"    return ({edge[1]}) / {width};",
+        f"    return ({index}) / {width};",
         "  }",
-        *_fetch("places", "int64_t place", places, store, width, "place"),
-        *_fetch("edges", "int edge", edges, store, width, "edge"),
-        *_store(store, problem, places, edges, group),
+        *_prefetch("elementwise", "int64_t vector", elementwise, store, width),
+        *_prefetch("broadcast", "int vector", broadcast, store, width),
+        *_store(store, problem, elementwise, broadcast, group),
     ]
 
 
-def _place(problem: Problem, group: Group) -> str:
-    """The number of a block within a result, as a C expression."""
-    outer, row, column = problem.place
+def _vector_index(problem: Problem, group: Group) -> str:
+    """The index of a vector of a result, as a C expression."""
+    outer, row, column = problem.result_index
     if problem.vector:
         rows, columns = _extents(problem)
         line = f"((int64_t)({outer}) * {rows} + {row}) * {columns // problem.vector}"
         return f"{line} + ({column}) / {problem.vector}"
     shape, block = group.writes[0].shape, problem.block
-    return block_place(shape, block, outer, f"({row}) / {block}", column)
+    return block_index(shape, block, outer, f"({row}) / {block}", column)
 
 
 def _extents(problem: Problem) -> tuple[int, int]:
     """Rows and columns of each matrix of a row-major result."""
-    single = problem.place[0] == "z"
+    single = problem.result_index[0] == "z"
     return problem.m if single else problem.count * problem.m, problem.gather.pixels
 
 
-def _fetch(
-    name: str, parameter: str, reads: list[int], store: StoreFunction, block: int, index: str
+def _prefetch(
+    name: str, parameter: str, reads: list[int], store: StoreFunction, width: int
 ) -> list[str]:
-    """Copy the blocks of some reads to shared memory, `stride` bytes apart."""
-    lines = [f"{DEVICE} void fetch_{name}({parameter}, char* to, int stride, bool valid) const {{"]
+    """Copy one vector of each of some reads to shared memory, `stride` bytes apart."""
+    lines = [
+        f"{DEVICE} void prefetch_{name}({parameter}, char* to, int stride, bool valid) const {{"
+    ]
     for slot, i in enumerate(reads):
-        kind = block_type(store, i, block)
+        kind = block_type(store, i, width)
         lines.append(
-            f"    copy_block(({kind}*)(to + {slot} * stride), ({kind}*)buffer{i} + {index}, valid);"
+            f"    copy_block(({kind}*)(to + {slot} * stride), ({kind}*)buffer{i} + vector, valid);"
         )
     return [*lines, "  }"]
 
 
 def _store(
-    store: StoreFunction, problem: Problem, places: list[int], edges: list[int], group: Group
+    store: StoreFunction,
+    problem: Problem,
+    elementwise: list[int],
+    broadcast: list[int],
+    group: Group,
 ) -> list[str]:
     width = problem.width
-    outer, row, column = problem.place
+    outer, row, column = problem.result_index
     lines = [
-        f"{DEVICE} void operator()(int share, int m, int n, const float (&values)[{width}],"
-        " const char* places, int place_stride, const char* edges, int edge_stride) const {",
+        f"{DEVICE} void operator()(int slice, int m, int n, const float (&values)[{width}],"
+        " const char* elementwise, int elementwise_stride, const char* broadcast,"
+        " int broadcast_stride) const {",
         PROBLEM_NUMBER,
-        "    const int64_t place = place_of(share, m, n);",
+        "    const int64_t vector = vector_index(slice, m, n);",
     ]
-    copied = {i: f"places + {slot} * place_stride" for slot, i in enumerate(places)}
-    copied |= {i: f"edges + {slot} * edge_stride" for slot, i in enumerate(edges)}
-    index = {Part.PLACE: "place", Part.ROW: "edge_of(share, m)", Part.COLUMN: "edge_of(share, n)"}
+    copied = {i: f"elementwise + {slot} * elementwise_stride" for slot, i in enumerate(elementwise)}
+    copied |= {i: f"broadcast + {slot} * broadcast_stride" for slot, i in enumerate(broadcast)}
+    index = {
+        Part.ELEMENT: "vector",
+        Part.ROW: "broadcast_index(slice, m)",
+        Part.COLUMN: "broadcast_index(slice, n)",
+    }
     single = [i for i, part in enumerate(store.parts) if part is not Part.ANY]
     written = [i for i in single if store.arguments[i] >= group.inputs]
     for i in single:
@@ -108,21 +120,21 @@ def _store(
     call = f"{store.name}({passed_buffers(store)}, {outer}, {', '.join(element)}, values[r]);"
     lines += ["#pragma unroll", f"    for (int r = 0; r < {width}; r++) {call}"]
     lines += [
-        f"    (({block_type(store, i, width)}*)buffer{i})[place] = block{i};" for i in written
+        f"    (({block_type(store, i, width)}*)buffer{i})[vector] = block{i};" for i in written
     ]
     return [*lines, "  }"]
 
 
 def element_methods(store: StoreFunction, problem: Problem) -> list[str]:
-    """The methods of `Store`: store one element; with vectors, whether whole ones are aligned."""
-    outer, row, column = problem.place
+    """The methods of `Store` that store one element and say whether vectors would be aligned."""
+    outer, row, column = problem.result_index
     rows, columns = _extents(problem)
     index = {
-        Part.PLACE: f" + (((int64_t)({outer}) * {rows} + {row}) * {columns} + {column})",
+        Part.ELEMENT: f" + (((int64_t)({outer}) * {rows} + {row}) * {columns} + {column})",
         Part.COLUMN: f" + ({column})",
     }
     passed = [f"buffer{i}{index.get(part, '')}" for i, part in enumerate(store.parts)]
-    head = f"{DEVICE} void operator()(int share, int m, int n, float value) const {{"
+    head = f"{DEVICE} void operator()(int slice, int m, int n, float value) const {{"
     call = f"    {store.name}({', '.join(passed)}, {outer}, {row}, {column}, value);"
     lines = [head, PROBLEM_NUMBER, call, "  }"]
     if not problem.vector:

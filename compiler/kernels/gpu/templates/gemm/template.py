@@ -1,4 +1,4 @@
-"""Convolutions and matmuls as GEMMs in tiles, on tensor cores or AMD's matrix cores."""
+"""Convolutions and matmuls as tiled GEMMs, on tensor cores or AMD's matrix cores."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -8,8 +8,13 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import is_fusible
 from compiler.kernels.gpu.template import Key, Template
 from compiler.kernels.gpu.templates.gemm import mfma, neighbours
-from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse, is_measured
-from compiler.kernels.gpu.templates.gemm.config import Tile, check_tile, in_order, overlapping
+from compiler.kernels.gpu.templates.gemm.candidates import candidates, diverse, is_modelled
+from compiler.kernels.gpu.templates.gemm.config import (
+    Tile,
+    check_tile,
+    overlapping,
+    without_overlap,
+)
 from compiler.kernels.gpu.templates.gemm.emit import tiled_kernel
 from compiler.kernels.gpu.templates.gemm.estimate import estimate
 from compiler.kernels.gpu.templates.gemm.problem import Problem
@@ -33,7 +38,7 @@ class Gemm(Template[Problem, Tile]):
         """The problems of the only contraction: merged groups of channels last."""
         anchor = contraction_of(group)
         problems = read_problems(group, anchor, target) if anchor else []
-        if anchor is None or any(is_gemv(anchor, each) for each in problems):
+        if anchor is None or any(is_gemv(anchor, problem) for problem in problems):
             return []
         return problems if problems and is_fusible(group, anchor) else []
 
@@ -42,26 +47,26 @@ class Gemm(Template[Problem, Tile]):
         return mfma.tiles(problem, target) if mfma.is_used(target) else candidates(problem, target)
 
     def estimate_us(self, problem: Problem, config: Tile, target: GpuTarget) -> float:
-        """Microseconds that a kernel should take."""
+        """The estimated microseconds of a kernel."""
         model = mfma.estimate if config.lanes == mfma.WAVE else estimate
         return model(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
-        """What decides the speed of a problem's tiles; the epilogue is left out."""
+        """The fields that decide the speed of a problem's tiles; the epilogue is left out."""
         return neighbours.key_of(problem, target)
 
     def related_key(self, problem: Problem, target: GpuTarget) -> Key:
-        """The same problem in tf32, whose operands in 32 bits are copied alike."""
+        """The same problem in tf32, whose 32-bit operands are copied in the same way."""
         return neighbours.tf32_key(problem, target)
 
     def is_modelled(self, config: Tile) -> bool:
         """Whether the tile is of a kind that estimates were fitted to."""
-        return is_measured(config)
+        return is_modelled(config)
 
     def allows(
         self, problem: Problem, config: Tile, target: GpuTarget, configs: Collection[Tile]
     ) -> bool:
-        """Whether a tile is listed, but for its stages and how it overlaps with its neighbours."""
+        """Whether a tile is listed, apart from its stages, prefetch and release."""
         return neighbours.allows(problem, config, target, configs)
 
     def nearest(
@@ -71,7 +76,7 @@ class Gemm(Template[Problem, Tile]):
         known: Mapping[str, Entry],
         configs: Collection[Tile],
     ) -> Tile | None:
-        """The tile that should be fastest by what similar problems took; None without any."""
+        """The fastest tile predicted from measured times of similar problems; None without any."""
         return neighbours.nearest(problem, self._text(problem, target), target, known, configs)
 
     def shortlist(
@@ -80,12 +85,12 @@ class Gemm(Template[Problem, Tile]):
         """At most `count` tiles to measure: near measured ones, then those of least estimates."""
         fits, entry = set(candidates(problem, target)), known.get(self._text(problem, target))
         near = neighbours.near_measured(problem, entry, target, fits) if entry else []
-        lent = self.nearest(problem, target, known, fits)
-        first = [*near, *([in_order(lent)] if lent else [])]
+        similar = self.nearest(problem, target, known, fits)
+        first = [*near, *([without_overlap(similar)] if similar else [])]
         return list(dict.fromkeys([*first, *diverse(problem, target, count)]))[:count]
 
     def variants(self, problem: Problem, config: Tile, target: GpuTarget) -> Sequence[Tile]:
-        """The tiles that differ only by how the kernel overlaps with its neighbours."""
+        """The tiles that differ only by prefetch and release."""
         return overlapping(problem, config, target)
 
     def emit(self, group: Group, problem: Problem, config: Tile, target: GpuTarget) -> CudaKernel:

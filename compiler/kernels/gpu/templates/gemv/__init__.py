@@ -1,1 +1,1 @@
-"""A few rows multiplied with a matrix."""
+"""GEMV and GEMMs of a few rows."""

@@ -1,10 +1,10 @@
-// Products of a few rows with a matrix, which are bound by reading the matrix once.
+// GEMV: a few rows multiplied by a matrix, bound by the bandwidth of reading the matrix once.
 //
-// Each block has 32 columns; its WARPS warps take every WARPS-th line of the matrix and add up in
-// shared memory, in a fixed order. `P` is as in gemm.cuh.
+// Each block has 32 columns; its WARPS warps take every WARPS-th row of the matrix, and their partial
+// sums are added in shared memory, in a fixed order. `P` is as in gemm.cuh.
 
 template <class P, int WARPS, class Element, class Store>
-__device__ __forceinline__ void multiply_rows(const Element* a, const Element* b, const Store& store) {
+__device__ __forceinline__ void gemv(const Element* a, const Element* b, const Store& store) {
   __shared__ float sums[WARPS][P::M][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = blockIdx.x * 32 + lane, z = blockIdx.z;
   a += P::a_offset(z), b += P::b_offset(z);

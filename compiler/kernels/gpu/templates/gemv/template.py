@@ -1,4 +1,4 @@
-"""A few rows multiplied with a matrix, which is read once."""
+"""GEMV and GEMMs of a few rows, which read the matrix once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,19 +19,19 @@ class Gemv(Template[Problem, None]):
     name = "gemv"
 
     def match(self, group: Group, target: GpuTarget) -> Sequence[Problem]:
-        """The problem, whose results are stored one by one."""
+        """The GEMM of at most four rows, whose results are stored one by one."""
         anchor = contraction_of(group)
         problems = read_problems(group, anchor, target)[:1] if anchor else []
-        if anchor is None or not all(is_gemv(anchor, each) for each in problems):
+        if anchor is None or not all(is_gemv(anchor, problem) for problem in problems):
             return []
-        return [replace(each, vector=0) for each in problems if is_fusible(group, anchor)]
+        return [replace(problem, vector=0) for problem in problems if is_fusible(group, anchor)]
 
     def configs(self, problem: Problem, target: GpuTarget) -> Sequence[None]:
-        """There is nothing to choose."""
+        """One config: there is nothing to choose."""
         return [None]
 
     def estimate_us(self, problem: Problem, config: None, target: GpuTarget) -> float:
-        """Unknown: no other template takes such a group."""
+        """Unknown: no other template matches such a group."""
         return 0.0
 
     def emit(self, group: Group, problem: Problem, config: None, target: GpuTarget) -> CudaKernel:

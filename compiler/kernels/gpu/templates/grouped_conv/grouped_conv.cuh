@@ -1,9 +1,9 @@
-// Convolutions whose groups have few channels, by plain multiply-adds without shared images.
+// Convolutions whose groups have few channels: direct convolution by FMAs, without shared memory.
 //
-// Each thread computes PIXELS results beside each other in a row, for one block of output channels.
-// Those need PARTS blocks of input channels, of which each output multiplies WIDTH channels. A row of
-// a part is loaded once, stays in registers and serves all taps of the window's row. SHARES threads
-// divide the rows of the window and the parts among them; their sums are added in a fixed order.
+// Each thread computes PIXELS adjacent results of a row, for one block of output channels. Those need
+// PARTS blocks of input channels, of which each output multiplies WIDTH channels. A row of a part is
+// loaded once, stays in registers and serves all taps of the filter's row. SPLITS threads divide the
+// rows of the filter and the parts among them (split-K); their sums are added in a fixed order.
 // `P` holds the constants of one problem; axes 0, 1, 2 are depth, rows and columns.
 
 template <class P>
@@ -11,11 +11,11 @@ struct GroupedRows {
   static constexpr int B = P::BLOCK, TAPS = P::WINDOW0 * P::WINDOW1 * P::WINDOW2;
   static constexpr int SPAN = (P::PIXELS - 1) * P::STRIDES2 + (P::WINDOW2 - 1) * P::DILATIONS2 + 1;
   static constexpr int COUNT = P::PARTS * P::WINDOW0 * P::WINDOW1;
-  static constexpr int UNROLL = COUNT <= 7 * P::SHARES ? 7 : 1;
+  static constexpr int UNROLL = COUNT <= 7 * P::SPLITS ? 7 : 1;
   static constexpr int64_t PLANE = (int64_t)P::SOURCE0 * P::SOURCE1 * P::SOURCE2;
 };
 
-// Loads the channels of one pixel: together from a blocked image, else from their planes.
+// Loads the channels of one pixel: as a vector from an NCHWc image, else from their planes.
 template <class P, class Element>
 __device__ __forceinline__ void load_pixel(float (&to)[P::BLOCK], const Element* from) {
   if constexpr (P::BLOCKED) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void load_pixel(float (&to)[P::BLOCK], const Element*
   }
 }
 
-// Adds one row of the window in one part: `line` is the image's row, `weights` those of its taps.
+// Accumulates one row of the filter in one part: `line` is the image's row, `weights` those of its taps.
 template <class P, class Element, class Weight>
 __device__ __forceinline__ void add_row(
     float (&sums)[P::PIXELS][P::BLOCK], const Element* line, const Weight* weights, int first) {
@@ -53,13 +53,13 @@ __device__ __forceinline__ void add_row(
     }
 }
 
-// Adds the rows of every SHARES-th pair of part and window row.
+// Accumulates every SPLITS-th pair of part and filter row.
 template <class P, class Element, class Weight>
 __device__ __forceinline__ void add_rows(float (&sums)[P::PIXELS][P::BLOCK], const Element* image,
-                                         const Weight* weights, int share, int z, int y, int x) {
+                                         const Weight* weights, int split, int z, int y, int x) {
   using T = GroupedRows<P>;
 #pragma unroll(T::UNROLL)
-  for (int item = share; item < T::COUNT; item += P::SHARES) {
+  for (int item = split; item < T::COUNT; item += P::SPLITS) {
     const int part = item / (P::WINDOW0 * P::WINDOW1), tap = item % (P::WINDOW0 * P::WINDOW1);
     const int depth = z * P::STRIDES0 - P::PADS0 + tap / P::WINDOW1 * P::DILATIONS0;
     const int row = y * P::STRIDES1 - P::PADS1 + tap % P::WINDOW1 * P::DILATIONS1;
@@ -73,11 +73,11 @@ __device__ __forceinline__ void add_rows(float (&sums)[P::PIXELS][P::BLOCK], con
 template <class P, class Element, class Weight, class Store>
 __device__ __forceinline__ void convolve_groups(const Element* image, const Weight* weights, const Store& store) {
   using T = GroupedRows<P>;
-  constexpr int B = P::BLOCK, PIECES = (P::RESULT2 + P::PIXELS - 1) / P::PIXELS;
-  const int place = threadIdx.x % P::PLACES, share = threadIdx.x / P::PLACES;
+  constexpr int B = P::BLOCK, STRIPS = (P::RESULT2 + P::PIXELS - 1) / P::PIXELS;
+  const int place = threadIdx.x % P::PLACES, split = threadIdx.x / P::PLACES;
   unsigned at = blockIdx.x * P::PLACES + place;
-  const int x = at % PIECES * P::PIXELS;
-  at /= PIECES;
+  const int x = at % STRIPS * P::PIXELS;
+  at /= STRIPS;
   const int y = at % P::RESULT1;
   at /= P::RESULT1;
   const int z = at % P::RESULT0;
@@ -86,25 +86,25 @@ __device__ __forceinline__ void convolve_groups(const Element* image, const Weig
   image += (int64_t)n * P::IMAGE + c / P::GROUP_BLOCKS * P::PARTS * (int64_t)P::CHANNELS;
   weights += (int64_t)c * P::PARTS * T::TAPS * P::WIDTH * B;
   float sums[P::PIXELS][B] = {};
-  if (n < P::BATCH) add_rows<P>(sums, image, weights, share, z, y, x);
+  if (n < P::BATCH) add_rows<P>(sums, image, weights, split, z, y, x);
   const int pixel = (z * P::RESULT1 + y) * P::RESULT2 + x;
-  if constexpr (P::SHARES == 1) {
+  if constexpr (P::SPLITS == 1) {
 #pragma unroll
     for (int p = 0; p < P::PIXELS; p++)
       if (n < P::BATCH && x + p < P::RESULT2) store(n, c * B, pixel + p, sums[p]);
   } else {
-    __shared__ float kept[P::SHARES][P::PIXELS][B][P::PLACES];
+    __shared__ float partials[P::SPLITS][P::PIXELS][B][P::PLACES];
 #pragma unroll
     for (int p = 0; p < P::PIXELS; p++)
 #pragma unroll
-      for (int b = 0; b < B; b++) kept[share][p][b][place] = sums[p][b];
+      for (int b = 0; b < B; b++) partials[split][p][b][place] = sums[p][b];
     __syncthreads();
-    for (int p = share; p < P::PIXELS; p += P::SHARES) {
+    for (int p = split; p < P::PIXELS; p += P::SPLITS) {
       float total[B] = {};
 #pragma unroll
-      for (int s = 0; s < P::SHARES; s++)
+      for (int s = 0; s < P::SPLITS; s++)
 #pragma unroll
-        for (int b = 0; b < B; b++) total[b] += kept[s][p][b][place];
+        for (int b = 0; b < B; b++) total[b] += partials[s][p][b][place];
       if (n < P::BATCH && x + p < P::RESULT2) store(n, c * B, pixel + p, total);
     }
   }

@@ -1,4 +1,4 @@
-"""Convolutions whose groups have few channels, as CUDA kernels of plain multiply-adds."""
+"""Convolutions whose groups have few channels, by FMAs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -22,21 +22,21 @@ from compiler.target.devices import DEFAULT_SHARED_BYTES
 from compiler.target.target import GpuTarget
 
 KEPT = 80
-"""Most numbers of a row of the image that a thread keeps in registers."""
+"""Most elements of an image row that a thread keeps in registers."""
 
 MOST_THREADS = 512
 """Most threads of a block, so that each has the registers it needs."""
 
-START_US, ROW_US, SHARE_US = 1.38, 0.43, 0.04
-"""Launching and ending, the latency of a row of the window, and of adding each part of a sum."""
+START_US, ROW_US, SPLIT_US = 1.38, 0.43, 0.04
+"""Launching and ending, the latency of a row of the filter, and of adding each split-K slice."""
 
-PRODUCTS, LOADS = 6.7e4, 5.2e4
-"""Multiply-adds, and loads of 16 bytes, a microsecond of one SM; all fitted on an H200."""
+FMAS, LOADS = 6.7e4, 5.2e4
+"""FMAs, and loads of 16 bytes, per microsecond and SM; all fitted on an H200."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Pixels in a row of a thread; places of a block, and the threads that share a place's sums."""
+    """Adjacent pixels of a thread; strips of a block (`places`), and split-K threads of each."""
 
     pixels: int
     places: int
@@ -50,7 +50,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: `source` and `result` are images (N, C, *spatial), padded to three axes.
+    """One convolution: `source` and `result` are shapes (N, C, *spatial).
 
     A thread computes `block` output channels. A group has `channels` inputs and `rows` outputs.
     """
@@ -66,7 +66,7 @@ class Problem:
 
     @property
     def width(self) -> int:
-        """Channels of a block that each output of it multiplies."""
+        """Channels of an input block that each output multiplies."""
         return min(self.channels, self.block)
 
     @property
@@ -81,7 +81,7 @@ class Problem:
 
     @property
     def packing(self) -> str:
-        """How weights are laid out: the outputs of a block beside each other for each input."""
+        """The packing of weights: for each input, the outputs of a block next to each other."""
         taps = prod(self.window.kernel)
         split = f"reshape:{self.blocks},{self.block},{self.parts},{self.width},{taps}"
         return f"{split}|transpose:0,2,4,3,1"
@@ -93,16 +93,16 @@ class Problem:
 
     @property
     def items(self) -> int:
-        """What the threads of one place divide among them: rows of the window in each part."""
+        """The items that split-K divides: rows of the filter in each part."""
         return self.parts * prod(self.window.kernel[:-1])
 
     def places(self, pixels: int) -> int:
-        """Places of some pixels each."""
+        """Strips of some pixels each."""
         batch, _, *lines, columns = self.result
         return batch * self.blocks * prod(lines) * -(-columns // pixels)
 
     def kept(self, pixels: int) -> int:
-        """Numbers of a row of the image that some pixels need."""
+        """Elements of an image row that some pixels need."""
         reach = (self.window.kernel[-1] - 1) * self.window.dilations[-1]
         return ((pixels - 1) * self.window.strides[-1] + reach + 1) * self.block
 
@@ -124,16 +124,16 @@ class GroupedConv(Template[Problem, Config]):
         return [problem] if problem and is_fusible(group, anchors[0]) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterable[Config]:
-        """The configs that fit registers and shared memory, those of few threads first."""
+        """The configs that fit registers and shared memory, the fewest threads first."""
         return sorted(candidates(problem), key=lambda config: config.threads)
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Microseconds that a kernel should take."""
+        """The estimated microseconds of a kernel."""
         rows = problem.items // config.split_k
         blocks = ceil_div(problem.places(config.pixels), config.places)
         threads = max(config.threads, config.threads * blocks / target.device.sms)
         busy = threads * _thread_us(problem, config)
-        added = SHARE_US * config.split_k if config.split_k > 1 else 0.0
+        added = SPLIT_US * config.split_k if config.split_k > 1 else 0.0
         return START_US + rows * ROW_US + busy + added
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
@@ -157,7 +157,7 @@ class GroupedConv(Template[Problem, Config]):
     def shortlist(
         self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
-        """At most `count` configs to measure, of the least estimates."""
+        """At most `count` configs to measure, those of the least estimates."""
 
         def rank(config: Config) -> tuple[float, tuple[int, ...]]:
             return self.estimate_us(problem, config, target), astuple(config)
@@ -183,7 +183,7 @@ class GroupedConv(Template[Problem, Config]):
 
 
 def candidates(problem: Problem) -> Iterator[Config]:
-    """The ways to divide a problem that fit a block's registers and shared memory."""
+    """The configs that fit a block's registers and shared memory."""
     for pixels in (1, 2, 4, 7):
         if pixels > 1 and problem.kept(pixels) > KEPT:
             continue
@@ -196,11 +196,11 @@ def candidates(problem: Problem) -> Iterator[Config]:
 
 
 def _thread_us(problem: Problem, config: Config) -> float:
-    """Microseconds of an SM for one thread: its multiply-adds and loads."""
+    """Microseconds of an SM for one thread: its FMAs and loads."""
     rows, taps = problem.items // config.split_k, problem.window.kernel[-1]
-    products = rows * taps * problem.width * problem.block * config.pixels
+    fmas = rows * taps * problem.width * problem.block * config.pixels
     loads = rows * (problem.kept(config.pixels) / problem.block + taps * problem.width)
-    return products / PRODUCTS + loads / LOADS
+    return fmas / FMAS + loads / LOADS
 
 
 def read_grouped(group: Group, anchor: Operator) -> Problem | None:
@@ -222,7 +222,7 @@ def read_grouped(group: Group, anchor: Operator) -> Problem | None:
 
 
 def _block(image: Operand, channels: int, rows: int) -> int:
-    """Channels that a thread takes together: the image's block if it has any; 0 where none fits.
+    """Channels of a thread: the image's block if it has any; 0 where none fits.
 
     Blocks divide groups, or have whole groups with as many outputs as inputs.
     """
@@ -239,7 +239,7 @@ def _block(image: Operand, channels: int, rows: int) -> int:
 
 
 def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
-    """The struct of constants that grouped_conv.cuh takes."""
+    """The struct of constants of grouped_conv.cuh."""
     window = problem.window
     image, channels = _source_steps(problem)
     scalars = {
@@ -254,7 +254,7 @@ def constants(problem: Problem, config: Config, name: str = "Problem") -> str:
         "WIDTH": problem.width,
         "PIXELS": config.pixels,
         "PLACES": config.places,
-        "SHARES": config.split_k,
+        "SPLITS": config.split_k,
         **_axes("SOURCE", problem.source[2:], 1),
         **_axes("RESULT", problem.result[2:], 1),
         **_axes("WINDOW", window.kernel, 1),
@@ -276,6 +276,6 @@ def _source_steps(problem: Problem) -> tuple[int, int]:
 
 
 def _axes(name: str, values: Sequence[int], missing: int) -> dict[str, int]:
-    """Constants for depth, rows and columns; axes in front that are missing have one value."""
+    """Constants for depth, rows and columns; missing leading axes have one value."""
     padded = [missing] * (3 - len(values)) + list(values)
     return {f"{name}{axis}": value for axis, value in enumerate(padded)}

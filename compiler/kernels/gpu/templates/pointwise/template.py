@@ -1,7 +1,7 @@
-"""Elementwise operators with several results in one loop: a thread has one place of all.
+"""Elementwise operators with several results in one loop: a thread computes one element of each.
 
-What several operators use is computed once and stays in a register, so that the text grows with
-the number of operators however they are linked, and results do not become kernels of their own.
+Shared intermediate values are computed once and stay in registers, so that the text grows linearly
+with the number of operators, and the results do not need separate kernels.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from compiler.schedule import Launch
 from compiler.target.target import GpuTarget
 
 MANY = 32
-"""From here on even operators with one result are better not put into one expression."""
+"""From this many operators on, even one result is better not written as one expression."""
 
 HALVES = ("float16", "bfloat16")
 
@@ -37,28 +37,28 @@ class Pointwise(Template[Shape, None]):
         """The shape of all results; one result of few operators is left to the generic schedule."""
         shape = group.writes[0].shape
         single = len(group.writes) == 1 and len(group.operators) <= MANY
-        alike = {info.shape for info in group.writes} == {shape}
-        return [shape] if alike and not single and _is_pointwise(group) else []
+        same = {info.shape for info in group.writes} == {shape}
+        return [shape] if same and not single and _is_pointwise(group) else []
 
     def configs(self, problem: Shape, target: GpuTarget) -> Sequence[None]:
-        """There is nothing to choose."""
+        """One config: there is nothing to choose."""
         return [None]
 
     def estimate_us(self, problem: Shape, config: None, target: GpuTarget) -> float:
-        """Unknown: no other template takes such a group."""
+        """Unknown: no other template matches such a group."""
         return 0.0
 
     def emit(self, group: Group, problem: Shape, config: None, target: GpuTarget) -> CudaKernel:
         """The kernel of all results."""
-        context, place = FusionContext(group, None), variable("place")
-        statement = context.store(None, unflatten_index(place, problem))
-        name = f"{group.name}_place"
-        function = device_function(name, context, statement, [place], target)
+        context, element = FusionContext(group, None), variable("element")
+        statement = context.store(None, unflatten_index(element, problem))
+        name = f"{group.name}_element"
+        function = device_function(name, context, statement, [element], target)
         return _kernel(group, function, prod(problem))
 
 
 def _is_pointwise(group: Group) -> bool:
-    """Whether each operator maps elements, one result each, and computes in 32 bits or more."""
+    """Whether each operator is elementwise, with one result, and computes in 32 bits or more."""
     for op in group.operators:
         used = [group.values[i].dtype for i in (*op.inputs, *op.outputs) if i is not None]
         narrow = op.type != "Cast" and not set(HALVES).isdisjoint(used)
@@ -70,12 +70,12 @@ def _is_pointwise(group: Group) -> bool:
 def _kernel(group: Group, function: StoreFunction, elements: int) -> CudaKernel:
     name, threads = f"{group.name}_0", min(ELEMENT_THREADS, ceil_div(elements, 32) * 32)
     names = [f"buffer{i}" for i in range(len(function.types))]
-    given = [f"{kind}* {own}" for kind, own in zip(function.types, names, strict=True)]
+    parameters = [f"{t}* {n}" for t, n in zip(function.types, names, strict=True)]
     text = (
         f'{function.text}\nextern "C" __global__ void __launch_bounds__({threads})'
-        f" {name}({', '.join(given)}) {{\n"
-        f"  const int place = blockIdx.x * {threads} + threadIdx.x;\n"
-        f"  if (place < {elements}) {function.name}({', '.join([*names, 'place'])});\n}}\n"
+        f" {name}({', '.join(parameters)}) {{\n"
+        f"  const int element = blockIdx.x * {threads} + threadIdx.x;\n"
+        f"  if (element < {elements}) {function.name}({', '.join([*names, 'element'])});\n}}\n"
     )
     grid = (ceil_div(elements, threads), 1, 1)
     launch = Launch(name, function.arguments, grid, (threads, 1, 1))

@@ -1,1 +1,1 @@
-"""Normalisations and softmax of rows."""
+"""LayerNormalization and RMSNormalization."""

@@ -1,11 +1,10 @@
-"""Normalisations of rows as CUDA kernels that read memory once: the text around row_norm.cuh."""
+"""Normalisations of rows, which read memory once: the text around row_norm.cuh."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import tirx
 from tvm.ir import PrimType, Var
 
 from compiler.kernels.arithmetic import ceil_div
@@ -13,11 +12,13 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
+    shape_of,
     value_function,
     value_struct,
 )
 from compiler.kernels.gpu.source import header
 from compiler.kernels.gpu.template import Key, Template
+from compiler.kernels.gpu.untyped import tirx
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.lowering import unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
@@ -29,25 +30,25 @@ NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 
 MOST_THREADS = 1024
 ITEMS = 4
-"""Elements of a thread, as long as there are threads for all."""
+"""Elements of a thread, where there are enough threads."""
 MOST_ITEMS = 16
 """Elements that fit the registers of a thread."""
 
 WARP_ITEMS = 32
 """Elements that fit the registers of a thread whose warp has a row."""
 MANY_ROWS = 128
-"""Blocks that there are at least where they have several rows: about one for each SM."""
+"""Fewest blocks where each has several rows: about one per SM."""
 
 START_US = 0.51
-"""Microseconds of any config: nothing tells them apart but measuring."""
+"""Microseconds of every config: only measuring distinguishes them."""
 
 EPSILON = 1e-5
-"""ONNX's own where the attribute is left out."""
+"""ONNX's default."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A normalisation with what is fused to it; its rows begin at the axis `first`."""
+    """A normalisation with its prologue and epilogue; it reduces the axes from `first` on."""
 
     anchor: Operator
     context: FusionContext
@@ -71,7 +72,7 @@ class Config:
 class RowNorm(Template[Problem, Config]):
     """A group around one float32 normalisation whose rows fit a block's registers.
 
-    A block adds up a row in an order that depends on its length only: the same bits every time.
+    A block sums a row in an order that depends on its length only: the same bits every time.
     """
 
     name = "row_norm"
@@ -90,18 +91,18 @@ class RowNorm(Template[Problem, Config]):
         return [problem] if context.elementwise and fits else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs whose threads' registers hold a row, the likeliest first."""
+        """The configs whose registers hold a row, the likeliest first."""
         columns = problem.sizes[1]
         single = (Config(ceil_div(columns, items * 32) * 32) for items in (1, 2, 4, 8, MOST_ITEMS))
         found = dict.fromkeys((likeliest(problem), *single, *_several_rows(problem)))
         yield from (config for config in found if config.threads <= MOST_THREADS)
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """The same of all configs."""
+        """The same for all configs."""
         return START_US
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
-        """Its type and sizes; what is fused to it is left out."""
+        """The type and the sizes; prologue and epilogue are left out."""
         rows, columns = problem.sizes
         return {"type": problem.anchor.type, "rows": rows, "columns": columns}
 
@@ -126,7 +127,7 @@ class RowNorm(Template[Problem, Config]):
 
 
 def likeliest(problem: Problem) -> Config:
-    """A warp a row where there are many rows, else threads that have a few elements each."""
+    """A warp per row where there are many rows, else threads with a few elements each."""
     several = list(_several_rows(problem))
     if several:
         return several[-1]
@@ -134,7 +135,7 @@ def likeliest(problem: Problem) -> Config:
 
 
 def _several_rows(problem: Problem) -> Iterator[Config]:
-    """Several rows a block, of a warp each, where that leaves some for every SM."""
+    """Several rows a block, each of one warp, where every SM still gets some."""
     rows, columns = problem.sizes
     for several in (2, 4, 8):
         if columns <= 32 * WARP_ITEMS and rows >= MANY_ROWS * several:
@@ -149,10 +150,10 @@ def _is_plain(group: Group, anchor: Operator) -> bool:
 
 
 def _broadcast(context: FusionContext, position: int, at: list[Any], missing: float) -> Any:
-    """The element of an operand that goes with an element of the result."""
+    """The element of an operand that is broadcast to an element of the result."""
     if position >= len(context.operands) or context.operands[position] is None:
         return tirx.const(missing, "float32")
-    shape = [int(extent) for extent in context.operands[position].shape]
+    shape = shape_of(context.operands[position])
     own = at[len(at) - len(shape) :]
     own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
     return context.operand(position, own)
@@ -183,7 +184,7 @@ def _constants(problem: Problem, config: Config) -> str:
         "struct Problem {",
         f"  static constexpr int COUNT = {rows}, COLUMNS = {columns};",
         f"  static constexpr int THREADS = {config.threads}, ROWS = {config.rows};",
-        f"  static constexpr bool CENTRED = {int(problem.anchor.type == 'LayerNormalization')};",
+        f"  static constexpr bool CENTERED = {int(problem.anchor.type == 'LayerNormalization')};",
         f"  static constexpr float EPSILON = {epsilon}f;",
         "};",
         "",
@@ -219,5 +220,5 @@ def _function(
     threads = config.threads * config.rows
     return (
         f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(given)}) {{\n'
-        f"  standardise<Problem>({', '.join(objects)});\n}}\n"
+        f"  normalize<Problem>({', '.join(objects)});\n}}\n"
     )

@@ -1,1 +1,1 @@
-"""The first convolution of an image network."""
+"""The first convolution of a network."""

@@ -1,4 +1,4 @@
-"""The configs of a stem convolution: what a block and its warps compute."""
+"""The configs of a stem convolution: the tiles of its blocks and warps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,27 +11,26 @@ from compiler.kernels.gpu.templates.stem_conv.problem import Problem, Triple
 from compiler.target.target import GpuTarget
 
 ROWS, COLUMNS = (1, 2, 3, 4, 6, 8, 12, 16), (8, 16, 24, 32, 48, 64)
-"""Rows and columns of a block's pixels."""
+"""Rows and columns of a block tile."""
 
 PIXELS, WIDTHS, SLICE = (16, 32, 48, 64), (16, 32, 48, 64, 96), 128
-"""Pixels and channels of a warp, and most channels of a block."""
+"""Pixels and channels of a warp tile, and most channels of a block tile."""
 
 TURNS = (1, 2, 3, 4, 6, 8, 12)
 """How many tiles a block computes one after another."""
 
 LEAST_THREADS, MOST_THREADS, MOST_SUMS = 64, 512, 128
-"""Threads of a block, and sums that a thread keeps in registers."""
+"""Threads of a block, and accumulators of a thread."""
 
 RESIDENT, LEAST_REGISTERS = 32, 88
-"""Most blocks of an SM, and what a thread takes at least."""
+"""Most resident blocks of an SM, and fewest registers of a thread."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a block computes at a time, what each of its warps does, and how many times.
+    """A block tile of `rows` x `columns` pixels, computed `turns` times.
 
-    `rows` and `columns` are pixels of the block; `pixels` and `width` those and the channels of
-    a warp.
+    A warp tile has `pixels` pixels and `width` channels.
     """
 
     rows: int
@@ -42,7 +41,7 @@ class Config:
 
 
 def slice_of(problem: Problem, config: Config) -> int:
-    """Channels of a block: as many warps' as divide them evenly."""
+    """Channels of a block: those of as many warps as divide them evenly."""
     several = range(config.width, max(SLICE, config.width) + 1, config.width)
     return max(n for n in several if problem.channels % n == 0)
 
@@ -65,7 +64,7 @@ def blocks_of(problem: Problem, config: Config) -> int:
 
 
 def halo_of(problem: Problem, config: Config) -> tuple[int, int]:
-    """Rows and columns of the image that a tile needs."""
+    """Rows and columns of a tile's halo, the tile included."""
     sizes = zip((config.rows, config.columns), problem.window.strides, problem.window.kernel,
                 problem.window.dilations, strict=True)  # fmt: skip
     rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sizes)
@@ -82,30 +81,30 @@ def shared_bytes(problem: Problem, config: Config) -> int:
 @cache
 def _spread(lanes: tuple[Triple, ...], stride: int, dilations: tuple[int, ...], rows: int,
             columns: int) -> tuple[int, int]:  # fmt: skip
-    """The words from row to row for which lanes wait least for each other, and how often they do.
+    """The row pitch in words with the fewest bank conflicts, and the wavefronts of a load with it.
 
-    `lanes` are where those of a quad read; eight quads read for adjacent pixels.
+    `lanes` are the positions that the lanes of a quad read; eight quads read for adjacent pixels.
     """
 
-    def waves(words: int) -> int:
+    def wavefronts(words: int) -> int:
         down, along = dilations
         places = [(c * rows + i * down) * words + j * along for c, i, j in lanes]
         read = {pixel * stride + place for pixel in range(8) for place in places}
         banks = [place % 32 for place in read]
         return max(map(banks.count, banks))
 
-    best = min(range(columns, columns + 32), key=lambda words: (waves(words), words))
-    return best, waves(best)
+    best = min(range(columns, columns + 32), key=lambda words: (wavefronts(words), words))
+    return best, wavefronts(best)
 
 
 def pitch(problem: Problem, rows: int, columns: int) -> tuple[int, int]:
-    """Words from row to row of the halo, and how many turns its banks take to answer a warp."""
+    """The row pitch of the halo in words, and the wavefronts that a warp's load takes."""
     window, lanes = problem.window, tuple(map(problem.lane_place, range(4)))
     return _spread(lanes, window.strides[1], window.dilations, rows, columns)
 
 
 def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
-    """The configs that fit a block's registers and shared memory, and waste no turns."""
+    """The configs that fit a block's registers and shared memory, without idle turns."""
     count, room = target.device.sms, target.shared_bytes - RESERVED
     for rows, columns, pixels, width in product(ROWS, COLUMNS, PIXELS, WIDTHS):
         config = Config(rows, columns, pixels, width, 1)
@@ -118,9 +117,9 @@ def candidates(problem: Problem, target: GpuTarget) -> Iterator[Config]:
 
 
 def _divides(problem: Problem, config: Config) -> bool:
-    """Whether warps divide a block's pixels and channels evenly, whole rows or parts of one."""
-    segments, own = config.columns // 8, config.pixels // 8
-    even = (own % segments == 0 or segments % own == 0) and config.rows * segments % own == 0
+    """Whether warp tiles divide a block tile evenly, into whole rows or parts of one."""
+    across, mine = config.columns // 8, config.pixels // 8
+    even = (mine % across == 0 or across % mine == 0) and config.rows * across % mine == 0
     if not even or config.width % problem.quad_channels or problem.channels % config.width:
         return False
     threads = threads_of(problem, config)
@@ -130,7 +129,7 @@ def _divides(problem: Problem, config: Config) -> bool:
 
 
 def resident_blocks(problem: Problem, config: Config, target: GpuTarget) -> int:
-    """Blocks that an SM should have room for; each of its quarters has as many warps."""
+    """Blocks that should be resident on an SM, whose four partitions have as many warps each."""
     sums, threads = config.pixels * config.width // 32, threads_of(problem, config)
     registers = max(LEAST_REGISTERS, sums + sums // 4 + config.pixels // 4 + 40)
     warps = min(WARPS, 4 * (REGISTERS // 128 // registers))

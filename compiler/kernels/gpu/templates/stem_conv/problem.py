@@ -1,4 +1,4 @@
-"""The first convolution of a network: an image of few channels in planes, on tensor cores."""
+"""The first convolution of a network: an NCHW image of few channels, on tensor cores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from compiler.schedule import ELEMENT_BYTES
 from compiler.target.target import GpuTarget
 
 CHANNELS = 4
-"""Most channels of an image that is read so."""
+"""Most channels of the image."""
 
 LANES = ((1, 1, 4), (1, 2, 2), (1, 4, 1), (4, 1, 1), (2, 1, 2), (2, 2, 1))
-"""How the words that four lanes read at once can be laid out: channels, rows, words of a row."""
+"""How the lanes of a quad can divide the filter: channels, rows, words of a row."""
 
 MOST_STEPS = 128
-"""Most steps of eight words: weights of more leave no room in shared memory."""
+"""Most k-steps of eight words: the weights of more leave no room in shared memory."""
 
 Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: `source` and `result` are images (N, C, rows, columns).
+    """One convolution: `source` and `result` are shapes (N, C, rows, columns).
 
-    Results of `element_bytes` are stored `block` channels at a time, which lie together where
-    `blocked`; `precision` is what words are rounded to.
+    Results of `element_bytes` are stored `block` channels at a time, contiguous where `blocked`
+    (NCHWc); `precision` is that of the MMAs.
     """
 
     image: Operand
@@ -66,7 +66,7 @@ class Problem:
 
     @cached_property
     def lanes(self) -> Triple:
-        """How four lanes divide among them what they read at once: so that it is least often."""
+        """How the lanes of a quad divide the filter: with the fewest quads."""
         return min(LANES, key=lambda lanes: prod(self._counts(lanes)))
 
     def _counts(self, lanes: Triple) -> Triple:
@@ -78,7 +78,7 @@ class Problem:
 
     @property
     def spans(self) -> Triple:
-        """How far a quad reaches along each axis."""
+        """The extent of a quad along each axis."""
         return self._spans(self.lanes)
 
     @property
@@ -88,26 +88,26 @@ class Problem:
 
     @property
     def lasts(self) -> Triple:
-        """Where the last quad along each axis begins: so that it ends where the window does."""
+        """Where the last quad along each axis begins, to end with the window."""
         a, b, c = (max(0, n - s) for n, s in zip(self.extents, self.spans, strict=True))
         return (a, b, c)
 
     @cached_property
     def steps(self) -> int:
-        """Steps of two quads."""
+        """K-steps of two quads."""
         return ceil_div(prod(self.counts), 2)
 
     def lane_place(self, lane: int) -> Triple:
-        """Where a lane of a quad reads: channel, row, column past where the quad begins."""
+        """The position that a lane reads: channel, row and column from the quad's first."""
         _, rows, words = self.lanes
         (a, b, c), pair = self.extents, self.pair
         column = min(lane % words * pair, max(0, c - pair))
         return (min(lane // (rows * words), a - 1), min(lane // words % rows, b - 1), column)
 
     def tap_order(self) -> Iterator[int]:
-        """The filter tap of each k in the order of reading.
+        """The filter tap of each k in the order in which they are read.
 
-        Padding, and taps that are read before, map to the zero tap, which follows all others.
+        Padding and taps that were read before map to the zero tap, which follows all others.
         """
         (_, rows, columns), seen = self.extents, set[int]()
         axes = zip(self.counts, self.spans, self.lasts, strict=True)
@@ -123,7 +123,7 @@ class Problem:
 
     @property
     def packing(self) -> str:
-        """How weights are laid out: as the lanes of each quad and step read them."""
+        """The packing of weights: the order in which the lanes of each k-step read them."""
         taps, pairs = prod(self.extents), self.quad_channels // 16
         extra = self.channels - self.result[1]
         shape = (self.channels // self.quad_channels, 4, pairs, 2, 2, self.steps, 2, 4, self.pair)
@@ -139,7 +139,7 @@ class Problem:
 
 
 def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | None:
-    """The problem of a convolution, if tensor cores multiply it and its weights are constant."""
+    """The problem of a convolution if tensor cores can compute it and its weights are constant."""
     image, weight = (find_operand(group, value) for value in anchor.inputs[:2])
     output = group.values[anchor.outputs[0]]
     if image is None or weight is None or not weight.constant or output.dtype != "float32":
@@ -156,7 +156,7 @@ def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | No
     window = window_of(context, weight.view.shape[2:])
     written = group.writes[0]
     able = (written.block, 4, 2, 1)
-    block = next(each for each in able if each and output.shape[1] % each == 0)
+    block = next(size for size in able if size and output.shape[1] % size == 0)
     stored = (block, block == written.block, ELEMENT_BYTES[written.dtype])
     problem = Problem(image, weight, shape, output.shape, window, *stored, precision)
     return problem if problem.steps <= MOST_STEPS else None

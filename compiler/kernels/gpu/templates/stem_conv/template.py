@@ -1,4 +1,4 @@
-"""The first convolution of a network, whose image has few channels in planes, on tensor cores."""
+"""The first convolution of a network, with an NCHW image of few channels, on tensor cores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
@@ -31,7 +31,7 @@ from compiler.target.target import PRECISIONS, GpuTarget
 
 
 class StemConv(Template[Problem, Config]):
-    """A convolution of an image of few channels in planes, whose weights are constant.
+    """A convolution of an NCHW image of few channels, with constant weights.
 
     Sums are in float32, in an order that depends on the problem only: the same bits every time.
     """
@@ -51,11 +51,11 @@ class StemConv(Template[Problem, Config]):
         return [problem] if any(True for _ in candidates(problem, target)) else []
 
     def configs(self, problem: Problem, target: GpuTarget) -> Iterator[Config]:
-        """The configs that fit a block's registers and shared memory, and waste no turns."""
+        """The configs that fit a block's registers and shared memory, without idle turns."""
         return candidates(problem, target)
 
     def estimate_us(self, problem: Problem, config: Config, target: GpuTarget) -> float:
-        """Microseconds that a kernel should take."""
+        """The estimated microseconds of a kernel."""
         return estimate_us(problem, config, target)
 
     def key(self, problem: Problem, target: GpuTarget) -> Key:
@@ -79,7 +79,7 @@ class StemConv(Template[Problem, Config]):
     def shortlist(
         self, problem: Problem, target: GpuTarget, known: Mapping[str, Entry], count: int
     ) -> Sequence[Config]:
-        """At most `count` configs to measure, the one that should be fastest first."""
+        """At most `count` configs to measure, the one of the least estimate first."""
         return diverse(problem, target, count)
 
     def emit(self, group: Group, problem: Problem, config: Config, target: GpuTarget) -> CudaKernel:
@@ -104,9 +104,9 @@ class StemConv(Template[Problem, Config]):
 
 
 def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
-    """At most `count` configs to measure, the one that should be fastest first.
+    """At most `count` configs to measure, the one of the least estimate first.
 
-    Shapes of warps take turns; each block's shape comes once, with the turns of the least estimate.
+    Warp tiles alternate; each block tile comes once, with the turns of the least estimate.
     """
     configs = candidates(problem, target)
     timed = sorted((estimate_us(problem, config, target), astuple(config)) for config in configs)
@@ -118,11 +118,11 @@ def diverse(problem: Problem, target: GpuTarget, count: int) -> list[Config]:
     for config in best.values():
         warps.setdefault((config.pixels, config.width), []).append(config)
     rounds = zip_longest(*warps.values())
-    return [found for each in rounds for found in each if found is not None][:count]
+    return [found for configs in rounds for found in configs if found is not None][:count]
 
 
 def _constants(problem: Problem, config: Config) -> str:
-    """The struct of constants that stem_conv.cuh takes."""
+    """The struct of constants of stem_conv.cuh."""
     rows, columns = halo_of(problem, config)
     window = problem.window
     scalars = {
@@ -130,7 +130,7 @@ def _constants(problem: Problem, config: Config) -> str:
         "BATCH": problem.source[0],
         "FILTERS": problem.result[1],
         "BLOCK": problem.block,
-        "BUNDLE": problem.quad_channels,
+        "QUAD_CHANNELS": problem.quad_channels,
         "STEPS": problem.steps,
         "ROWS": config.rows,
         "COLUMNS": config.columns,
@@ -138,8 +138,8 @@ def _constants(problem: Problem, config: Config) -> str:
         "WIDTH": config.width,
         "SLICE": slice_of(problem, config),
         "TURNS": config.turns,
-        "PATCH_ROWS": rows,
-        "PATCH_COLUMNS": columns,
+        "HALO_ROWS": rows,
+        "HALO_COLUMNS": columns,
         "PITCH": pitch(problem, rows, columns)[0],
         **_axes("SOURCE", problem.source[1:], 0),
         **_axes("RESULT", problem.result[2:]),
