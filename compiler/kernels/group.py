@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
@@ -67,6 +68,12 @@ class Operator:
     def label(self) -> str:
         """The type and the node's name, for messages."""
         return f'{self.type} "{self.node}"' if self.node else self.type
+
+    def operand(self, position: int) -> int:
+        """The value of an operand that the operator always has."""
+        value = self.inputs[position]
+        assert value is not None, f"{self.label} has no input {position}"
+        return value
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Group:
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
-def _plain(content: Any) -> str:
+def _plain(content: NDArray[Any] | list[Any] | tuple[Any, ...] | str | float | None) -> str:
     """A text of plain data that is the same in every process."""
     if isinstance(content, numpy.ndarray):
         return f"{content.dtype}{content.shape}{content.tobytes().hex()}"

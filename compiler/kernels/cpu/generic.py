@@ -198,7 +198,8 @@ class GenericSchedule:
                 self.schedule.unroll(loop)
             return
         if not known.reduce_inner and inner:
-            work, last = 1, []
+            work = 1
+            last: list[LoopRV] = []
             while inner and work < INNER_WORK:
                 last.insert(0, inner.pop())
                 work *= extent_of(self.schedule, last[0])

@@ -13,6 +13,7 @@ import numpy
 from tvm import te, tirx
 
 from compiler.kernels.ops.common import (
+    Function,
     Scalar,
     absolute,
     cast,
@@ -28,7 +29,7 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 
 
-def _register(type: str, function: Callable[..., Any]) -> None:
+def _register(type: str, function: Function) -> None:
     lowering(type)(lambda context: elementwise(context, function))
 
 
@@ -113,7 +114,7 @@ def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
 
-for _type, _function in {
+_FUNCTIONS: dict[str, Function] = {
     "Add": lambda a, b: a + b,
     "Sub": subtract,
     "Mul": multiply,
@@ -141,7 +142,8 @@ for _type, _function in {
     "BitwiseXor": lambda a, b: a ^ b,
     "BitwiseNot": lambda x: ~x,
     "Where": lambda c, a, b: tirx.Select(c, a, b),
-}.items():
+}
+for _type, _function in _FUNCTIONS.items():
     _register(_type, _function)
 
 for (
@@ -199,7 +201,8 @@ def convert(context: Context) -> te.Tensor:
 
 def _finite_limit(dtype: str, largest: bool) -> Scalar:
     """The largest finite number of a float, or the least."""
-    limits = ml_dtypes.finfo(dtype)
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(dtype)
     return tirx.const(float(limits.max if largest else limits.min), dtype)
 
 

@@ -43,9 +43,15 @@ min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
 sum_reducer: Reducer = te.sum
 
 
-product_reducer: Reducer = te.comm_reducer(
-    lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product"
-)
+def _times(a: Scalar, b: Scalar) -> Scalar:
+    return a * b
+
+
+def _one(dtype: str) -> Scalar:
+    return tirx.const(1, dtype)
+
+
+product_reducer: Reducer = te.comm_reducer(_times, _one, name="product")
 
 
 def reduce_axes(
@@ -102,7 +108,7 @@ def finished(
     return te.compute(output.shape, body, name=context.operator.type)
 
 
-def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
+def position_combiner(largest: bool, last: bool) -> Callable[[Any, Any], list[Scalar]]:
     """Which of two pairs (position, value) a search for the largest or smallest keeps.
 
     A negative position is none. Of equals the first or last is kept, and NaN, of which `found`

@@ -26,8 +26,8 @@ class BlockFacts:
     reduces: bool
     output: bool
     reduce_inner: bool = False
-    used: dict[str, frozenset[int]] = field(default_factory=dict)
-    direct: dict[str, frozenset[int]] = field(default_factory=dict)
+    used: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    direct: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     accesses: tuple[tuple[tuple[int | None, ...], tuple[int, ...], frozenset[int]], ...] = ()
 
 
@@ -59,7 +59,7 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         index = [r.min for r in region.region]
         plain = tuple(axes.get(i) if isinstance(i, Var) else None for i in index)
         seen = [frozenset(axes[v] for v in variables_in(i) if v in axes) for i in index]
-        every = frozenset().union(*seen)
+        every = frozenset[int]().union(*seen)
         used[name] = used.get(name, frozenset()) | every
         bare = frozenset(axis for axis in plain if axis is not None)
         direct[name] = direct.get(name, bare) & bare

@@ -36,7 +36,7 @@ class _Scope:
     """
 
     outer: "_Scope | None" = None
-    steps: "list[_Value | _Choice]" = field(default_factory=list)
+    steps: "list[_Value | _Choice]" = field(default_factory=lambda: [])
 
     def enclosing(self) -> "Iterator[_Scope]":
         """The scopes around this one, from the inside."""
@@ -61,7 +61,9 @@ class _Choice:
 
     variable: Var
     condition: Expression = None
-    branches: list[tuple[_Scope, Expression]] = field(default_factory=list)
+    branches: list[tuple[_Scope, Expression]] = field(
+        default_factory=list[tuple[_Scope, Expression]]
+    )
 
 
 @dataclass(eq=False)
@@ -69,7 +71,7 @@ class _Demand:
     """An element that is needed: the variables that stand for it, and in which scopes."""
 
     indices: list[Expression]
-    uses: list[tuple[_Scope, Var]] = field(default_factory=list)
+    uses: list[tuple[_Scope, Var]] = field(default_factory=list[tuple[_Scope, Var]])
 
 
 @dataclass(frozen=True)

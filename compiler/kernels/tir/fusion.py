@@ -93,7 +93,9 @@ class FusionContext:
 
     def operand(self, position: int, indices: Sequence[Any]) -> Any:
         """An element of an operand, computed by what comes before the anchor."""
-        return self._value(self.operands[position], indices, None, None)
+        tensor = self.operands[position]
+        assert tensor is not None
+        return self._value(tensor, indices, None, None)
 
     def bias(self, indices: Sequence[Any]) -> Any:
         """An element of the anchor's operand 2; None if that is left out."""

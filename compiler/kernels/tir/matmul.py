@@ -58,7 +58,7 @@ def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     if {v.dtype for v in values} != {"float32"} or any(v.elements == 0 for v in values):
         return None
-    left, right = (group.values[i].shape for i in anchor.inputs[:2])
+    left, right = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     if anchor.type == "MatMul":
         return Matmul(left, right, output)

@@ -58,7 +58,7 @@ def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Schedul
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    right = anchor.inputs[1]
+    right = anchor.operand(1)
     registers = registers_of(vector_bytes(target))
     packed = group.is_packable(right) and product.shared
     while not packed and registers.lanes > product.columns:
