@@ -46,9 +46,18 @@ class Call:
     @property
     def data(self) -> Value:
         """The first input."""
-        value = self.inputs[0]
-        assert value is not None
+        return self.operand(0)
+
+    def operand(self, index: int) -> Value:
+        """An input that the operator always has."""
+        value = self.inputs[index]
+        assert value is not None, self.op_type
         return value
+
+    @property
+    def operands(self) -> list[Value]:
+        """The inputs of an operator that always has them all."""
+        return [self.operand(index) for index in range(len(self.inputs))]
 
     def known(self, index: int) -> np.ndarray | None:
         """The constant value of an input, None if it is left out; raises Unsupported."""
