@@ -61,7 +61,7 @@ def run_kernel(
     spec: KernelSpec, group: Group, inputs: Sequence[Array], order: Order = whole
 ) -> list[Array]:
     """Run a kernel on arrays; its results start poisoned and at element alignment only."""
-    reads = []
+    reads: list[Array] = []
     for array, packing, info in zip(inputs, spec.packings, group.reads, strict=True):
         packed = apply_packing(laid_out(array, info), packing)
         reads.append(aligned(packed.nbytes, packed.itemsize % 64))

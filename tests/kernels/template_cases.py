@@ -14,7 +14,7 @@ from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.schedule import KernelSpec
-from compiler.target.target import parse_target
+from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
@@ -106,7 +106,7 @@ def check(group: Group, arrays: Sequence[Array], results: Sequence[Array], targe
     Every buffer is poisoned and ends at memory that cannot be accessed, then begins behind such
     memory: a kernel that leaves its buffers crashes.
     """
-    machine = parse_target(target)
+    machine = parse_cpu(target)
     scheduled = apply_template(group, machine)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)

@@ -111,7 +111,7 @@ def test_two_processes_write_the_same_entries(tmp_path: Path):
 @pytest.fixture(autouse=True)
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cache was warned of yet."""
-    monkeypatch.setattr(caches, "WARNED", set())
+    monkeypatch.setattr(caches, "WARNED", set[str]())
 
 
 def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path: Path):

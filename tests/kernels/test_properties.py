@@ -1,6 +1,6 @@
 """Random shapes and orders: results against numpy, blocks independent of how they are cut."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy
@@ -107,7 +107,9 @@ CASES = [softmax_case, pool_case, reduction_case, exponential_case]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_in_any_order_and_cut_give_the_same_bits(case):
+def test_blocks_in_any_order_and_cut_give_the_same_bits(
+    case: Callable[[], tuple[Group, list[Array]]],
+):
     group, arrays = case()
     spec = build_kernel(group, parse_target("cpu"))
     assert any(launch.grid[0] > 1 for launch in spec.launches)
