@@ -68,6 +68,12 @@ class Call:
             raise run_time_input(index, value)
         return value.array
 
+    def content(self, index: int) -> np.ndarray:
+        """The constant value of an input that is given; raises Unsupported."""
+        array = self.known(index)
+        assert array is not None, self.op_type
+        return array
+
     def integers(self, attribute: str, index: int) -> list[int] | None:
         """Integers given as an attribute (of old opsets) or as a constant input."""
         if attribute in self.attributes:

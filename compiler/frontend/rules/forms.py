@@ -253,7 +253,8 @@ def group_normalization(call: Call) -> list[Value]:
 def concat(call: Call) -> list[Value]:
     """Empty inputs are dropped; one input is the result."""
     axis = axis_of(call.attributes["axis"], call.data.rank)
-    first, *others = [v for v in call.operands if v.shape[axis] != 0] or [call.data]
+    kept = [v for v in call.inputs if v is not None and v.shape[axis] != 0]
+    first, *others = kept or [call.data]
     return call.emit([first, *others], axis=axis) if others else [first]
 
 

@@ -159,7 +159,7 @@ def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
     axes = [axis_of(a, len(shape)) for a in call.attributes.pop("axes")]
     if sizes is not None:
         full = list(shape)
-        for axis, size in zip(axes, sizes.content.tolist(), strict=True):
+        for axis, size in zip(axes, call.content(3).tolist(), strict=True):
             full[axis] = size
         return None, call.vector(full)
     factors = np.ones(len(shape), np.float32)
@@ -170,7 +170,7 @@ def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
 def _resize_by_scale(call: Call) -> Value:
     """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
     given = call.attributes.pop("scales", None)
-    scales = np.asarray(call.known(1) if given is None else given, np.float32)
+    scales = np.asarray(call.content(1) if given is None else given, np.float32)
     mode = {"linear": "linear", "bilinear": "linear"}.get(
         call.attributes.get("mode", "nearest"), "nearest"
     )
