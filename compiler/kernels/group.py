@@ -23,7 +23,7 @@ from compiler.schedule import ELEMENT_BYTES
 class TensorInfo:
     """The dtype name and static logical shape of one value.
 
-    A read or write with a `block` lies in memory as (C / block, N, *spatial, block), one of a
+    A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major.
     """
 
@@ -80,7 +80,7 @@ class Operator:
 class Group:
     """A group's values are its inputs first, then constants and results in order.
 
-    `weights` tells for each input whether it is a weight, which a packing may lay out beforehand.
+    `weights` says for each input whether it is a weight, which may be packed beforehand.
     Kernels at the `boundary` touch a caller's memory, which may move between runs.
     """
 
@@ -129,7 +129,7 @@ class Group:
         return sum(op.inputs.count(value) for op in self.operators) == 1
 
     def is_packable(self, value: int) -> bool:
-        """Whether a packing may lay out a value: a weight that only one operand reads."""
+        """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
 
     def content_hash(self) -> str:

@@ -1,4 +1,4 @@
-"""Building one kernel, from group to KernelSpec, in the process at hand."""
+"""Building one kernel, from group to KernelSpec, in this process."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -77,7 +77,7 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
     "hip": build_hip_kernel,
     "emu": build_emulated_kernel,
 }
-"""What builds a kernel, by the target's backend."""
+"""The function that builds a kernel, by the target's backend."""
 
 
 def build_generic(group: Group, target: CpuTarget) -> KernelSpec:

@@ -1,7 +1,7 @@
-"""Building kernels in processes of their own: TVM holds the interpreter's lock.
+"""Building kernels in separate processes: TVM holds the interpreter's lock.
 
 Workers are started as commands, not by `multiprocessing`, which would run the user's script
-again. Requests and answers are pickles behind their length.
+again. Requests and answers are pickles, each after its length.
 """
 
 import os

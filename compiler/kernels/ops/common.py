@@ -1,4 +1,4 @@
-"""What lowerings of several kinds of operators share: casts, scalar functions, indices."""
+"""Functions that lowerings of several kinds share: casts, scalar functions, indices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -74,7 +74,7 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def multiply(a: Scalar, b: Scalar) -> Scalar:
-    """A product, with a constant 0 too."""
+    """A multiplication, also by a constant 0."""
     return kept_zero(a) * kept_zero(b)
 
 

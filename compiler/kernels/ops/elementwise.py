@@ -238,7 +238,7 @@ def is_infinite(context: Context) -> te.Tensor:
 
 @lowering("Pow")
 def power(context: Context) -> te.Tensor:
-    """Powers; common constant exponents become products, integers stay exact."""
+    """Powers; common constant exponents become multiplications, integers stay exact."""
     base, exponent = context.info(0).dtype, context.info(1).dtype
     value = context.inputs[1]
     known = float(value.reshape(-1)[0]) if isinstance(value, numpy.ndarray) else None

@@ -140,7 +140,7 @@ def select(condition: Number, yes: Number | float, no: Number | float) -> Number
 
 
 def fma(a: Number, b: Number | float, c: Number | float) -> Number:
-    """`a * b + c`, rounded once where the processor can."""
+    """`a * b + c`, rounded once where the CPU can."""
     name = "llvm.fmuladd"
     function = a.builder.module.declare_intrinsic(name, [FLOAT])
     return Number(a.builder, a.builder.call(function, [a.value, a.like(b), a.like(c)]))

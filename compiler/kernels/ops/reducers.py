@@ -51,7 +51,7 @@ def _one(dtype: str) -> Scalar:
     return tirx.const(1, dtype)
 
 
-product_reducer: Reducer = te.comm_reducer(_times, _one, name="product")
+product_reducer: Reducer = te.comm_reducer(_times, _one, name="times")
 
 
 def reduce_axes(
@@ -79,7 +79,7 @@ def reduce_axes(
 
 
 def identity_of(reducer: Reducer, dtype: str) -> Scalar:
-    """What a reduction over no elements gives."""
+    """The result of a reduction over no elements."""
     if reducer is max_reducer:
         return lowest(dtype)
     if reducer is min_reducer:
@@ -131,7 +131,7 @@ def position_combiner(largest: bool, last: bool) -> Callable[[Any, Any], list[Sc
 def position_identity(largest: bool, last: bool) -> Callable[[str], list[Scalar]]:
     """No position, and a value that every other one beats, for a dtype of the values.
 
-    It is another one for each search: TVM tells combiners of pairs apart by these alone.
+    It is another one for each search: TVM distinguishes combiners of pairs by these alone.
     """
     worst = lowest if largest else highest
     return lambda dtype: [tirx.const(-2 if last else -1, "int32"), worst(dtype)]

@@ -1,4 +1,4 @@
-"""Lowerings of reductions over axes: sums, products, extremes, norms, positions."""
+"""Lowerings of reductions over axes: sums, multiplications, extremes, norms, positions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a scheduled function's blocks read and write, as the generic schedule needs it."""
+"""The reads and writes of a scheduled function's blocks, as the generic schedule needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -89,7 +89,7 @@ def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozense
 
 
 def can_fuse(known: BlockFacts, first: int, second: int) -> bool:
-    """Whether two adjacent axes walk every buffer as one: side by side and whole, or not at all."""
+    """Whether two adjacent axes walk every buffer as one: adjacent and whole, or not at all."""
     for plain, shape, used in known.accesses:
         if first not in used and second not in used:
             continue

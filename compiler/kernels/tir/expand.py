@@ -82,7 +82,7 @@ class Code:
     results: list[Expression]
 
     def nested(self, number: int = 0) -> Expression:
-        """One result as an expression of its own."""
+        """One result as a single expression."""
         return _nest(self.steps, self.results[number])
 
 
@@ -95,7 +95,7 @@ def _nest(steps: Sequence[tuple[Var, Expression]], value: Expression) -> Express
 def expand(values: Sequence[Expression], leaf: Leaf, analyzer: Analyzer | None = None) -> Code:
     """Code for some expressions in which stages are computed where they are read.
 
-    The analyzer knows the ranges of the variables; it tells indices of the same element.
+    The analyzer knows the ranges of the variables; it finds equal indices.
     """
     return _Expansion(leaf, analyzer or Analyzer()).run(values)
 

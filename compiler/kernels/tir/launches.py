@@ -1,4 +1,4 @@
-"""Cutting a scheduled PrimFunc into launches: one plain function for each root-level loop nest."""
+"""Splitting a scheduled PrimFunc into launches, a plain function for each root-level loop nest."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

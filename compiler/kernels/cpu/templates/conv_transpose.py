@@ -28,7 +28,7 @@ from compiler.kernels.tir.loops import sequence
 from compiler.target.target import CpuTarget
 
 MOST_PHASES = 16
-"""Most output phases, each of which is code of its own."""
+"""Most output phases, each of which is separate code."""
 
 
 @template("ConvTranspose")
@@ -136,7 +136,7 @@ def pads_before(
     dilations: Sequence[int],
     output: Sequence[int],
 ) -> tuple[int, ...]:
-    """What is cut off before the first output element of each axis."""
+    """The positions that are dropped before the first output element of each axis."""
     get = anchor.attributes.get
     mode, rank = get("auto_pad", "NOTSET"), len(image)
     if mode == "VALID" or (mode == "NOTSET" and not get("output_shape")):
