@@ -126,7 +126,7 @@ class Case:
         self.nbytes = nbytes
 
     def read_array(self, read: dict[str, Any]) -> numpy.ndarray:
-        """The packed array of a read, as bytes where numpy lacks its dtype."""
+        """The packed array of a read, as bytes where numpy does not have its dtype."""
         if "data" not in read:
             array = random_read(read)
             if zlib.crc32(array.tobytes()) != read["check"]:

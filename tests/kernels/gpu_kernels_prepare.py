@@ -80,7 +80,7 @@ def prepare(
 
 
 def describe(store: Store, group: Group, spec: KernelSpec, name: str, label: str) -> dict[str, Any]:
-    """What launches a kernel: its code, launches and buffers."""
+    """The fields that launch a kernel: its code, launches and buffers."""
     launches = [
         [x.symbol, list(x.args), list(x.grid), list(x.block), x.shared_bytes] for x in spec.launches
     ]

@@ -39,7 +39,7 @@ def whole(blocks: int) -> Sequence[tuple[int, int]]:
 
 
 def laid_out(array: Array, info: TensorInfo) -> Array:
-    """An array as it lies in memory."""
+    """An array in its stored layout."""
     if not info.block or array.shape != info.shape:
         return array
     outer, channels, *spatial = info.shape
@@ -49,7 +49,7 @@ def laid_out(array: Array, info: TensorInfo) -> Array:
 
 
 def logical(array: Array, info: TensorInfo) -> Array:
-    """The array of what lies in memory."""
+    """The logical array of a stored one."""
     if not info.block:
         return array.reshape(info.shape)
     stored = array.reshape(info.stored_shape)

@@ -150,7 +150,7 @@ def test_a_directory_that_takes_no_entry_is_warned_of_and_nothing_is_left(
 
 
 def run_without_cache(place: Path, *options: str, **changes: str) -> list[str]:
-    """What compiling a small model prints to standard error, where it must not fail."""
+    """The lines that compiling a small model prints to standard error, where it must not fail."""
     model = helper.make_model(parser.parse_graph("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
     onnx.save(model, place / "model.onnx")
     command = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", "built"]

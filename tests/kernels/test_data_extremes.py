@@ -163,7 +163,7 @@ CUBIC = [-0.03515625, 0.26171875, 0.87890625, -0.10546875]
 
 
 def doubled(x: Array, taps: list[float]) -> Array:
-    """A row enlarged twice: positions lie a quarter before and behind each element."""
+    """A row enlarged twice: positions are a quarter before and after each element."""
     width = len(taps) // 2
     padded = np.pad(x, width, mode="edge")
     steps = range(-width, width) if len(taps) == 4 else range(-1, 2)

@@ -123,7 +123,7 @@ SPECIAL = {
     "pointwise with a tail in the last vector": Case(
         2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, residual=True
     ),
-    "pointwise behind a prologue": Case(
+    "pointwise after a prologue": Case(
         2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, prologue=True, residual=True
     ),
     "rows that share their padding": Case(

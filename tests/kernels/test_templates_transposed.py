@@ -34,7 +34,7 @@ class Case:
 
     @property
     def full(self) -> tuple[int, ...]:
-        """Spatial extents before the pads are cut off."""
+        """Spatial extents before the pads are removed."""
         axes = zip(self.image, self.kernel, self.strides, self.dilations, self.extra, strict=True)
         return tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in axes)
 
@@ -129,7 +129,7 @@ SPECIAL = {
     "stride shares a factor with dilation": Case(
         1, 1, 2, 3, (6, 7), (3, 3), (2, 4), (4, 2), (2, 1, 1, 3), (0, 0)
     ),
-    "cut wider than the kernel": Case(
+    "pads wider than the kernel": Case(
         1, 1, 2, 3, (9, 9), (2, 2), (1, 1), (1, 1), (3, 3, 3, 3), (0, 0)
     ),
 }
