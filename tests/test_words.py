@@ -28,13 +28,20 @@ ROOMS = (
     "compiler/pipeline.py",
     "compiler/user_files.py",
     "compiler/user_passes.py",
+    "compiler/kernels/*.py",
+    "compiler/kernels/ops",
+    "compiler/kernels/tir",
+    "compiler/kernels/cpu",
     "tests/graph",
     "tests/ir",
     "tests/frontend",
     "tests/kernels/gpu",
+    "tests/kernels/*.py",
+    "tests/kernels/tir",
+    "tests/kernels/cpu",
     "tests/passes/graph",
 )
-"""Files and folders whose words are checked."""
+"""Files, patterns of files and folders whose words are checked."""
 
 WORDS = {
     r"^What": "a noun: the value, the keys, the reason",
@@ -105,7 +112,7 @@ def wordings(source: str, cuda: bool = False) -> Iterator[str]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_use_the_fields_words(room: str):
     path = ROOT / room
-    paths = sorted(path.rglob("*")) if path.is_dir() else [path]
+    paths = sorted(path.rglob("*") if path.is_dir() else ROOT.glob(room))
     files = [file for file in paths if file.suffix in (".py", ".cuh")]
     assert files
     found = [

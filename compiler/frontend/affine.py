@@ -5,6 +5,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +28,7 @@ class Affine:
     scale: np.ndarray
     shift: np.ndarray
     source: Operator | None = None
-    steps: list[Operator] = field(default_factory=list)
+    steps: list[Operator] = field(default_factory=list[Operator])
 
     def extend(self, operator: Operator, scale: np.ndarray, shift: np.ndarray) -> None:
         """Append a step."""
@@ -53,13 +54,12 @@ def _channels(value: Value | None, shape: tuple[int, ...]) -> np.ndarray | None:
 
 def _step(operator: Operator) -> tuple[Value, np.ndarray, np.ndarray] | None:
     """The operand, scale and shift of a per-channel Mul, Div, Add or Sub."""
-    if operator.op_type not in ("Mul", "Div", "Add", "Sub") or None in operator.inputs:
+    if operator.op_type not in ("Mul", "Div", "Add", "Sub"):
         return None
-    left, right = operator.inputs
+    left, right = operator.operand(0), operator.operand(1)
     if left.array is not None and operator.op_type in ("Mul", "Add"):
         left, right = right, left
-    output = operator.outputs[0]
-    if left.dtype not in _FLOATS or left.shape != output.shape or left.rank < 2:
+    if left.dtype not in _FLOATS or left.shape != operator.output.shape or left.rank < 2:
         return None
     numbers = _channels(right, left.shape)
     if numbers is None or not np.isfinite(numbers).all():
@@ -109,16 +109,16 @@ def _scaled_weight(operator: Operator, weight: np.ndarray, scale: np.ndarray) ->
 
 def _folded(affine: Affine, source: Operator) -> bool:
     """Replace the source's weight and bias, unless they overflow; a Gemm loses its beta."""
-    weight, bias = source.inputs[1], (*source.inputs, None)[2]
-    old = 0.0 if bias is None else np.asarray(bias.array, np.float64)
+    weight, bias = source.operand(1), (*source.inputs, None)[2]
+    old = np.zeros(()) if bias is None else np.asarray(bias.array, np.float64)
     old = old * source.attributes.get("beta", 1.0)
-    array = _scaled_weight(source, weight.array, affine.scale)
+    array = _scaled_weight(source, weight.content, affine.scale)
     new_bias = (old * affine.scale + affine.shift).astype(array.dtype)
     if not (np.isfinite(array).all() and np.isfinite(new_bias).all()):
         return False
-    if array is not weight.array:
+    if array is not weight.content:
         # A few subnormal weights among larger ones do no harm; if all are, results lose bits.
-        largest = float(np.abs(weight.array).max(initial=0)) * np.abs(affine.scale).max()
+        largest = float(np.abs(weight.content).max(initial=0)) * np.abs(affine.scale).max()
         if 0 < largest < _smallest(array.dtype):
             return False
         weight = constant(f"{weight.name}.folded", array)
@@ -130,7 +130,7 @@ def _folded(affine: Affine, source: Operator) -> bool:
 def _collapsed(affine: Affine) -> list[Operator]:
     """The steps as one Mul and one Add, if that is fewer operators."""
     first, last = affine.steps[0], affine.steps[-1]
-    value, result = affine.base, last.outputs[0]
+    value, result = affine.base, last.output
     parts = [
         (op_type, numbers)
         for op_type, numbers, neutral in (("Mul", affine.scale, 1), ("Add", affine.shift, 0))
@@ -140,7 +140,7 @@ def _collapsed(affine: Affine) -> list[Operator]:
     fits = _representable(affine.scale, dtype) and np.isfinite(affine.shift.astype(dtype)).all()
     if len(parts) >= len(affine.steps) or not fits:
         return affine.steps
-    operators = []
+    operators: list[Operator] = []
     for op_type, numbers in parts:
         node = last.node if op_type == parts[-1][0] else first.node
         numbers = numbers.reshape(-1, *[1] * (value.rank - 2)).astype(dtype)
@@ -154,7 +154,8 @@ def _collapsed(affine: Affine) -> list[Operator]:
 
 def _smallest(dtype: np.dtype) -> float:
     """The smallest number that has all the bits of a dtype."""
-    return float(ml_dtypes.finfo(dtype).smallest_normal)
+    finfo: Any = ml_dtypes.finfo
+    return float(finfo(dtype).smallest_normal)
 
 
 def _representable(factors: np.ndarray, dtype: np.dtype) -> bool:
@@ -175,7 +176,7 @@ def _chains(graph: Graph) -> list[Operator | Affine]:
     pending: dict[Value, Affine] = {}
     items: list[Operator | Affine] = []
     for operator in graph.operators:
-        step, output = _step(operator), operator.outputs[0]
+        step = _step(operator)
         if step is not None:
             value, scale, shift = step
             affine = pending.pop(value, None) if counts[value] == 1 else None
@@ -183,8 +184,9 @@ def _chains(graph: Graph) -> list[Operator | Affine]:
                 affine = Affine(value, *_neutral(len(scale)))
                 items.append(affine)
             affine.extend(operator, scale, shift)
-            pending[output] = affine
+            pending[operator.output] = affine
         elif _foldable(operator):
+            output = operator.output
             pending[output] = Affine(output, *_neutral(output.shape[1]), operator)
             items.append(pending[output])
         else:

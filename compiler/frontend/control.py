@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from compiler.frontend.bodies import check_carried, check_number, check_passed
-from compiler.frontend.graph import Unsupported, Value, axis_of, constant
+from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
     from compiler.frontend.specialise import Node, Specialiser
@@ -32,7 +32,7 @@ def _stack(walker: "Specialiser", values: Sequence[Value], axis: int = 0) -> Val
     builder = walker.builder
     axes = builder.integers([axis_of(axis, values[0].rank + 1)])
     parts = [builder.one("Unsqueeze", value, axes) for value in values]
-    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.array[0]))
+    return parts[0] if len(parts) == 1 else builder.one("Concat", *parts, axis=int(axes.content[0]))
 
 
 def _none_of(value: Value, axis: int) -> Value:
@@ -40,6 +40,13 @@ def _none_of(value: Value, axis: int) -> Value:
     axis = axis_of(axis, value.rank + 1)
     shape = (*value.shape[:axis], 0, *value.shape[axis:])
     return constant("", np.zeros(shape, numpy_dtype(value.dtype)))
+
+
+def _given(values: Inputs) -> list[Value]:
+    """Values of which none is omitted, as `check_bodies` has found."""
+    given = [value for value in values if value is not None]
+    assert len(given) == len(values)
+    return given
 
 
 def _trip_count(limit: Value | None) -> int:
@@ -71,8 +78,10 @@ def _keeps_going(body: onnx.GraphProto) -> bool:
 def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
     """A Loop whose trip count and conditions are known, unrolled."""
     body = node.attributes["body"]
-    limit, condition, *carried = node.inputs
-    trips, stacked, step = _trip_count(limit), [], 0
+    limit, condition = node.inputs[:2]
+    carried = _given(node.inputs[2:])
+    stacked: list[list[Value]] = []
+    trips, step = _trip_count(limit), 0
     while step < trips and _holds(condition):
         walker.expansion.count(f"iteration {step}")
         number, test = constant("", np.array(step, np.int64)), condition or _true()
@@ -120,15 +129,15 @@ def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
         raise Unsupported("Scan of opset 8 scans a batch", "export the model with opset 9 or newer")
     attributes, body, builder = node.attributes, node.attributes["body"], walker.builder
     count = attributes["num_scan_inputs"]
-    states, sequences = node.inputs[: len(node.inputs) - count], node.inputs[-count:]
-    axes = attributes.get("scan_input_axes", [0] * count)
+    states, sequences = _given(node.inputs[:-count]), _given(node.inputs[-count:])
+    axes: list[int] = attributes.get("scan_input_axes", [0] * count)
     backwards = attributes.get("scan_input_directions", [0] * count)
     length = sequences[0].shape[axes[0]]
-    rows = []
+    rows: list[list[Value]] = []
     for step in range(length):
         walker.expansion.count(f"iteration {step}")
         scope = node.scope.inner(f"{node.name}/{step}/")
-        slices = []
+        slices: list[Value] = []
         for value, axis, back in zip(sequences, axes, backwards, strict=True):
             index = builder.constant(length - 1 - step if back else step, "int64")
             slices.append(builder.one("Gather", value, index, axis=axis_of(axis, value.rank)))

@@ -64,10 +64,10 @@ class _Emitter:
         return self._constants[value, inline]
 
     def _inline(self, value: Value) -> SSAValue:
-        return self.append(ConstantOp(array_to_attribute(value.array)), value.name)
+        return self.append(ConstantOp(array_to_attribute(value.content)), value.name)
 
     def _weight(self, value: Value) -> SSAValue:
-        array = value.array
+        array = value.content
         repeated = 0 in array.strides and array.nbytes > _LARGEST_REPEATED
         if repeated and value not in self.contracted:
             return self._repeated(value)
@@ -90,8 +90,9 @@ class _Emitter:
 
     def _repeated(self, value: Value) -> SSAValue:
         """An Expand of a small constant, computed at run time instead of storing a large one."""
-        once = tuple(slice(0, 1) if s == 0 else slice(None) for s in value.array.strides)
-        small = Value(value.name, value.dtype, value.array[once].shape, value.array[once])
+        once = tuple(slice(0, 1) if s == 0 else slice(None) for s in value.content.strides)
+        part = value.content[once]
+        small = Value(value.name, value.dtype, part.shape, part)
         shape = np.array(value.shape, np.int64)
         target = self._inline(Value("shape", "int64", shape.shape, shape))
         type = tensor_type(value.dtype, value.shape)

@@ -10,6 +10,7 @@ from onnx import TypeProto, helper, numpy_helper, shape_inference
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Unsupported, Value
 from compiler.frontend.interpreter import evaluate_node
 from compiler.ir.operators import STRUCTURAL_INPUTS
+from compiler.ir.values import Value as AttributeValue
 
 _LARGEST_SHAPE_DATA = 4096
 
@@ -20,6 +21,13 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
     if not onnx.defs.has(op_type, opset, domain):
         return None
     return onnx.defs.get_schema(op_type, opset, domain)
+
+
+def known_schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
+    """The schema of an operator that has one."""
+    schema = schema_of(op_type, opset)
+    assert schema is not None, op_type
+    return schema
 
 
 @cache
@@ -58,10 +66,15 @@ def onnx_type(dtype: str) -> str:
 
 
 def make_node(
-    op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Attributes, domain=""
+    op_type: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Attributes,
+    domain: str = "",
 ) -> onnx.NodeProto:
     """A node of Python attribute values."""
     node = helper.make_node(op_type, inputs, outputs, domain=domain)
+    value: AttributeValue | onnx.TensorProto
     for name, value in attributes.items():
         if isinstance(value, np.ndarray):
             value = numpy_helper.from_array(value)
@@ -98,7 +111,7 @@ def infer_types(
 
     Raises Contradiction if the inputs do not fit the operator.
     """
-    schema = schema_of(op_type, opset)
+    schema = known_schema(op_type, opset)
     names = _input_names(inputs)
     node = make_node(op_type, names, outputs, attributes)
     types = {n: type_proto(v) for n, v in zip(names, inputs, strict=True) if v is not None}

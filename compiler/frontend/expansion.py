@@ -1,7 +1,7 @@
 """A bound on the size of a model after loops, recurrences and functions are unrolled or inlined."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ class Expansion:
 
     most: int = field(default_factory=most_operators)
     visited: int = 0
-    within: list[str] = field(default_factory=list)
+    within: list[str] = field(default_factory=list[str])
 
     def count(self, what: str) -> None:
         """Count a node, an iteration or an operator; raises ModelError above the bound."""
@@ -47,7 +47,7 @@ class Expansion:
             )
 
     @contextmanager
-    def inside(self, label: str) -> Iterator[None]:
+    def inside(self, label: str) -> Generator[None]:
         """Count as part of a function or of a node with a body; raises ModelError if too deep."""
         if len(self.within) >= DEEPEST:
             raise ModelError(

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp, NoneType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from compiler.errors import ModelError
 from compiler.graph.weights import weight_array
@@ -34,12 +34,12 @@ def operators(graph: dataflow.GraphOp) -> Iterable[Operation]:
 
 def outer_value(value: SSAValue) -> SSAValue:
     """The value outside that a group's argument stands for, or a group's result yields."""
-    owner = value.owner
-    if isinstance(owner, dataflow.GroupOp):
-        return outer_value(owner.results_yielded[value.index])
-    parent = None if isinstance(owner, Operation) else owner.parent_op()
-    if isinstance(parent, dataflow.GroupOp):
-        return outer_value(parent.inputs[value.index])
+    if isinstance(value, BlockArgument):
+        parent = value.block.parent_op()
+        group = isinstance(parent, dataflow.GroupOp)
+        return outer_value(parent.inputs[value.index]) if group else value
+    if isinstance(value, OpResult) and isinstance(value.op, dataflow.GroupOp):
+        return outer_value(value.op.results_yielded[value.index])
     return value
 
 
@@ -70,12 +70,12 @@ def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
 
 
 def _node(op: dataflow.OperatorOp, names: _Names) -> onnx.NodeProto:
-    attributes = {
-        key: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for key, value in attributes_of(op).items()
-    }
     inputs, outputs = [names[v] for v in op.inputs], [names[v] for v in op.outputs]
-    return helper.make_node(op.type_name, inputs, outputs, name=op.node_name, **attributes)
+    node = helper.make_node(op.type_name, inputs, outputs, name=op.node_name)
+    for key, value in sorted(attributes_of(op).items()):
+        plain = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        node.attribute.append(helper.make_attribute(key, plain))
+    return node
 
 
 def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:

@@ -49,6 +49,12 @@ class Value:
         """The number of dimensions."""
         return len(self.shape)
 
+    @property
+    def content(self) -> np.ndarray:
+        """The array of a known tensor."""
+        assert self.array is not None, self.name
+        return self.array
+
 
 Inputs = list[Value | None]
 
@@ -63,14 +69,27 @@ class Operator:
     outputs: Inputs
     attributes: Attributes
 
+    def operand(self, index: int) -> Value:
+        """An input that the operator always has."""
+        value = self.inputs[index]
+        assert value is not None, self.node
+        return value
+
+    @property
+    def output(self) -> Value:
+        """The first output of an operator that always has it."""
+        value = self.outputs[0]
+        assert value is not None, self.node
+        return value
+
 
 @dataclass(slots=True)
 class Graph:
     """Operators in execution order; outputs pair the model's names with values."""
 
     inputs: list[Value]
-    outputs: list[tuple[str, Value]] = field(default_factory=list)
-    operators: list[Operator] = field(default_factory=list)
+    outputs: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
+    operators: list[Operator] = field(default_factory=list[Operator])
 
     def uses(self) -> Iterator[Value]:
         """Every use of a value, by an operator or as an output of the graph."""

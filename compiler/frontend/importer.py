@@ -22,7 +22,7 @@ from compiler.frontend.load import check_model, opsets_of, read_model
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.shapes import resolve_shapes
-from compiler.frontend.specialise import Problem, Scope, Specialiser
+from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -80,7 +80,7 @@ def specialise(
     scope.declared = declared_types(model.graph, specialiser.shapes_bind)
     names = _output_names(model.graph)
     specialiser.walk(model.graph.node, scope, names)
-    graph.outputs = [(name, scope[name]) for name in names]
+    graph.outputs = [(name, required(scope[name])) for name in names]
     for name, value in graph.outputs:
         check_declared(name, value, scope.declared)
     check_output_names(graph)

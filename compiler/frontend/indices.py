@@ -19,13 +19,14 @@ class IndexWatch:
     def watch(self, op_type: str, name: str, inputs: Inputs, attributes: Attributes) -> None:
         """Watch a node, unless it has no indices or they are constants, which import checks."""
         bounds = index_bounds(op_type, inputs, attributes)
-        if bounds is None or inputs[bounds.input].array is not None:
+        indices = None if bounds is None else inputs[bounds.input]
+        if bounds is None or indices is None or indices.array is not None:
             return
         text = f"{IN_RANGE}{op_type} {name}: input {bounds.input} must be in {bounds}"
         while text in self.outputs:
             text += "'"
         self.builder.node = f"{name}/in-range"
-        self.outputs[text] = self._in_range(inputs[bounds.input], bounds)
+        self.outputs[text] = self._in_range(indices, bounds)
 
     def _in_range(self, indices: Value, bounds: Bounds) -> Value:
         """An int32 scalar: one if all indices are within their bounds, else zero."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx
 
 from compiler.frontend.builder import NORMALISED_OPSET
-from compiler.frontend.evaluate import schema_of
+from compiler.frontend.evaluate import known_schema
 from compiler.frontend.graph import Graph, Operator, Value
 
 _OPTIONAL = "FormalParameterOption.Optional"
@@ -37,7 +37,7 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
 
 def _trim(operator: Operator, used: set[Value]) -> None:
     """Omit optional results without users."""
-    formal = schema_of(operator.op_type, NORMALISED_OPSET).outputs
+    formal = known_schema(operator.op_type, NORMALISED_OPSET).outputs
     for i, value in enumerate(operator.outputs):
         optional = i < len(formal) and str(formal[i].option) == _OPTIONAL
         if optional and value not in used:

@@ -19,8 +19,11 @@ def drop_masks(graph: Graph) -> None:
 
 def _unmasked(add: Operator | None) -> Value | None:
     """The operand to which an Add adds a mask of zeros; None for other values."""
-    for value, mask in (add.inputs, add.inputs[::-1]) if add else ():
-        kept = value.dtype == add.outputs[0].dtype and value.shape == add.outputs[0].shape
+    if add is None:
+        return None
+    left, right = add.operand(0), add.operand(1)
+    for value, mask in ((left, right), (right, left)):
+        kept = value.dtype == add.output.dtype and value.shape == add.output.shape
         if kept and value.array is None and _is_empty_mask(mask):
             return value
     return None

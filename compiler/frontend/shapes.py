@@ -24,9 +24,13 @@ def _symbol(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
     return 0 if known_empty else dimension.dim_param
 
 
+def _is_size(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 0
+
+
 def _given(name: str, given: Sequence[int], dimensions: list[int | str] | None) -> Shape:
     """The given shape, checked against the declared one."""
-    if not all(isinstance(d, Integral) and not isinstance(d, bool) and d >= 0 for d in given):
+    if not all(map(_is_size, given)):
         raise ShapeError(
             f"the shape {list(given)} of input {name!r} needs whole numbers of at least 0"
         )

@@ -6,6 +6,7 @@ control flow, and rewrites the others to operators of the normalised opset.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -15,7 +16,14 @@ from compiler.frontend.bodies import check_bodies
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.checking import Declared, NodeCheck
 from compiler.frontend.control import CONTROL
-from compiler.frontend.evaluate import check_types, evaluate, make_node, schema_of, type_proto
+from compiler.frontend.evaluate import (
+    check_types,
+    evaluate,
+    known_schema,
+    make_node,
+    schema_of,
+    type_proto,
+)
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import (
@@ -60,13 +68,15 @@ class Scope:
     """The names that are visible in a graph or a function body, and its opsets and functions."""
 
     opsets: Mapping[str, int]
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, Value | None] = field(default_factory=dict[str, Value | None])
     outer: "Scope | None" = None
-    attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    attributes: Mapping[str, onnx.AttributeProto] = field(
+        default_factory=dict[str, onnx.AttributeProto]
+    )
     prefix: str = ""
-    declared: Mapping[str, Declared] = field(default_factory=dict)
+    declared: Mapping[str, Declared] = field(default_factory=dict[str, Declared])
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> Value | None:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -147,7 +157,7 @@ class Specialiser:
         scope.values.update(zip((i.name for i in graph.input), inputs, strict=False))
         names = [output.name for output in graph.output]
         self.walk(graph.node, scope, names)
-        return [scope[name] for name in names]
+        return [required(scope[name]) for name in names]
 
     def types_of(self, graph: onnx.GraphProto, node: Node, inputs: Sequence[Value]) -> list[Value]:
         """The types of the outputs of a body that never runs; its operators are removed again."""
@@ -277,7 +287,7 @@ class Specialiser:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
-        schema = schema_of(op_type, node.opset)
+        schema: Any = known_schema(op_type, node.opset)
         if schema.has_function or schema.has_context_dependent_function:
             return self._schema_function
         return None
@@ -303,7 +313,7 @@ class Specialiser:
 
     def _call(self, node: Node) -> Call:
         op_type = node.proto.op_type
-        schema = schema_of(op_type, node.opset)
+        schema = known_schema(op_type, node.opset)
         used = [bool(name) for name in node.proto.output]
         attributes = dict(node.attributes)
         version = schema.since_version
@@ -321,11 +331,12 @@ class Specialiser:
 
     def _model_function(self, node: Node) -> Sequence[Value]:
         function = self._function_of(node)
+        assert function is not None, node.label
         _check_call(node, function)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: Node) -> Sequence[Value]:
-        schema = schema_of(node.proto.op_type, node.opset)
+        schema: Any = known_schema(node.proto.op_type, node.opset)
         defaults = {
             n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
         }
@@ -345,13 +356,13 @@ class Specialiser:
     ) -> list[Value]:
         opsets = opsets_of(function.opset_import) or node.scope.opsets
         scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
-        scope.values = dict.fromkeys(function.input)
+        scope.values.update(dict.fromkeys(function.input))
         scope.values.update(zip(function.input, node.inputs, strict=False))
         names = zip(function.output, node.proto.output, strict=False)
         pairs = [(inner, outer in node.used) for inner, outer in names]
         with self.expansion.inside(node.label):
             self.walk(function.node, scope, (name for name, used in pairs if used))
-        return [_required(scope[name]) if used else Value("") for name, used in pairs]
+        return [required(scope[name]) if used else Value("") for name, used in pairs]
 
 
 def _check_call(node: Node, function: onnx.FunctionProto) -> None:
@@ -365,7 +376,8 @@ def _check_call(node: Node, function: onnx.FunctionProto) -> None:
             raise Mismatch(f"it has {len(given)} {what}, the function has {len(known)}")
 
 
-def _required(value: Value | None) -> Value:
+def required(value: Value | None) -> Value:
+    """A result; raises Unsupported for an omitted input."""
     if value is None:
         raise Unsupported("a function returns an input that is left out", "correct the model")
     return value

@@ -23,7 +23,7 @@ WORKERS_PAY = 12
 """From this many missing kernels on, starting worker processes costs less than it saves."""
 
 NAMED: Mapping[str, Callable[[Any], Target]] = {"cpu": named_target}
-"""What names this machine in a backend's target that leaves it open."""
+"""The function that names this machine in a target that leaves it open, for each backend."""
 
 
 def build_kernels(
@@ -62,7 +62,7 @@ def build_kernels(
 
 
 def exact_target(text: str) -> Target:
-    """The target of a text, with all that decides its kernels: `cpu` by its processor's name."""
+    """The target of a text, with all that decides its kernels: `cpu` as this machine's by name."""
     target = parse_target(text)
     return NAMED[target.backend](target) if target.backend in NAMED else target
 

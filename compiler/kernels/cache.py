@@ -108,7 +108,7 @@ class KernelCache:
         return spec
 
     def store(self, group: Group, target: str, spec: KernelSpec, compiler: str = "") -> None:
-        """Keep a kernel: written beside its place, then moved there in one step."""
+        """Keep a kernel: written next to its place, then moved there in one step."""
         if self._failed:
             return
         path = self._path(group, target, compiler)
@@ -176,7 +176,7 @@ class KernelCache:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there; nothing is left where that fails."""
+    """Write a file next to its place, then move it there; nothing is left where that fails."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
         try:
             file.write(content)
@@ -201,6 +201,11 @@ def encode_entry(spec: KernelSpec) -> bytes:
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
+def _launch(fields: dict[str, Any]) -> Launch:
+    sequences = {name: tuple(fields.pop(name)) for name in ("args", "grid", "block")}
+    return Launch(**sequences, **fields)
+
+
 def decode_entry(content: bytes) -> KernelSpec | None:
     """The kernel of a cache file, or None when the file is damaged."""
     start = len(MAGIC) + 32
@@ -209,13 +214,10 @@ def decode_entry(content: bytes) -> KernelSpec | None:
         return None
     end = 8 + int.from_bytes(body[:8], "little")
     fields: dict[str, Any] = json.loads(body[8:end])
-    launches = tuple(
-        Launch(**{k: tuple(v) if isinstance(v, list) else v for k, v in launch.items()})
-        for launch in fields.pop("launches")
-    )
+    launches = tuple(map(_launch, fields.pop("launches")))
     packings, workspaces = tuple(fields.pop("packings")), tuple(fields.pop("workspaces"))
     operands = {
-        kind: tuple(Operand(each["dtype"], tuple(each["shape"])) for each in fields.pop(kind))
+        kind: tuple(Operand(field["dtype"], tuple(field["shape"])) for field in fields.pop(kind))
         for kind in ("reads", "writes")
     }
     return KernelSpec(

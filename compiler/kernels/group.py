@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, NoneType
 from xdsl.ir import SSAValue
 
@@ -22,7 +23,7 @@ from compiler.schedule import ELEMENT_BYTES
 class TensorInfo:
     """The dtype name and static logical shape of one value.
 
-    A read or write with a `block` lies in memory as (C / block, N, *spatial, block), one of a
+    A read or write with a `block` is stored as (C / block, N, *spatial, block), one of a
     single pixel as (N, C / block, 1, block), others row-major.
     """
 
@@ -68,12 +69,18 @@ class Operator:
         """The type and the node's name, for messages."""
         return f'{self.type} "{self.node}"' if self.node else self.type
 
+    def operand(self, position: int) -> int:
+        """The value of an operand that the operator always has."""
+        value = self.inputs[position]
+        assert value is not None, f"{self.label} has no input {position}"
+        return value
+
 
 @dataclass(frozen=True)
 class Group:
     """A group's values are its inputs first, then constants and results in order.
 
-    `weights` tells for each input whether it is a weight, which a packing may lay out beforehand.
+    `weights` says for each input whether it is a weight, which may be packed beforehand.
     Kernels at the `boundary` touch a caller's memory, which may move between runs.
     """
 
@@ -122,7 +129,7 @@ class Group:
         return sum(op.inputs.count(value) for op in self.operators) == 1
 
     def is_packable(self, value: int) -> bool:
-        """Whether a packing may lay out a value: a weight that only one operand reads."""
+        """Whether a value may be packed: a weight that only one operand reads."""
         return value < self.inputs and self.weights[value] and self.is_read_once(value)
 
     def content_hash(self) -> str:
@@ -138,7 +145,7 @@ class Group:
         return hashlib.sha256(_plain(content).encode()).hexdigest()
 
 
-def _plain(content: Any) -> str:
+def _plain(content: NDArray[Any] | list[Any] | tuple[Any, ...] | str | float | None) -> str:
     """A text of plain data that is the same in every process."""
     if isinstance(content, numpy.ndarray):
         return f"{content.dtype}{content.shape}{content.tobytes().hex()}"

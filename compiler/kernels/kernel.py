@@ -1,6 +1,6 @@
-"""Building one kernel, from group to KernelSpec, in the process at hand."""
+"""Building one kernel, from group to KernelSpec, in this process."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,7 +51,7 @@ def build_kernel(group: Group, target: Target) -> KernelSpec:
 
 
 @contextmanager
-def naming(group: Group) -> Iterator[None]:
+def naming(group: Group) -> Generator[None]:
     """Turn every error into a KernelError that names a group, its operators and nodes."""
     try:
         yield
@@ -77,7 +77,7 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
     "hip": build_hip_kernel,
     "emu": build_emulated_kernel,
 }
-"""What builds a kernel, by the target's backend."""
+"""The function that builds a kernel, by the target's backend."""
 
 
 def build_generic(group: Group, target: CpuTarget) -> KernelSpec:

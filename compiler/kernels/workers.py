@@ -1,7 +1,7 @@
-"""Building kernels in processes of their own: TVM holds the interpreter's lock.
+"""Building kernels in separate processes: TVM holds the interpreter's lock.
 
 Workers are started as commands, not by `multiprocessing`, which would run the user's script
-again. Requests and answers are pickles behind their length.
+again. Requests and answers are pickles, each after its length.
 """
 
 import os
@@ -9,11 +9,11 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from compiler.errors import KernelError
 from compiler.kernels.group import Group
@@ -29,21 +29,21 @@ serve()
 """A worker: Ctrl-C is for the process that started it, which ends it."""
 
 
-def send(stream: BinaryIO, message: object) -> None:
+def send(stream: IO[bytes], message: object) -> None:
     """Write one message."""
     content = pickle.dumps(message)
     stream.write(len(content).to_bytes(8, "little") + content)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """Read one message; None at the end of the stream."""
     size = stream.read(8)
     return pickle.loads(stream.read(int.from_bytes(size, "little"))) if len(size) == 8 else None
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_held() -> Generator[None]:
     """Hold Ctrl-C back: a process that starts now ignores it before it can print a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,32 +17,35 @@ from compiler.ir.operators import KINDS
 Arrays = Mapping[str, np.ndarray]
 
 
-def parse(text: str, opset: int = 18, **initializers: np.ndarray) -> onnx.ModelProto:
+def parse(
+    text: str, opset: int = 18, /, **initializers: np.ndarray | np.generic
+) -> onnx.ModelProto:
     """A model in ONNX's textual form, with initializers added by name."""
     header = (
         "" if text.lstrip().startswith("<") else f'<ir_version: 8, opset_import: ["": {opset}]>'
     )
     model = parser.parse_model(f"{header}\n{text}")
     for name, array in initializers.items():
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     return model
 
 
 def run(model: onnx.ModelProto, inputs: Arrays) -> list[np.ndarray]:
     """The model's outputs under onnxruntime, unoptimised."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers)
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers)
     return session.run(None, dict(inputs))
 
 
 def random_inputs(imported: Imported, seed: int = 0) -> dict[str, np.ndarray]:
     """Random inputs of the imported graph's types."""
     generator = np.random.default_rng(seed)
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for info in export_model(imported.module, imported.weights).graph.input:
         shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)

@@ -82,7 +82,7 @@ def test_mul_and_add_by_channel_fold_too():
         s=normal(5, 1, 1),
         t=normal(1, 5, 1, 1),
         u=np.float32(0.3),
-        r=np.float32([2.0]),
+        r=np.array([2.0], np.float32),
     )
     assert types(check(model)) == ["Conv"]
 
@@ -165,7 +165,9 @@ def check_with(model: onnx.ModelProto, x: np.ndarray, operator_types: list[str])
         (np.float64, 1e300, 1e300),
     ],
 )
-def test_constants_that_overflow_their_type_are_not_folded(dtype, first, second):
+def test_constants_that_overflow_their_type_are_not_folded(
+    dtype: type[np.floating], first: float, second: float
+):
     name = {"float16": "float16", "float32": "float", "float64": "double"}[np.dtype(dtype).name]
     model = parse(
         f"g ({name}[1,3] x) => ({name}[1,3] y) {{ a = Mul(x, s) y = Mul(a, t) }}",
@@ -190,7 +192,7 @@ def test_weights_that_would_overflow_stay(operator: str):
         s=np.float32(1e10),
         t=np.float32(2),
     )
-    x = np.full((1, 2, 3, 3), 1e-10, np.float32) * np.float32([1, -1, 0])
+    x = np.full((1, 2, 3, 3), 1e-10, np.float32) * np.array([1, -1, 0], np.float32)
     check_with(model, x, [operator, "Mul", "Add"])
 
 
@@ -216,7 +218,7 @@ def test_single_weights_may_lose_bits_among_larger_ones():
             c = Conv(x, w)
             y = Mul(c, s)
         }""",
-        w=np.float16([[1, 1e-5], [1e-5, 1]])[:, :, None, None],
+        w=np.array([[1, 1e-5], [1e-5, 1]], np.float16)[:, :, None, None],
         s=np.float16(0.3),
     )
     check_with(model, normal(1, 2, 3, 3).astype(np.float16), ["Conv"])
@@ -229,7 +231,7 @@ def test_statistics_whose_shift_would_overflow_stay():
         "g (float16[1,2,3] x) => (float16[1,2,3] y) { y = BatchNormalization(x, s, b, m, v) }",
         **{"s": one * 1000, "b": one, "m": one * 1000, "v": one},
     )
-    x = np.float16([[[1000, 1001, 999], [1010, 990, 1000]]])
+    x = np.array([[[1000, 1001, 999], [1010, 990, 1000]]], np.float16)
     check_with(model, x, ["BatchNormalization"])
 
 

@@ -9,6 +9,8 @@ from onnx import TensorProto, helper
 
 from compiler.errors import FlowloomError, ModelError, ShapeError, UnsupportedOperatorError
 from compiler.frontend import import_model
+from compiler.frontend.export import graph_of
+from compiler.ir.types import shape_of
 from tests.frontend.checks import parse, random_inputs, run, types
 
 RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
@@ -246,15 +248,15 @@ def test_shapes_that_do_not_fix_the_inputs(shapes: dict[str, list[int]] | None, 
 def test_a_dimension_may_be_empty():
     text = "g (float[n,3] x, float[m,3] z) => (float[k,3] y) { y = Concat<axis = 0>(x, z) }"
     imported = import_model(parse(text), {"x": [0, 3], "z": [2, 3]})
-    graph = next(op for op in imported.module.walk() if op.name == "dataflow.graph")
-    assert [a.type.get_shape() for a in graph.regions[0].block.args] == [(0, 3), (2, 3)]
+    graph = graph_of(imported.module)
+    assert [shape_of(a.type) for a in graph.body.block.args] == [(0, 3), (2, 3)]
 
 
 def test_a_symbol_given_once_holds_everywhere():
     text = """g (float[batch,3] x, float[batch,size] z) => (float[batch,3] y) { y = Relu(x) }"""
     imported = import_model(parse(text), {"z": [5, 7]})
-    graph = next(op for op in imported.module.walk() if op.name == "dataflow.graph")
-    shapes = [a.type.get_shape() for a in graph.regions[0].block.args]
+    graph = graph_of(imported.module)
+    shapes = [shape_of(a.type) for a in graph.body.block.args]
     assert shapes == [(5, 3), (5, 7)]
 
 

@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -98,7 +99,7 @@ def test_offset_and_length(folder: Path):
         ({"location": "x" * 5000}, "x"),
     ],
 )
-def test_entries_that_make_no_sense(folder: Path, entries: dict[str, object], reason: str):
+def test_entries_that_make_no_sense(folder: Path, entries: dict[str, Any], reason: str):
     with pytest.raises(ModelError, match=f"(?s){reason}") as caught:
         read(folder, external(**entries))
     assert "tensor 'w'" in str(caught.value)
@@ -111,11 +112,16 @@ def test_entries_that_are_not_text(folder: Path, text: bytes):
         read(folder, TensorProto.FromString(data))
 
 
+def make_socket(path: Path) -> None:
+    """A socket in the file system."""
+    socket.socket(socket.AF_UNIX).bind(str(path))
+
+
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
         (os.mkfifo, "a FIFO"),
-        (lambda path: socket.socket(socket.AF_UNIX).bind(str(path)), "a socket"),
+        (make_socket, "a socket"),
         (Path.mkdir, "a directory"),
     ],
 )
@@ -124,7 +130,11 @@ def test_special_files_are_not_opened(
 ):
     monkeypatch.chdir(folder)  # a socket's path must be short
     make(Path("special"))
-    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("it was opened"))
+
+    def fail(*_: object) -> None:
+        pytest.fail("it was opened")
+
+    monkeypatch.setattr(os, "open", fail)
     with pytest.raises(ModelError, match=f"'w'.*which is {kind}"):
         read(folder, external(location="special"))
 
@@ -153,11 +163,10 @@ def test_a_model_that_is_a_link_itself(folder: Path):
     np.testing.assert_array_equal(read(hub, external()), DATA)
 
 
-def tensor(dims: list[int], **fields: object) -> TensorProto:
+def tensor(dims: list[int], **fields: Any) -> TensorProto:
     """A tensor of float32 with data that do not fit."""
-    return TensorProto(
-        **{"name": "w", "dims": dims, "data_type": 1, "float_data": [1, 2], **fields}
-    )
+    values: dict[str, Any] = {"name": "w", "dims": dims, "data_type": 1, "float_data": [1, 2]}
+    return TensorProto(**{**values, **fields})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from compiler.errors import ModelError, UnsupportedOperatorError
-from compiler.frontend import import_model
+from compiler.frontend import Imported, import_model
 from compiler.frontend.interpreter import interpret
 from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, OperatorOp, WeightOp
@@ -17,7 +17,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
 
 
-def graph_of(imported) -> GraphOp:
+def graph_of(imported: Imported) -> GraphOp:
     """The graph of an imported module."""
     return next(op for op in imported.module.walk() if isinstance(op, GraphOp))
 
@@ -54,7 +54,7 @@ def test_constants_are_inline_where_they_decide_shapes_or_are_single():
     model = parse(
         """g (float[2,6] x) => (float[3,4] y) {
             a = Mul(x, one) b = Add(a, row) y = Reshape(b, shape) }""",
-        one=np.float32([2]),
+        one=np.array([2], np.float32),
         row=normal(6),
         shape=np.array([3, -1]),
     )

@@ -68,7 +68,7 @@ def test_slice_bounds_are_clamped(data: str):
     nodes = " ".join(f"y{i} = Slice({data}, {a}, {b}, v4, {by})" for i, (a, b, by) in cases)
     outputs = ", ".join(f"float[n{i}] y{i}" for i, _ in cases)
     text = f"g (float[3] x) => ({outputs}) {{ {nodes} }}"
-    check(parse(text, known=np.float32([3, 1, 2]), **values, **steps))
+    check(parse(text, known=np.array([3, 1, 2], np.float32), **values, **steps))
 
 
 def test_slice_of_everything_disappears():
@@ -165,14 +165,14 @@ def test_upsample(opset: int, mode: str):
         check(parse(text % f'Upsample<mode="{mode}", {scales}>(x)', opset))
     else:
         op = "Upsample" if opset == 9 else "Resize"
-        factors = np.float32([1, 1, 2, 3])
+        factors = np.array([1, 1, 2, 3], np.float32)
         check(parse(text % f'{op}<mode="{mode}">(x, s)', opset, s=factors))
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.4])
 def test_the_first_resize_shrinks(factor: float):
     text = 'g (float[1,1,6,5] x) => (float[1,1,a,b] y) { y = Resize<mode="nearest">(x, s) }'
-    check(parse(text, 10, s=np.float32([1, 1, factor, 2])))
+    check(parse(text, 10, s=np.array([1, 1, factor, 2], np.float32)))
 
 
 @pytest.mark.parametrize("opset", [11, *NEW])
@@ -187,7 +187,7 @@ def test_resize_axes():
     text = """g (float[1,2,4,4] x) => (float[1,2,8,6] y, float[1,2,6,4] z) {
         y = Resize<mode="linear", axes=[2,3]>(x, , , n)
         z = Resize<mode="nearest", axes=[2]>(x, , s) }"""
-    check(parse(text, 18, n=ints(8, 6), s=np.float32([1.5])))
+    check(parse(text, 18, n=ints(8, 6), s=np.array([1.5], np.float32)))
 
 
 @pytest.mark.parametrize("opset", [7, 10, 12, 13, 22])
@@ -197,7 +197,7 @@ def test_dropout_and_identity_disappear(opset: int):
 
 
 def test_group_normalization_by_group():
-    values = {"s": np.float32([1, 2]), "b": np.float32([0.5, -1])}
+    values = {"s": np.array([1, 2], np.float32), "b": np.array([0.5, -1], np.float32)}
     text = """g (float[2,4,3] x) => (float[2,4,3] y) {
         y = GroupNormalization<num_groups=2>(x, s, b) }"""
     check(parse(text, 18, **values))

@@ -1,5 +1,7 @@
 """Outputs that share a name, a value, or an input with others."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -17,7 +19,7 @@ g (float[2,3] x)
 def test_outputs_of_one_name_and_of_one_value():
     model = onnx.parser.parse_model(TEXT)
     feeds = {"x": np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)}
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session: Any = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     expected = dict(zip(names, session.run(None, feeds), strict=True))
     results = compiler.compile(model).run(feeds)

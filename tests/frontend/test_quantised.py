@@ -33,7 +33,7 @@ def test_quantize_and_dequantize_by_tensor(dtype: str, opset: int):
 def test_quantize_and_dequantize_by_axis():
     text = """g (float[2,3,4] x) => (float[2,3,4] y) {
         q = QuantizeLinear<axis=1>(x, s, z) y = DequantizeLinear<axis=-2>(q, s, z) }"""
-    check(parse(text, s=np.float32([0.03, 0.5, 0.01]), z=integers("int8", 3)))
+    check(parse(text, s=np.array([0.03, 0.5, 0.01], np.float32), z=integers("int8", 3)))
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [(1, "float32"), (10, "float16")])
@@ -90,7 +90,7 @@ def test_quantised_convolution():
         y = QLinearConv<pads=[1,1,1,1]>(x, xs, xz, w, ws, wz, ys, yz, b) }"""
     values = {
         **{"xs": np.float32(0.02), "xz": np.uint8(7), "w": signed_weights(4, 3, 3, 3)},
-        **{"ws": np.float32([0.1, 0.2, 0.3, 0.4]), "wz": np.zeros(4, np.int8)},
+        **{"ws": np.array([0.1, 0.2, 0.3, 0.4], np.float32), "wz": np.zeros(4, np.int8)},
         **{"ys": np.float32(2.3), "yz": np.uint8(120), "b": np.array([9, -8, 70, 0], np.int32)},
     }
     check(parse(text, **values))

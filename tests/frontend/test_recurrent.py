@@ -1,5 +1,7 @@
 """Unrolled recurrent operators agree with onnxruntime's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -12,7 +14,7 @@ STEPS, BATCH, WIDTH, HIDDEN = 4, 3, 5, 6
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def model_of(op_type: str, optional: str = "", opset: int = 14, **attributes: object):
+def model_of(op_type: str, optional: str = "", opset: int = 14, /, **attributes: Any):
     """A model of one recurrent operator with constant weights and chosen optional inputs."""
     generator = np.random.default_rng(11)
     two = attributes.get("direction") == "bidirectional"
@@ -26,7 +28,7 @@ def model_of(op_type: str, optional: str = "", opset: int = 14, **attributes: ob
         "P": (directions, 3 * HIDDEN),
     }
     weights = {n: generator.standard_normal(s).astype(np.float32) * 0.5 for n, s in shapes.items()}
-    weights["L"] = np.array([4, 2, 3], np.int32)
+    lengths = np.array([4, 2, 3], np.int32)
     names = ["W", "R", "B", "L", "h", *(["c", "P"] if op_type == "LSTM" else [])]
     used = [name if name in "WR" or name in optional else "" for name in names]
     outputs = ["Y", "Y_h", *(["Y_c"] if op_type == "LSTM" else [])]
@@ -38,7 +40,7 @@ def model_of(op_type: str, optional: str = "", opset: int = 14, **attributes: ob
         "g",
         [helper.make_tensor_value_info("x", 1, [STEPS, BATCH, WIDTH])],
         [helper.make_tensor_value_info(name, 1, None) for name in outputs],
-        [numpy_helper.from_array(weights[n], n) for n in used if n],
+        [numpy_helper.from_array(lengths if n == "L" else weights[n], n) for n in used if n],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 

@@ -1,9 +1,10 @@
 """ONNX models of one attention in the forms that exporters write, with their results in float64."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 FORMS = ("heads", "packed", "merged", "plain", "columns")
 """Q, K and V as (batch, rows, heads * columns); as one such tensor; as one whose keys are
@@ -85,9 +86,11 @@ class Attention:
 
 class _Writer:
     def __init__(self, case: Attention):
-        self.case, self.nodes, self.constants = case, [], []
+        self.case = case
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
 
-    def op(self, type: str, *inputs: str, **attributes: object) -> str:
+    def op(self, type: str, *inputs: str, **attributes: Any) -> str:
         name = f"{type}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(type, list(inputs), [name], **attributes))
         return name

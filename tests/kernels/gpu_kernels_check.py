@@ -40,12 +40,13 @@ def element_bytes(dtype: str) -> int:
 def random_read(read: dict[str, Any]) -> numpy.ndarray:
     """The array of a read that is drawn from a seed, the same on every machine."""
     generator = numpy.random.default_rng(read["seed"])
+    shape: list[int] = read["shape"]
     if read["dtype"] == "float32":
-        array = generator.standard_normal(read["shape"], numpy.float32)
+        array = generator.standard_normal(shape, numpy.float32)
     elif read["dtype"] == "bool":
-        array = generator.integers(0, 2, read["shape"]).astype(bool)
+        array = generator.integers(0, 2, shape).astype(bool)
     else:
-        array = generator.integers(0, 100, read["shape"]).astype(read["dtype"])
+        array = generator.integers(0, 100, shape).astype(read["dtype"])
     return numpy.ascontiguousarray(array)
 
 
@@ -79,8 +80,7 @@ class Device:
     def __init__(self) -> None:
         here = Path(__file__).resolve().parent  # its folder `cuda` would hide the package
         sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
-        from cuda.bindings import driver
-
+        driver: Any = importlib.import_module("cuda.bindings.driver")
         self.driver = driver
         called(driver.cuInit(0))
         device = called(driver.cuDeviceGet(0))
@@ -113,7 +113,8 @@ class Case:
         writes = [math.prod(w["shape"]) * element_bytes(w["dtype"]) for w in case["writes"]]
         nbytes = [a.nbytes for a in sizes] + writes + case["scratch"]
         tensors = [*case["reads"], *case["writes"]]
-        offsets, end = [], 0
+        offsets: list[int] = []
+        end = 0
         for i, size in enumerate(nbytes):
             free = offset and i < len(tensors) and not tensors[i].get("aligned")
             shift = element_bytes(tensors[i]["dtype"]) if free else 0
@@ -125,7 +126,7 @@ class Case:
         self.nbytes = nbytes
 
     def read_array(self, read: dict[str, Any]) -> numpy.ndarray:
-        """The packed array of a read, as bytes where numpy lacks its dtype."""
+        """The packed array of a read, as bytes where numpy does not have its dtype."""
         if "data" not in read:
             array = random_read(read)
             if zlib.crc32(array.tobytes()) != read["check"]:
@@ -148,7 +149,7 @@ class Case:
         """Load the cubin and bind the launches."""
         driver = self.device.driver
         self.module = called(driver.cuModuleLoadData(piece(self.data, self.case["cubin"])))
-        self.calls = []
+        self.calls: list[tuple[Any, ...]] = []
         for symbol, args, grid, block, shared in self.case["launches"]:
             function = called(driver.cuModuleGetFunction(self.module, symbol.encode()))
             if shared > 48 << 10:
@@ -171,7 +172,7 @@ class Case:
 
     def results(self) -> list[numpy.ndarray]:
         """The results' bytes."""
-        outputs = []
+        outputs: list[numpy.ndarray] = []
         first = len(self.case["reads"])
         for i in range(len(self.case["writes"])):
             content = numpy.empty(self.nbytes[first + i], numpy.uint8)
@@ -190,7 +191,7 @@ class Case:
         graph = called(driver.cuStreamEndCapture(stream))
         runnable = called(driver.cuGraphInstantiate(graph, 0))
         begin, end = (called(driver.cuEventCreate(0)) for _ in range(2))
-        times = []
+        times: list[float] = []
         for _ in range(REPLAYS):
             called(driver.cuEventRecord(begin, stream))
             called(driver.cuGraphLaunch(runnable, stream))

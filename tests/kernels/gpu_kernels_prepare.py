@@ -62,7 +62,8 @@ def prepare(
 ) -> None:
     """Write the folder that the check reads."""
     folder.mkdir(parents=True, exist_ok=True)
-    store, cases = Store(folder / "data.bin"), []
+    store = Store(folder / "data.bin")
+    cases: list[dict[str, Any]] = []
     started = time.perf_counter()
     if nodes and not sweep:
         cases += node_cases(store, arch)
@@ -79,7 +80,7 @@ def prepare(
 
 
 def describe(store: Store, group: Group, spec: KernelSpec, name: str, label: str) -> dict[str, Any]:
-    """What launches a kernel: its code, launches and buffers."""
+    """The fields that launch a kernel: its code, launches and buffers."""
     launches = [
         [x.symbol, list(x.args), list(x.grid), list(x.block), x.shared_bytes] for x in spec.launches
     ]
@@ -102,7 +103,8 @@ def describe(store: Store, group: Group, spec: KernelSpec, name: str, label: str
 def node_cases(store: Store, arch: str) -> list[dict[str, Any]]:
     """ONNX's node cases, with exact inputs and results."""
 
-    target, cases = parse_target(f"cuda:{arch}:fp32"), []
+    target = parse_target(f"cuda:{arch}:fp32")
+    cases: list[dict[str, Any]] = []
     for name in usable_names():
         case = node_case(name)
         if sum(a.nbytes for a in (*case.inputs, *case.expected)) > 1 << 17:
@@ -171,16 +173,19 @@ def model_cases(
 def sweep_cases(store: Store, arch: str, model: str, count: int) -> list[dict[str, Any]]:
     """The most promising tiles of a model's contractions in tf32."""
 
-    target, cases = parse_gpu(f"cuda:{arch}:tf32"), []
+    target = parse_gpu(f"cuda:{arch}:tf32")
+    cases: list[dict[str, Any]] = []
     for group in groups_of(model):
         anchor = next((op for op in group.operators if op.type in CONTRACTIONS), None)
         problem = read_problem(group, anchor) if anchor is not None else None
         if problem is None:
             continue
         cost = {tile: estimate(problem, tile, target) for tile in candidates(problem, target)}
-        built = []
+        built: list[tuple[str, str, KernelSpec]] = []
         for tile in sorted(cost, key=lambda t: cost[t])[:count]:
             kernel = gemm_kernel(group, target, tile, problem=problem)
+            if kernel is None:
+                continue
             label = f"{tile.rows}x{tile.columns}/{tile.split_k} estimate {cost[tile]:.1f}"
             built.append(("tf32", label, compile_kernel(group, kernel, target)))
         cases += group_cases(store, model, group, built)
@@ -211,7 +216,7 @@ def group_cases(
     expected = [expected_places(store, laid_out(r, info).reshape(-1)) for r, info in pairs]
     shapes = ",".join("x".join(map(str, t.shape)) for t in group.reads[:2])
     operators = "+".join(op.type for op in group.operators)
-    cases = []
+    cases: list[dict[str, Any]] = []
     for precision, label, spec in built:
         name = f"{label} {group.name}"
         entry = describe(store, group, spec, name, f"{model} {label} {operators} {shapes}")

@@ -39,7 +39,7 @@ def whole(blocks: int) -> Sequence[tuple[int, int]]:
 
 
 def laid_out(array: Array, info: TensorInfo) -> Array:
-    """An array as it lies in memory."""
+    """An array in its stored layout."""
     if not info.block or array.shape != info.shape:
         return array
     outer, channels, *spatial = info.shape
@@ -49,7 +49,7 @@ def laid_out(array: Array, info: TensorInfo) -> Array:
 
 
 def logical(array: Array, info: TensorInfo) -> Array:
-    """The array of what lies in memory."""
+    """The logical array of a stored one."""
     if not info.block:
         return array.reshape(info.shape)
     stored = array.reshape(info.stored_shape)
@@ -61,7 +61,7 @@ def run_kernel(
     spec: KernelSpec, group: Group, inputs: Sequence[Array], order: Order = whole
 ) -> list[Array]:
     """Run a kernel on arrays; its results start poisoned and at element alignment only."""
-    reads = []
+    reads: list[Array] = []
     for array, packing, info in zip(inputs, spec.packings, group.reads, strict=True):
         packed = apply_packing(laid_out(array, info), packing)
         reads.append(aligned(packed.nbytes, packed.itemsize % 64))

@@ -1,4 +1,4 @@
-"""Groups whose tensors may have their channels in blocks, and all ways to lay them out."""
+"""Groups whose tensors may have their channels in blocks, and all their layouts."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def case(
 
 
 def layouts(group: Group, block: int = 4) -> Iterator[Group]:
-    """The group with each choice of reads and writes whose channels lie in blocks."""
+    """The group with each choice of reads and writes whose channels are in blocks."""
     stored = [
         i
         for i in (*range(group.inputs), *group.outputs)
@@ -92,14 +92,14 @@ CASES = [
     case("mean", [IMAGE], [Operator("AveragePool", POOL, (0,), (1,))], [(2, 8, 3, 4)]),
     case("whole", [(1, 8, 9, 9)], [Operator("GlobalAveragePool", {}, (0,), (1,))], [(1, 8, 1, 1)]),
     case(
-        "join",
+        "concat",
         [IMAGE, (2, 4, 5, 7)],
         [Operator("Concat", {"axis": 1}, (0, 1), (2,))],
         [(2, 12, 5, 7)],
     ),
     case("rows", [IMAGE, IMAGE], [Operator("Concat", {"axis": 2}, (0, 1), (2,))], [(2, 8, 10, 7)]),
     case(
-        "cut",
+        "split",
         [(2, 12, 3, 3)],
         [Operator("Split", {"axis": 1}, (0,), (1, 2))],
         [(2, 8, 3, 3), (2, 4, 3, 3)],

@@ -4,10 +4,11 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy
 import onnx
-from onnx.backend.test.case.node import collect_testcases
 from onnx.helper import get_attribute_value
 
 from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS
@@ -31,11 +32,12 @@ class NodeCase:
 
 
 @cache
-def backend_cases() -> dict[str, object]:
+def backend_cases() -> dict[str, Any]:
     """Every single-node case of the installed onnx whose operator has a kernel."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
+        node_cases: Any = import_module("onnx.backend.test.case.node")
+        cases = node_cases.collect_testcases(None)
     return {c.name: c for c in cases if c.model is not None and _is_kernel(c.model.graph)}
 
 
@@ -44,13 +46,13 @@ def _is_kernel(graph: onnx.GraphProto) -> bool:
     return known and graph.node[0].domain in ("", "ai.onnx")
 
 
-def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     """A node's attributes as Python values."""
     values = {a.name: get_attribute_value(a) for a in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
 
 
-def plain_types(case: object) -> bool:
+def plain_types(case: Any) -> bool:
     """Whether all of a case's values are tensors of the dtypes that kernels know."""
     arrays = [numpy.asarray(a) for pair in case.data_sets[0] for a in pair]
     known = all(a.dtype.name in ELEMENT_BYTES for a in arrays)

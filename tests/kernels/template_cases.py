@@ -14,7 +14,7 @@ from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.kernel import compile_scheduled
 from compiler.schedule import KernelSpec
-from compiler.target.target import parse_target
+from compiler.target.target import parse_cpu
 from tests.kernels.harness import POISON, Array, entry
 
 targets = st.sampled_from(["cpu", "cpu", "cpu:x86-64-v3", "cpu:x86-64"])
@@ -33,7 +33,7 @@ def fused(
     """An anchor over `arrays`, of which the last `weights` are weights.
 
     `prologue` puts a Relu before its operand 0; `residual` adds a read of the result's shape and
-    a Relu behind it, and returns the anchor's own result too.
+    a Relu after it, and returns the anchor's result too.
     """
     values = [TensorInfo("float32", a.shape) for a in arrays]
     flags = [False] * (len(arrays) - weights) + [True] * weights
@@ -61,9 +61,9 @@ def fused(
 
 
 AXES = {
-    "a product": ("Gemm", ((20, 64), (64, 36)), (20, 36), (1, 20, 1, 36)),
+    "a Gemm": ("Gemm", ((20, 64), (64, 36)), (20, 36), (1, 20, 1, 36)),
     "one row": ("MatMul", ((1, 64), (64, 36)), (1, 36), (36,)),
-    "one element behind vectors": ("MatMul", ((1, 1, 20), (1, 20, 5)), (1, 1, 5), (5,)),
+    "one element after vectors": ("MatMul", ((1, 1, 20), (1, 20, 5)), (1, 1, 5), (5,)),
     "batches of these": ("MatMul", ((2, 3, 1, 20), (2, 3, 20, 5)), (2, 3, 1, 5), (2, 3, 5)),
     "batches": ("MatMul", ((3, 1, 20, 16), (3, 1, 16, 36)), (3, 1, 20, 36), (3, 20, 36)),
     "an image": ("Conv", ((1, 8, 5, 6), (12, 8, 1, 1)), (1, 12, 5, 6), (12, 5, 6)),
@@ -75,7 +75,7 @@ AXES = {
 def with_other_axes(name: str) -> tuple[Group, list[Array], Array]:
     """A case of AXES to whose result a residual is added, its operands and its result.
 
-    So are GPT-2's products, whose rows are a batch again before the residual is added.
+    So are GPT-2's GEMMs, whose rows are a batch again before the residual is added.
     """
     type, operands, made, shape = AXES[name]
     shapes = (*operands, shape, (len(shape),), made, shape, shape)
@@ -103,29 +103,29 @@ def expected(anchor: Array, addend: Array | None) -> list[Array]:
 def check(group: Group, arrays: Sequence[Array], results: Sequence[Array], target: str) -> None:
     """Build a group's kernel by its template and run it block by block in a random order.
 
-    Every buffer is poisoned and ends at memory that cannot be accessed, then begins behind such
+    Every buffer is poisoned and ends at memory that cannot be accessed, then begins after such
     memory: a kernel that leaves its buffers crashes.
     """
-    machine = parse_target(target)
+    machine = parse_cpu(target)
     scheduled = apply_template(group, machine)
     assert scheduled is not None, "the template declined"
     spec = compile_scheduled(group, scheduled, machine)
-    for behind in (True, False):
-        for got, want in zip(run_guarded(spec, group, arrays, behind), results, strict=True):
+    for after in (True, False):
+        for got, want in zip(run_guarded(spec, group, arrays, after), results, strict=True):
             scale = max(1.0, float(numpy.abs(want).max(initial=0)))
             numpy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * scale)
 
 
 def run_guarded(
-    spec: KernelSpec, group: Group, arrays: Sequence[Array], behind: bool
+    spec: KernelSpec, group: Group, arrays: Sequence[Array], after: bool
 ) -> list[Array]:
     """Run each launch's blocks one by one in a random order on guarded float32 buffers."""
     packed = [apply_packing(a, p) for a, p in zip(arrays, spec.packings, strict=True)]
-    reads = [guarded(a.nbytes, 4, behind) for a in packed]
+    reads = [guarded(a.nbytes, 4, after) for a in packed]
     for buffer, array in zip(reads, packed, strict=True):
         buffer[:] = array.reshape(-1).view(numpy.uint8)
-    writes = [guarded(t.nbytes, 4, behind) for t in group.writes]
-    buffers = [*reads, *writes, *[guarded(n, 64, behind) for n in spec.workspaces]]
+    writes = [guarded(t.nbytes, 4, after) for t in group.writes]
+    buffers = [*reads, *writes, *[guarded(n, 64, after) for n in spec.workspaces]]
     program = Program([spec])
     for launch in spec.launches:
         pointers = (ctypes.c_void_p * len(launch.args))(
@@ -140,13 +140,13 @@ def run_guarded(
     ]
 
 
-def guarded(nbytes: int, alignment: int, behind: bool) -> Array:
-    """Poisoned bytes next to a page that cannot be accessed, behind or before them."""
+def guarded(nbytes: int, alignment: int, after: bool) -> Array:
+    """Poisoned bytes next to a page that cannot be accessed, after or before them."""
     room = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     region = mmap.mmap(-1, room + mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(region))
-    guard = ctypes.c_void_p(address + (room if behind else 0))
-    start = (room - nbytes) // alignment * alignment if behind else mmap.PAGESIZE
+    guard = ctypes.c_void_p(address + (room if after else 0))
+    start = (room - nbytes) // alignment * alignment if after else mmap.PAGESIZE
     array = numpy.frombuffer(region, numpy.uint8, nbytes, start)
     array[:] = POISON
     assert ctypes.CDLL(None).mprotect(guard, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0

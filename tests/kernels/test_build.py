@@ -67,13 +67,13 @@ def test_an_unknown_target_is_an_error():
         build_kernels(module_of([("Exp_a", "Exp")]), "tpu", None, 1)
 
 
-def test_the_host_is_a_named_processor():
+def test_the_host_is_a_named_cpu():
     assert exact_target("cpu") == host_target()
     assert exact_target(str(host_target())) == host_target()
     assert vector_bytes(parse_cpu("cpu")) == vector_bytes(host_target())
     assert vector_bytes(parse_cpu("cpu:x86-64-v3")) == 32
     assert vector_bytes(parse_cpu("cpu:x86-64")) == 16
-    with pytest.raises(KernelError, match="LLVM knows no processor 'nothing'"):
+    with pytest.raises(KernelError, match="LLVM knows no CPU 'nothing'"):
         exact_target("cpu:nothing")
 
 

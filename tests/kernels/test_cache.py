@@ -111,7 +111,7 @@ def test_two_processes_write_the_same_entries(tmp_path: Path):
 @pytest.fixture(autouse=True)
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cache was warned of yet."""
-    monkeypatch.setattr(caches, "WARNED", set())
+    monkeypatch.setattr(caches, "WARNED", set[str]())
 
 
 def test_a_directory_that_cannot_be_made_is_warned_of_once(tmp_path: Path):
@@ -150,7 +150,7 @@ def test_a_directory_that_takes_no_entry_is_warned_of_and_nothing_is_left(
 
 
 def run_without_cache(place: Path, *options: str, **changes: str) -> list[str]:
-    """What compiling a small model prints to standard error, where it must not fail."""
+    """The lines that compiling a small model prints to standard error, where it must not fail."""
     model = helper.make_model(parser.parse_graph("g (float[4] x) => (float[4] y) { y = Relu(x) }"))
     onnx.save(model, place / "model.onnx")
     command = [sys.executable, "-m", "compiler.tools.cli", "compile", "model.onnx", "-o", "built"]

@@ -10,8 +10,9 @@ import pytest
 from onnx import helper
 
 import compiler
+from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.kernel import generate
-from compiler.kernels.group import TensorInfo
+from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.guard import run_guarded
 from tests.kernels.gpu.emulator import COMPILER, emulate_all
@@ -152,7 +153,7 @@ def resizes() -> list[Case]:
             wanted = np.rint(doubled(exact, taps))
             if np.dtype(dtype).itemsize < 8:
                 wanted = np.clip(wanted, np.iinfo(dtype).min, np.iinfo(dtype).max)
-            inputs = [x, None, np.array([2], np.float32)]
+            inputs: list[Array | None] = [x, None, np.array([2], np.float32)]
             made.append(Case("Resize", inputs, [wanted.astype(dtype)], mode=mode).with_constants(2))
     return made
 
@@ -162,7 +163,7 @@ CUBIC = [-0.03515625, 0.26171875, 0.87890625, -0.10546875]
 
 
 def doubled(x: Array, taps: list[float]) -> Array:
-    """A row enlarged twice: positions lie a quarter before and behind each element."""
+    """A row enlarged twice: positions are a quarter before and after each element."""
     width = len(taps) // 2
     padded = np.pad(x, width, mode="edge")
     steps = range(-width, width) if len(taps) == 4 else range(-1, 2)
@@ -188,7 +189,11 @@ def onnx_type(array: Array) -> int:
 
 def model(cases: list[Case]) -> tuple[Any, dict[str, Array]]:
     """One model of all cases, and its inputs."""
-    nodes, inputs, outputs, feeds, constants = [], [], [], {}, []
+    nodes: list[onnx.NodeProto] = []
+    inputs: list[onnx.ValueInfoProto] = []
+    outputs: list[onnx.ValueInfoProto] = []
+    constants: list[onnx.TensorProto] = []
+    feeds: dict[str, Array] = {}
     for i, case in enumerate(cases):
         names = ["" if a is None else f"x{i}_{j}" for j, a in enumerate(case.inputs)]
         results = [f"y{i}_{j}" for j in range(len(case.results))]
@@ -198,9 +203,11 @@ def model(cases: list[Case]) -> tuple[Any, dict[str, Array]]:
             for n, r in zip(results, case.results, strict=True)
         ]
         for j, (name, array) in enumerate(zip(names, case.inputs, strict=True)):
+            if array is None:
+                continue
             if j in case.constants:
                 constants.append(onnx.numpy_helper.from_array(array, name))
-            elif array is not None:
+            else:
                 feeds[name] = array
                 inputs.append(helper.make_tensor_value_info(name, onnx_type(array), array.shape))
     graph = helper.make_graph(nodes, "extremes", inputs, outputs, constants)
@@ -211,7 +218,8 @@ def model(cases: list[Case]) -> tuple[Any, dict[str, Array]]:
 def check(case: Case, results: list[Array]) -> None:
     """Compare results in every bit but NaN's."""
     for result, wanted in zip(results, case.results, strict=True):
-        message = f"{case.type} {case.attributes} of {case.inputs[0].dtype}"
+        dtypes = [array.dtype for array in case.inputs if array is not None]
+        message = f"{case.type} {case.attributes} of {dtypes[0]}"
         np.testing.assert_array_equal(result, wanted, err_msg=message)
         assert result.dtype == wanted.dtype, message
 
@@ -227,7 +235,8 @@ def test_on_the_cpu_between_guard_pages():
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def test_on_the_emulator():
-    target, kernels = parse_gpu("cuda"), []
+    target = parse_gpu("cuda")
+    kernels: list[tuple[CudaKernel, Group, list[Array]]] = []
     chosen = [*gathers(), *reversals(), *selections(), *conversions(), *limits(), *resizes()[:4]]
     for i, case in enumerate(chosen):
         infos = [TensorInfo(r.dtype.name, r.shape) for r in case.results]

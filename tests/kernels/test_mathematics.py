@@ -1,6 +1,7 @@
 """The vectorised functions against float64, over the whole range of float32."""
 
 import math
+from collections.abc import Callable
 
 import numpy
 import pytest
@@ -26,7 +27,7 @@ def sigmoid(x: Array) -> Array:
     return numpy.where(x < 0, power, 1.0) / (1.0 + power)
 
 
-REFERENCES = {
+REFERENCES: dict[str, Callable[[Array], Array]] = {
     "Exp": numpy.exp,
     "Log": numpy.log,
     "Tanh": numpy.tanh,

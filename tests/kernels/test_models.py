@@ -89,7 +89,7 @@ def test_coordinates_are_rounded_where_neighbours_are_equally_near(mode: str, ta
     inputs = ", ".join(f"float[{n}] {name}" for name, (n, _, _) in sizes.items())
     outputs = ", ".join(f"float[{n}] y{name}" for name, (_, _, n) in sizes.items())
     arrays = {name: np.arange(n, dtype=np.float32) for name, (n, _, _) in sizes.items()}
-    scales = {f"s{name}": np.float32([scale]) for name, (_, scale, _) in sizes.items()}
+    scales = {f"s{name}": np.array([scale], np.float32) for name, (_, scale, _) in sizes.items()}
     compare(f"g ({inputs}) => ({outputs}) {{ {' '.join(nodes)} }}", arrays, target, **scales)
 
 
@@ -124,5 +124,9 @@ def test_padding_with_computed_numbers(target: str):
     text = """g (float[2,3] x, float16[2,3] z, float16[1] one) => (float[4,4] y, float16[3,4] w) {
         low = ReduceMin<keepdims=0>(x) r = Relu(x) p = Pad(r, pads, low) y = Exp(p)
         w = Pad(z, few, one) }"""
-    inputs = {"x": normal(2, 3), "z": normal(2, 3).astype(np.float16), "one": np.float16([1.5])}
+    inputs = {
+        "x": normal(2, 3),
+        "z": normal(2, 3).astype(np.float16),
+        "one": np.array([1.5], np.float16),
+    }
     compare(text, inputs, target, pads=np.array([1, 0, 1, 1]), few=np.array([1, 1, 0, 0]))

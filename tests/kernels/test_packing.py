@@ -76,12 +76,12 @@ def test_rounding_is_to_nearest_even(kept: int):
     spacing = numpy.spacing(values) * 2 ** (23 - kept)
     assert (numpy.abs(rounded - values) <= numpy.abs(spacing) / 2).all()
     assert (rounded.view("uint32") % (1 << (23 - kept)) == 0).all()
-    half = numpy.float32([1 + 2.0 ** -(kept + 1), 1 + 3 * 2.0 ** -(kept + 1)])
+    half = numpy.array([1 + 2.0 ** -(kept + 1), 1 + 3 * 2.0 ** -(kept + 1)], numpy.float32)
     assert (apply_packing(half, f"round:{kept}") == [1, 1 + 2.0 ** (1 - kept)]).all()
 
 
 def test_rounding_keeps_what_is_not_finite():
-    values = numpy.float32([numpy.inf, -numpy.inf, numpy.nan, 0, -0.0])
+    values = numpy.array([numpy.inf, -numpy.inf, numpy.nan, 0, -0.0], numpy.float32)
     numpy.testing.assert_array_equal(apply_packing(values, "round:10"), values)
     with pytest.raises(ValueError, match="only float32"):
         apply_packing(numpy.zeros(2), "round:10")

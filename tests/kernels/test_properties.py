@@ -1,6 +1,6 @@
-"""Random shapes and orders: results against numpy, blocks independent of how they are cut."""
+"""Random shapes and orders: results against numpy, blocks independent of how they are split."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy
@@ -107,7 +107,9 @@ CASES = [softmax_case, pool_case, reduction_case, exponential_case]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_in_any_order_and_cut_give_the_same_bits(case):
+def test_blocks_in_any_order_and_split_give_the_same_bits(
+    case: Callable[[], tuple[Group, list[Array]]],
+):
     group, arrays = case()
     spec = build_kernel(group, parse_target("cpu"))
     assert any(launch.grid[0] > 1 for launch in spec.launches)
@@ -117,8 +119,8 @@ def test_blocks_in_any_order_and_cut_give_the_same_bits(case):
         return [(int(b), int(b) + 1) for b in generator.permutation(blocks)]
 
     def thirds(blocks: int) -> list[tuple[int, int]]:
-        cuts = [0, blocks // 3, blocks // 2, blocks]
-        return list(pairwise(cuts))[::-1]
+        bounds = [0, blocks // 3, blocks // 2, blocks]
+        return list(pairwise(bounds))[::-1]
 
     whole = run_kernel(spec, group, arrays)[0]
     for order in (singly, thirds):

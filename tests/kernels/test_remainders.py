@@ -80,10 +80,10 @@ def test_what_counters_led_to_is_divided_too():
 
 
 def test_nothing_is_known_of_what_is_merged():
-    merged = """  br i1 %i2, label %then, label %join
+    merged = """  br i1 %i2, label %then, label %both
 then:
-  br label %join
-join:
+  br label %both
+both:
   %m = phi i32 [ 0, %then ], [ 7, %for_body_i ]
   %part = and i32 %m, 3
   br label %on

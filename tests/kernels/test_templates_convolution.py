@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template
-from compiler.target.target import parse_target
+from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array, single
 from tests.kernels.template_cases import TensorInfo, check, expected, fused, random_array, targets
 
@@ -123,7 +123,7 @@ SPECIAL = {
     "pointwise with a tail in the last vector": Case(
         2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, residual=True
     ),
-    "pointwise behind a prologue": Case(
+    "pointwise after a prologue": Case(
         2, 1, 5, 11, (13, 19), (1, 1), *SQUARE, prologue=True, residual=True
     ),
     "rows that share their padding": Case(
@@ -170,4 +170,4 @@ def test_automatic_padding(mode: str, pads: tuple[int, ...]) -> None:
 def test_what_the_template_declines(dtype: str, weights: Sequence[int]) -> None:
     arrays = [numpy.zeros((1, 2, 4, 4), dtype), numpy.zeros((3, 2, 1, 1), dtype)]
     group, _ = single("Conv", arrays, [TensorInfo(dtype, (1, 3, 4, 4))], weights=weights)
-    assert apply_template(group, parse_target("cpu")) is None
+    assert apply_template(group, parse_cpu("cpu")) is None

@@ -1,4 +1,4 @@
-"""Matrix products by template against float64 numpy."""
+"""MatMul and Gemm by template against float64 numpy."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.target.target import parse_target
+from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
 from tests.kernels.template_cases import (
     AXES,
@@ -51,7 +51,7 @@ def run(
     targets,
     *[st.booleans()] * 3,
 )
-def test_any_product_with_one_matrix(
+def test_any_matmul_with_one_matrix(
     batch: list[int],
     rows: int,
     depth: int,
@@ -66,7 +66,7 @@ def test_any_product_with_one_matrix(
 
 @settings(max_examples=12, deadline=None)
 @given(st.data(), extents, extents, extents, targets, st.booleans())
-def test_any_batched_product(
+def test_any_batched_matmul(
     data: st.DataObject, rows: int, depth: int, columns: int, target: str, prologue: bool
 ) -> None:
     batch = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
@@ -92,7 +92,7 @@ SPECIAL = {
 
 @pytest.mark.parametrize("name", SPECIAL)
 @pytest.mark.parametrize("constant", [False, True])
-def test_special_product(name: str, constant: bool) -> None:
+def test_special_matmul(name: str, constant: bool) -> None:
     run(*SPECIAL[name], "cpu", constant, residual=True)
 
 
@@ -142,7 +142,7 @@ def gemm(
 
 def test_other_dtypes_are_declined() -> None:
     group = fused("MatMul", [random_array(1, (3, 4)), random_array(2, (0, 4)).T], (3, 0), {}, 0)
-    assert apply_template(group, parse_target("cpu")) is None
+    assert apply_template(group, parse_cpu("cpu")) is None
 
 
 @pytest.mark.parametrize("name", AXES)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from compiler.kernels.cpu.templates import apply_template
-from compiler.target.target import parse_target
+from compiler.target.target import parse_cpu
 from tests.kernels.harness import Array
 from tests.kernels.template_cases import check, expected, fused, random_array, targets
 
@@ -34,7 +34,7 @@ class Case:
 
     @property
     def full(self) -> tuple[int, ...]:
-        """Spatial extents before the pads are cut off."""
+        """Spatial extents before the pads are removed."""
         axes = zip(self.image, self.kernel, self.strides, self.dilations, self.extra, strict=True)
         return tuple((n - 1) * s + (k - 1) * d + 1 + e for n, k, s, d, e in axes)
 
@@ -129,7 +129,7 @@ SPECIAL = {
     "stride shares a factor with dilation": Case(
         1, 1, 2, 3, (6, 7), (3, 3), (2, 4), (4, 2), (2, 1, 1, 3), (0, 0)
     ),
-    "cut wider than the kernel": Case(
+    "pads wider than the kernel": Case(
         1, 1, 2, 3, (9, 9), (2, 2), (1, 1), (1, 1), (3, 3, 3, 3), (0, 0)
     ),
 }
@@ -154,4 +154,4 @@ def test_large_strides_are_declined() -> None:
     data, weight = random_array(1, (1, 2, 4, 4)), random_array(2, (2, 3, 8, 8))
     attributes = {"strides": [8, 8]}
     group = fused("ConvTranspose", [data, weight], (1, 3, 32, 32), attributes, weights=1)
-    assert apply_template(group, parse_target("cpu")) is None
+    assert apply_template(group, parse_cpu("cpu")) is None

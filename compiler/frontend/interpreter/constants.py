@@ -112,7 +112,7 @@ def non_max_suppression(node: Node) -> Array:
         (batch, number, box)
         for batch, corners in enumerate(_corners(b, centred) for b in boxes)
         for number, row in enumerate(scores[batch])
-        for box in _suppressed(corners, row, most, limit, least)
+        for box in _suppressed(corners, row, int(most), limit, least)
     ]
     return np.array(rows, np.int64).reshape(-1, 3)
 
@@ -123,15 +123,16 @@ def determinant(node: Node) -> Array:
     return converted(np.asarray(np.linalg.det(double(node[0]))), node[0].dtype)
 
 
-def _mel(frequency: Array) -> Array:
-    return 2595 * np.log10(1 + frequency / 700)
+def _mel(frequency: float) -> float:
+    return 2595 * np.log10(1 + np.float64(frequency) / 700)
 
 
 @operator("MelWeightMatrix")
 def mel_weight_matrix(node: Node) -> Array:
     """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
-    bands, length, rate, low, high = (node[i].reshape(()).item() for i in range(5))
-    first, last = _mel(np.float64(low)), _mel(np.float64(high))
+    bands, length = (int(node[i].reshape(())) for i in range(2))
+    rate, low, high = (node[i].reshape(()).item() for i in range(2, 5))
+    first, last = _mel(low), _mel(high)
     marks = first + np.arange(bands + 2) * ((last - first) / (bands + 2))
     hertz = 700 * (10 ** (marks / 2595) - 1)
     edges = np.floor((length + 1) * hertz / rate).astype(np.int64)
@@ -193,7 +194,7 @@ def tensor_scatter(node: Node) -> Array:
     cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node[2] if node.has(2) else np.zeros(batch, np.int64)
-    positions = first[:, None] + np.arange(update.shape[1])
+    positions = first[:, None] + np.arange(int(update.shape[1]))
     if node.attribute("mode", "linear") == "circular":
         positions %= size
     result = cache.copy()
@@ -220,7 +221,7 @@ def fourier_transform(node: Node) -> Array:
         return converted(result, node[0].dtype)
     result = (np.fft.ifft if inverse else np.fft.fft)(x, length, axis)
     if onesided:
-        result = np.take(result, np.arange(result.shape[axis] // 2 + 1), axis)
+        result = np.take(result, np.arange(int(result.shape[axis]) // 2 + 1), axis)
     return converted(np.stack([result.real, result.imag], -1), node[0].dtype)
 
 

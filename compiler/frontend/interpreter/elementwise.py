@@ -58,6 +58,10 @@ def erf(x: Array) -> Array:
     return np.asarray(_ERF(x), np.float64)
 
 
+def _reciprocal(x: Array) -> Array:
+    return 1 / x
+
+
 def sigmoid(x: Array) -> Array:
     """1 / (1 + e**-x), accurate for very negative x too."""
     power = np.exp(-np.abs(x))
@@ -72,7 +76,7 @@ for _name, _function in {
     "Neg": np.negative,
     "Abs": np.abs,
     "Sign": np.sign,
-    "Reciprocal": lambda x: 1 / x,
+    "Reciprocal": _reciprocal,
     "Sqrt": np.sqrt,
     "Floor": np.floor,
     "Ceil": np.ceil,

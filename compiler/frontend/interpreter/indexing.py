@@ -96,7 +96,7 @@ def scatter_elements(node: Node) -> Array:
 def scatter_nd(node: Node) -> Array:
     """Slices stored or combined at index tuples."""
     at = _tuples(node[0], node[1], 0)
-    return _scattered(node, at or (Ellipsis,))
+    return _scattered(node, at)
 
 
 @operator("OneHot")
@@ -107,7 +107,7 @@ def one_hot(node: Node) -> Array:
     axis = normal_axis(node.attribute("axis", -1), indices.ndim + 1)
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
     positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
-    return np.where(indices == positions, values[1], values[0]).astype(values.dtype, copy=False)
+    return np.where(indices == positions, values[1:], values[:1]).astype(values.dtype, copy=False)
 
 
 def _ordered(x: Array, axis: int, largest: bool) -> Array:

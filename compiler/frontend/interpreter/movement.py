@@ -129,7 +129,7 @@ def space_to_depth(node: Node) -> Array:
 def trilu(node: Node) -> Array:
     """The upper or lower triangle, shifted by k."""
     x, k = node[0], (node.integers(1) or [0])[0]
-    rows, columns = x.shape[-2:]
+    rows, columns = (int(extent) for extent in x.shape[-2:])
     distance = np.arange(columns) - np.arange(rows)[:, None]
     keep = distance >= k if node.attribute("upper", 1) else distance <= k
     return np.where(keep, x, np.zeros((), x.dtype))
@@ -157,7 +157,8 @@ def _constant_padded(x: Array, pads: list[tuple[int, int]], value: Array) -> Arr
     if min(shape, default=0) < 0:
         raise ValueError(f"pads of {pads} take more elements away than {x.shape} has")
     result = np.full(shape, value, x.dtype)
-    inside, kept = [], []
+    inside: list[slice] = []
+    kept: list[slice] = []
     for size, (before, after) in zip(x.shape, pads, strict=True):
         first, last = max(0, -before), size - max(0, -after)
         kept.append(slice(first, max(first, last)))
@@ -194,6 +195,6 @@ def reverse_sequence(node: Node) -> Array:
     time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
     x = np.moveaxis(node[0], (time, batch), (0, 1))
     lengths = np.clip(node[1], 0, x.shape[0])
-    steps = np.arange(x.shape[0])[:, None]
+    steps = np.arange(int(x.shape[0]))[:, None]
     order = np.where(steps < lengths, lengths - 1 - steps, steps)
     return np.moveaxis(x[order, np.arange(x.shape[1])], (0, 1), (time, batch))

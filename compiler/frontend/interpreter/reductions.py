@@ -19,14 +19,14 @@ def _axes(node: Node) -> tuple[int, ...]:
     return () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
 
 
-def lowest(dtype: np.dtype) -> object:
+def lowest(dtype: np.dtype) -> float:
     """The neutral element of a maximum."""
     if dtype == np.bool_:
         return False
     return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
 
-def _highest(dtype: np.dtype) -> object:
+def _highest(dtype: np.dtype) -> float:
     """The neutral element of a minimum."""
     if dtype == np.bool_:
         return True
@@ -40,30 +40,33 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
     return np.log(np.sum(np.exp(x - shift), axes, keepdims=True)) + shift
 
 
+def _total(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.sum(x, axes, x.dtype, keepdims=True)
+
+
 def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
     """The reduction in the type of x, with the reduced axes kept."""
-    options = {"axis": axes, "keepdims": True}
     match kind:
         case "ReduceMax":
-            return np.max(x, **options, initial=lowest(x.dtype))
+            return np.max(x, axes, keepdims=True, initial=lowest(x.dtype))
         case "ReduceMin":
-            return np.min(x, **options, initial=_highest(x.dtype))
+            return np.min(x, axes, keepdims=True, initial=_highest(x.dtype))
         case "ReduceProd":
-            return np.prod(x, **options, dtype=x.dtype)
+            return np.prod(x, axes, x.dtype, keepdims=True)
         case "ReduceL1":
-            return np.sum(np.abs(x), **options, dtype=x.dtype)
+            return _total(np.abs(x), axes)
         case "ReduceSumSquare":
-            return np.sum(x * x, **options, dtype=x.dtype)
+            return _total(x * x, axes)
         case "ReduceL2":
-            return np.sqrt(np.sum(x * x, **options))
+            return np.sqrt(_total(x * x, axes))
         case "ReduceMean":
-            return np.sum(x, **options) / max(1, prod(x.shape[axis] for axis in axes))
+            return _total(x, axes) / max(1, prod(x.shape[axis] for axis in axes))
         case "ReduceLogSum":
-            return np.log(np.sum(x, **options))
+            return np.log(_total(x, axes))
         case "ReduceLogSumExp":
             return _log_sum_exp(x, axes)
         case _:
-            return np.sum(x, **options, dtype=x.dtype)
+            return _total(x, axes)
 
 
 @operator(

@@ -20,7 +20,7 @@ class Node:
 
     op_type: str
     inputs: Sequence[Array | None]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outputs: Sequence[bool] = (True,)
     precise: bool = False
 

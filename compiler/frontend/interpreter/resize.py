@@ -77,7 +77,8 @@ def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:
             return x * 0 + kind(0.5 * (axis.start + axis.end) * (extent - 1))
         case "half_pixel":
             return (x + kind(0.5)) / scale - kind(0.5)
-    raise ValueError(f"the coordinate transformation {mode!r} is unknown")
+        case _:
+            raise ValueError(f"the coordinate transformation {mode!r} is unknown")
 
 
 def _symmetric(axis: _Axis, scale: float) -> Array:

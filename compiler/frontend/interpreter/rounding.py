@@ -1,6 +1,7 @@
 """Types of computation, and conversions between element types."""
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -80,7 +81,8 @@ def converted(array: Array, dtype: np.dtype) -> Array:
 
 def finite_limits(dtype: np.dtype) -> tuple[float, float]:
     """The least and the largest finite number of a float."""
-    limits = ml_dtypes.finfo(dtype)
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(dtype)
     return float(limits.min), float(limits.max)
 
 
@@ -108,10 +110,10 @@ def _text(value: object) -> str:
     """A number as text: floats in the shortest form that reads back the same."""
     if isinstance(value, bool):
         return str(int(value))
-    if isinstance(value, float | np.floating):
-        if np.isnan(value):
-            return "NaN"
-        return ("INF" if value > 0 else "-INF") if np.isinf(value) else str(value)
+    if value != value:
+        return "NaN"
+    if value in (np.inf, -np.inf):
+        return "INF" if value == np.inf else "-INF"
     return str(value)
 
 

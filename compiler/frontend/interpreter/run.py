@@ -60,8 +60,12 @@ def interpret(
             values.update(_results(op, values, precise, evaluate))
         else:
             values.update(_constants(op, weights, precise))
-    results = [values[outer_value(value)] for value in graph.results_yielded]
-    return {name.data: r for name, r in zip(graph.output_names, results, strict=True)}
+    results: dict[str, Array] = {}
+    for name, value in zip(graph.output_names, graph.results_yielded, strict=True):
+        array = values[outer_value(value)]
+        assert array is not None, name.data
+        results[name.data] = array
+    return results
 
 
 def _kept(array: Array, precise: bool) -> Array:

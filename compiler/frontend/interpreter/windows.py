@@ -64,7 +64,7 @@ def window_of(node: Node, kernel: Sequence[int]) -> Window:
     return Window(tuple(kernel), strides, dilations, before, after, counts)
 
 
-def padded(x: Array, window: Window, fill: object) -> Array:
+def padded(x: Array, window: Window, fill: float) -> Array:
     """The input with padding up to the end of its last windows."""
     spatial = x.shape[-len(window.kernel) :] if window.kernel else ()
     axes = zip(spatial, window.before, window.reach, strict=True)
@@ -113,7 +113,7 @@ def _positions(x: Array, window: Window, content: Array, column_major: bool) -> 
     fits = (content == largest) & (indices >= 0)
     chosen = np.where(fits, indices, pixels.size).min(_spatial(window))
     inside = np.where(indices >= 0, indices, pixels.size).min(_spatial(window))
-    chosen = np.where(chosen < pixels.size, chosen, inside)
+    chosen: Array = np.where(chosen < pixels.size, chosen, inside)
     return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
 
 

@@ -46,9 +46,18 @@ class Call:
     @property
     def data(self) -> Value:
         """The first input."""
-        value = self.inputs[0]
-        assert value is not None
+        return self.operand(0)
+
+    def operand(self, index: int) -> Value:
+        """An input that the operator always has."""
+        value = self.inputs[index]
+        assert value is not None, self.op_type
         return value
+
+    @property
+    def operands(self) -> list[Value]:
+        """The inputs of an operator that always has them all."""
+        return [self.operand(index) for index in range(len(self.inputs))]
 
     def known(self, index: int) -> np.ndarray | None:
         """The constant value of an input, None if it is left out; raises Unsupported."""
@@ -58,6 +67,12 @@ class Call:
         if value.array is None:
             raise run_time_input(index, value)
         return value.array
+
+    def content(self, index: int) -> np.ndarray:
+        """The constant value of an input that is given; raises Unsupported."""
+        array = self.known(index)
+        assert array is not None, self.op_type
+        return array
 
     def integers(self, attribute: str, index: int) -> list[int] | None:
         """Integers given as an attribute (of old opsets) or as a constant input."""

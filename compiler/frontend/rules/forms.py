@@ -158,7 +158,7 @@ def slice_(call: Call) -> list[Value]:
     starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
     axes = call.integers("axes", 3) or list(range(len(starts)))
     steps = call.integers("steps", 4) or [1] * len(starts)
-    bounds = {}
+    bounds: dict[int, tuple[int, int, int]] = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, x.rank)
         size = x.shape[axis]
@@ -241,8 +241,8 @@ def group_normalization(call: Call) -> list[Value]:
         return call.emit()
     x, groups = call.data, call.attributes["num_groups"]
     repeats = x.shape[1] // groups
-    channels = []
-    for value in call.inputs[1:]:
+    channels: list[Value] = []
+    for value in call.operands[1:]:
         column = call.reshaped(value, [groups, 1])
         wide = call.one("Expand", column, call.vector([groups, repeats]))
         channels.append(call.reshaped(wide, [-1]))
@@ -253,8 +253,9 @@ def group_normalization(call: Call) -> list[Value]:
 def concat(call: Call) -> list[Value]:
     """Empty inputs are dropped; one input is the result."""
     axis = axis_of(call.attributes["axis"], call.data.rank)
-    inputs = [v for v in call.inputs if v is not None and v.shape[axis] != 0] or call.inputs[:1]
-    return [inputs[0]] if len(inputs) == 1 else call.emit(inputs, axis=axis)
+    kept = [v for v in call.inputs if v is not None and v.shape[axis] != 0]
+    first, *others = kept or [call.data]
+    return call.emit([first, *others], axis=axis) if others else [first]
 
 
 @rule("SpaceToDepth")

@@ -53,7 +53,7 @@ def batch_normalization(call: Call) -> list[Value]:
 
 def _affine(call: Call) -> list[np.ndarray] | None:
     """The factor and shift of a batch normalisation, unless they are infinite in its type."""
-    scale, bias, mean, variance = (v.array.astype(np.float64) for v in call.inputs[1:5])
+    scale, bias, mean, variance = (v.content.astype(np.float64) for v in call.operands[1:5])
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + call.attributes.get("epsilon", 1e-5))
         dtype = numpy_dtype(call.data.dtype)
@@ -84,7 +84,7 @@ def window(call: Call) -> list[Value]:
     """Windows with explicit strides, dilations and pads."""
     x, attributes = call.data, call.attributes
     if call.op_type == "Conv":
-        attributes["kernel_shape"] = list(call.inputs[1].shape[2:])
+        attributes["kernel_shape"] = list(call.operand(1).shape[2:])
     kernel = attributes["kernel_shape"]
     ones = [1] * len(kernel)
     strides = attributes.get("strides") or ones
@@ -98,13 +98,13 @@ def window(call: Call) -> list[Value]:
         sizes = zip(x.shape[2:], strides, _effective(kernel, dilations), strict=True)
         pads = _same_pads(mode, [max((-(-n // s) - 1) * s + k - n, 0) for n, s, k in sizes])
     explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
-    return call.emit(**explicit)
+    return call.emit(None, **explicit)
 
 
 @rule("ConvTranspose")
 def conv_transpose(call: Call) -> list[Value]:
     """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
-    attributes, kernel = call.attributes, list(call.inputs[1].shape[2:])
+    attributes, kernel = call.attributes, list(call.operand(1).shape[2:])
     ones, rank = [1] * len(kernel), len(kernel)
     strides = attributes.get("strides") or ones
     dilations = attributes.get("dilations") or ones
@@ -120,15 +120,16 @@ def conv_transpose(call: Call) -> list[Value]:
         total = [f + e - t for f, e, t in zip(full, extra, target[-rank:], strict=True)]
         pads = _same_pads("SAME_UPPER" if mode == "SAME_UPPER" else "", [max(t, 0) for t in total])
         extra = [e + max(-t, 0) for e, t in zip(extra, total, strict=True)]
-    explicit = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+    explicit: dict[str, object] = {"strides": list(strides), "dilations": list(dilations)}
+    explicit["pads"] = list(pads)
     if any(extra):
         explicit["output_padding"] = list(extra)
     else:
         attributes.pop("output_padding", None)
-    weight = call.inputs[1].array
+    weight = call.operand(1).array
     if weight is not None and not np.isfinite(weight).all():
         explicit["finite"] = 0
-    return call.emit(kernel_shape=kernel, **explicit)
+    return call.emit(None, kernel_shape=kernel, **explicit)
 
 
 def _given(value: Value | None) -> Value | None:
@@ -158,7 +159,7 @@ def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
     axes = [axis_of(a, len(shape)) for a in call.attributes.pop("axes")]
     if sizes is not None:
         full = list(shape)
-        for axis, size in zip(axes, call.known(3).tolist(), strict=True):
+        for axis, size in zip(axes, call.content(3).tolist(), strict=True):
             full[axis] = size
         return None, call.vector(full)
     factors = np.ones(len(shape), np.float32)
@@ -168,8 +169,8 @@ def _for_every_axis(call: Call, scales: Value | None, sizes: Value | None):
 
 def _resize_by_scale(call: Call) -> Value:
     """Nearest neighbours round down when enlarging and up when shrinking, as onnxruntime does."""
-    scales = call.attributes.pop("scales", None)
-    scales = call.known(1) if scales is None else np.array(scales, np.float32)
+    given = call.attributes.pop("scales", None)
+    scales = np.asarray(call.content(1) if given is None else given, np.float32)
     mode = {"linear": "linear", "bilinear": "linear"}.get(
         call.attributes.get("mode", "nearest"), "nearest"
     )

@@ -16,9 +16,9 @@ def _cast(call: Call, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
 
 
-def _along(call: Call, value: Value | None, rank: int, axis: int) -> Value | None:
+def _along(call: Call, value: Value, rank: int, axis: int) -> Value:
     """A scale or zero point of one axis, shaped to broadcast over a tensor of a rank."""
-    if value is None or value.rank == 0:
+    if value.rank == 0:
         return value
     if value.rank > 1 or call.attributes.get("block_size", 0):
         return _blocks(call, value, axis_of(axis, rank))
@@ -70,7 +70,8 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
 def quantize(call: Call) -> list[Value]:
     """Divide, round to even, add the zero point, saturate."""
     x, axis = call.data, call.attributes.get("axis", 1)
-    scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
+    scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
+    zero = None if zero is None else _along(call, zero, x.rank, axis)
     target = dtype_name(call.attributes.get("output_dtype", 0))
     given = call.input(2)
     dtype = target or ("uint8" if given is None else given.dtype)
@@ -83,7 +84,8 @@ def quantize(call: Call) -> list[Value]:
 def dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call.attributes.get("axis", 1)
-    scale, zero = (_along(call, call.input(i), x.rank, axis) for i in (1, 2))
+    scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
+    zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else _less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
@@ -91,13 +93,14 @@ def dequantize(call: Call) -> list[Value]:
     return [_cast(call, result, target or scale.dtype)]
 
 
-def _rows(call: Call, value: Value | None, rank: int) -> Value | None:
+def _rows(call: Call, value: Value, rank: int) -> Value:
     """A zero point or scale of each row of the left matrix."""
     return _along(call, value, rank, rank - 2) if rank > 1 else value
 
 
 def _integer_matmul(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]):
-    left = _less_zero_point(call, a, _rows(call, zeros[0], a.rank), "int32")
+    zero = None if zeros[0] is None else _rows(call, zeros[0], a.rank)
+    left = _less_zero_point(call, a, zero, "int32")
     right = _less_zero_point(call, b, zeros[1], "int32")
     return call.one("MatMul", left, right)
 
@@ -106,7 +109,7 @@ def _integer_matmul(call: Call, a: Value, b: Value, zeros: tuple[Value | None, V
 def matmul_integer(call: Call) -> list[Value]:
     """A MatMul with an int32 result."""
     zeros = call.input(2), call.input(3)
-    return [_integer_matmul(call, call.data, call.inputs[1], zeros)]
+    return [_integer_matmul(call, call.data, call.operand(1), zeros)]
 
 
 def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]):
@@ -114,7 +117,8 @@ def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | No
     bound = int(np.prod(w.shape[1:], dtype=np.int64)) * 255 * 255
     dtype = "float32" if bound <= _LARGEST_EXACT_FLOAT else "float64"
     left = _less_zero_point(call, x, zeros[0], dtype)
-    right = _less_zero_point(call, w, _along(call, zeros[1], w.rank, 0), dtype)
+    zero = None if zeros[1] is None else _along(call, zeros[1], w.rank, 0)
+    right = _less_zero_point(call, w, zero, dtype)
     return _convolution(call, left, right)
 
 
@@ -129,7 +133,7 @@ def _convolution(call: Call, x: Value, w: Value) -> Value:
 def conv_integer(call: Call) -> list[Value]:
     """A convolution with an int32 result."""
     zeros = call.input(2), call.input(3)
-    return [_integer_convolution(call, call.data, call.inputs[1], zeros)]
+    return [_integer_convolution(call, call.data, call.operand(1), zeros)]
 
 
 def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> list[Value]:
@@ -143,7 +147,7 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
 @rule("QLinearMatMul")
 def qlinear_matmul(call: Call) -> list[Value]:
     """An exact MatMul, rescaled."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.inputs
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.operands
     accumulated = _integer_matmul(call, a, b, (a_zero, b_zero))
     return _rescaled(call, accumulated, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
 
@@ -151,7 +155,7 @@ def qlinear_matmul(call: Call) -> list[Value]:
 @rule("QLinearConv")
 def qlinear_conv(call: Call) -> list[Value]:
     """An exact convolution with an int32 bias, rescaled."""
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = call.inputs[:8]
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (call.operand(i) for i in range(8))
     result = _integer_convolution(call, x, w, (x_zero, w_zero))
     if bias := call.input(8):
         result = call.one("Add", result, _along(call, bias, x.rank, 1))

@@ -160,34 +160,35 @@ def _lstm(cell: _Direction, x: Value, state: State) -> State:
 _CELLS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
-def _slice(call: Call, value: Value | None, direction: int) -> Value | None:
+def _slice(call: Call, value: Value, direction: int) -> Value:
     """The slice of one direction from a tensor whose first axis is the direction."""
-    if value is None:
-        return None
     index = call.builder.constant(direction, "int64")
     return call.one("Gather", value, index, axis=0)
 
 
+def _parts(call: Call, value: Value | None, direction: int, count: int) -> list[Value] | None:
+    """The slice of one direction from an optional tensor, split into equal parts."""
+    if value is None:
+        return None
+    whole = _slice(call, value, direction)
+    sizes = call.vector([whole.shape[0] // count] * count)
+    return call.builder.emit("Split", [whole, sizes], {"axis": 0}, count)
+
+
 def _direction(call: Call, index: int, activations: list[Activation]) -> _Direction:
-    weight, recurrent = (_slice(call, call.input(i), index) for i in (1, 2))
+    weight, recurrent = (_slice(call, call.operand(i), index) for i in (1, 2))
     recurrent = call.one("Transpose", recurrent, perm=[1, 0])
-    bias, peepholes = _slice(call, call.input(3), index), _slice(call, call.input(7), index)
-    halves: Sequence[Value | None] = (None, None)
-    if bias is not None:
-        sizes = call.vector([bias.shape[0] // 2] * 2)
-        halves = call.builder.emit("Split", [bias, sizes], {"axis": 0}, 2)
-    parts = None
-    if peepholes is not None:
-        sizes = call.vector([peepholes.shape[0] // 3] * 3)
-        parts = call.builder.emit("Split", [peepholes, sizes], {"axis": 0}, 3)
-    return _Direction(call, weight, recurrent, *halves, parts, activations)
+    biases = _parts(call, call.input(3), index, 2)
+    of_input, of_state = biases or (None, None)
+    peepholes = _parts(call, call.input(7), index, 3)
+    return _Direction(call, weight, recurrent, of_input, of_state, peepholes, activations)
 
 
 def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
     """An initial state of a direction: (batch, hidden), zero if it is omitted."""
     value = call.input(index)
     if value is None:
-        hidden = call.inputs[2].shape[2]
+        hidden = call.operand(2).shape[2]
         return call.scalar(np.zeros((batch, hidden)))
     if call.attributes.get("layout", 0):
         value = call.one("Transpose", value, perm=[1, 0, 2])
@@ -263,7 +264,7 @@ def recurrent(call: Call) -> list[Value]:
         outputs, state = _run(call, cell, parts, first, backwards[index])
         sequences.append(outputs)
         states.append(state)
-    size = [len(backwards), batch, call.inputs[2].shape[2]]
+    size = [len(backwards), batch, call.operand(2).shape[2]]
     in_time = [value for row in zip(*sequences, strict=True) for value in row]
     results = [_concatenated(call, in_time, [steps, *size])]
     results += [_concatenated(call, values, size) for values in zip(*states, strict=True)]

@@ -65,7 +65,7 @@ def insert(call: Call) -> list[Value]:
     """A sequence with one more tensor."""
     items = list(_items(call))
     count = len(items)
-    items.insert(_position(call, 2, count, count, count), call.inputs[1])
+    items.insert(_position(call, 2, count, count, count), call.operand(1))
     return _sequence(items, call.data.item_dtype)
 
 

@@ -68,7 +68,12 @@ def llvm_text(module: IRModule, target: CpuTarget, reassociate: bool = False) ->
     views at any element of a tensor.
     """
     named = named_target(target)
-    options = {"kind": "llvm", "mcpu": named.mcpu, "opt-level": 0, "fast-math-contract": True}
+    options: dict[str, object] = {
+        "kind": "llvm",
+        "mcpu": named.mcpu,
+        "opt-level": 0,
+        "fast-math-contract": True,
+    }
     if reassociate:
         options["fast-math-reassoc"] = True
     if named.features:
@@ -135,7 +140,7 @@ def compile_object(
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""
     text = llvm_text(launch_module(launches), target, scheduled.reassociate)
     text = guard_loops(keep_loops(text) if scheduled.whole_loops else text)
-    entries = []
+    entries: list[str] = []
     for i, launch in enumerate(launches):
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)

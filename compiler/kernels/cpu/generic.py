@@ -34,7 +34,7 @@ FLAT_WORK = 1 << 10
 def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
     """Lower a group and schedule it without knowing what it computes.
 
-    Without `attach` every stage that cannot be inlined is a launch of its own, through workspaces.
+    Without `attach` every stage that cannot be inlined is a separate launch, through workspaces.
     """
     function = generic_function(group)
     if is_opaque(group):
@@ -73,7 +73,7 @@ class GenericSchedule:
         return list(self.schedule.get_child_blocks(self.schedule.get_sblock("root")))
 
     def hosts(self, blocks: list[SBlockRV], known: list[BlockFacts]) -> list[int]:
-        """For each block the block in whose rows it is computed; itself for a nest of its own."""
+        """For each block the block in whose rows it is computed; itself where it is a nest."""
         names = [f.name for f in known]
         hosts = list(range(len(blocks)))
         for number in reversed(range(len(blocks))):
@@ -145,7 +145,7 @@ class GenericSchedule:
         return row
 
     def flat(self, known: BlockFacts, loops: list[LoopRV]) -> None:
-        """A nest without reductions: the innermost axes that lie contiguous become one loop."""
+        """A nest without reductions: the contiguous innermost axes become one loop."""
         outer = [axis for axis in range(known.spatial) if known.extents[axis] > 1]
         units = [axis for axis in range(known.spatial) if known.extents[axis] <= 1]
         if units and outer:
@@ -164,7 +164,7 @@ class GenericSchedule:
             self.grid([loops[inner[0]]], 1)
 
     def grid(self, loops: list[LoopRV], work: int) -> LoopRV:
-        """Fuse loops and cut them into blocks of enough work; returns the loop inside a block."""
+        """Fuse loops and split them into blocks of enough work; returns the loop inside a block."""
         fused = self.schedule.fuse(*loops) if len(loops) > 1 else loops[0]
         extent = extent_of(self.schedule, fused)
         rows = divisor_below(extent, max(1, BLOCK_WORK // max(1, work)))
@@ -198,7 +198,8 @@ class GenericSchedule:
                 self.schedule.unroll(loop)
             return
         if not known.reduce_inner and inner:
-            work, last = 1, []
+            work = 1
+            last: list[LoopRV] = []
             while inner and work < INNER_WORK:
                 last.insert(0, inner.pop())
                 work *= extent_of(self.schedule, last[0])
@@ -208,7 +209,7 @@ class GenericSchedule:
     def start_before(self, block: SBlockRV, loop: LoopRV) -> None:
         """Set a reduction's start value before a loop, when the rows' index lets TVM prove it may.
 
-        Otherwise it stays inside, behind a test of the first iteration: slower, and as right.
+        Otherwise it stays inside, under a test for the first iteration: slower, but as correct.
         """
         with suppress(s_tir.ScheduleError):
             self.schedule.decompose_reduction(block, loop)

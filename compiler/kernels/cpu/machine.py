@@ -10,18 +10,18 @@ from compiler.target.target import CpuTarget
 
 @cache
 def host_target() -> CpuTarget:
-    """The processor of this machine with exactly the features that it has."""
+    """This machine's CPU with exactly the features that it has."""
     return CpuTarget(mcpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten())
 
 
 @cache
 def named_target(target: CpuTarget) -> CpuTarget:
-    """The target by its processor's name, also for the host; KernelError for an unknown name."""
+    """The target by its CPU's name, also for the host; KernelError for an unknown name."""
     if not target.mcpu:
         return host_target()
-    if target.mcpu != llvm.get_host_cpu_name() and not _is_processor(target.mcpu):
+    if target.mcpu != llvm.get_host_cpu_name() and not _is_cpu(target.mcpu):
         raise KernelError(
-            f"LLVM knows no processor '{target.mcpu}' that runs {llvm.get_default_triple()} code:"
+            f"LLVM knows no CPU '{target.mcpu}' that runs {llvm.get_default_triple()} code:"
             f" use a name such as 'x86-64-v3' or, for this host, '{llvm.get_host_cpu_name()}'"
         )
     return target
@@ -42,8 +42,8 @@ def _initialise() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _is_processor(mcpu: str) -> bool:
-    """Whether LLVM can compile for a processor; asked beforehand, as LLVM would abort."""
+def _is_cpu(mcpu: str) -> bool:
+    """Whether LLVM can compile for a CPU; asked beforehand, as LLVM would abort."""
     import tvm
     from tvm.target import codegen
 

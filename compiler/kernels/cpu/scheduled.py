@@ -1,4 +1,4 @@
-"""What a schedule hands to code generation."""
+"""The result of scheduling, from which code is generated."""
 
 from dataclasses import dataclass
 

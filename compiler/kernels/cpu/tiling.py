@@ -19,16 +19,16 @@ BLOCK_SLOTS = 100_000
 """Issue slots that one block should have at least, 30 us or so."""
 
 MAX_BLOCKS = 32
-"""Most blocks of one launch of a convolution or matrix product."""
+"""Most blocks of one launch of a convolution or matmul."""
 
 SUM_SHARE = 0.82
 """The share of the registers that may hold sums: LLVM needs some for itself."""
 
 FIRST_CACHE_BYTES = 24 << 10
-"""What of the first-level cache a panel may fill."""
+"""The part of the first-level cache that a panel may fill."""
 
 PAGES_BYTES = 256 << 10
-"""What the first level of the address cache reaches."""
+"""The bytes that the first level of the address cache covers."""
 
 FAR_SLOTS = 4
 """Slots lost on every row of a channel when the channels are spread over more than that."""
@@ -180,10 +180,10 @@ def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tup
     return Tile(*best), cost(*best)
 
 
-def product_tile(
+def matmul_tile(
     rows: int, columns: int, depth: int, registers: Registers, packed: bool
 ) -> tuple[Tile, float]:
-    """The tile of a matrix product, and its slots a batch."""
+    """The tile of a matmul, and its slots a batch."""
     lanes = registers.lanes
 
     def cost(height: int, vectors: int) -> float:

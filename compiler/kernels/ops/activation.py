@@ -152,7 +152,7 @@ def softsign(context: Context) -> te.Tensor:
 
 
 def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
-    """Shrink of an integer: real arithmetic, whose result is cut towards zero."""
+    """Shrink of an integer: real arithmetic, whose result is truncated towards zero."""
     whole, rest = _floor(bias), bias % 1 != 0
     up, down = _moved(x, whole), _moved(x, -whole)
     if rest:

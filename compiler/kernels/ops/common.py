@@ -1,4 +1,4 @@
-"""What lowerings of several kinds of operators share: casts, scalar functions, indices."""
+"""Functions that lowerings of several kinds share: casts, scalar functions, indices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,13 @@ from compiler.kernels.ops.mathematics import dtype_of
 
 Scalar = Any
 """A scalar expression of TVM."""
+
+Function = (
+    Callable[[Scalar], Scalar]
+    | Callable[[Scalar, Scalar], Scalar]
+    | Callable[[Scalar, Scalar, Scalar], Scalar]
+)
+"""A function of as many scalars as an operator has inputs."""
 
 
 NARROW = ("float16", "bfloat16")
@@ -41,7 +48,7 @@ def wide(dtype: str) -> str:
     return "float32" if dtype in NARROW else dtype
 
 
-def elementwise(context: Context, function: Callable[..., Any]) -> te.Tensor:
+def elementwise(context: Context, function: Function) -> te.Tensor:
     """Apply a function of scalars to all inputs, broadcast; 16-bit floats are computed in 32."""
     positions = [i for i in range(len(context.inputs)) if context.has(i)]
     dtype = context.output.dtype
@@ -68,7 +75,7 @@ def minimum(a: Scalar, b: Scalar) -> Scalar:
 
 
 def multiply(a: Scalar, b: Scalar) -> Scalar:
-    """A product, with a constant 0 too."""
+    """A multiplication, also by a constant 0."""
     return wrapping.multiply(kept_zero(a), kept_zero(b))
 
 

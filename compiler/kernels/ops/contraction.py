@@ -1,4 +1,4 @@
-"""Lowerings of contractions: convolutions and matrix products, accumulated in float32 or wider."""
+"""Lowerings of contractions: convolutions and matmuls, accumulated in float32 or wider."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -94,7 +94,7 @@ def conv_transpose(context: Context) -> te.Tensor:
 
 @lowering("MatMul")
 def matmul(context: Context) -> te.Tensor:
-    """numpy's matrix product, batches broadcast."""
+    """numpy's matmul, batches broadcast."""
     a, b = context.tensor(0), context.tensor(1)
     left, right = context.info(0).shape, context.info(1).shape
     accumulator = wide(context.output.dtype)
@@ -130,13 +130,13 @@ def gemm(context: Context) -> te.Tensor:
         y = b(j, k) if right else b(k, j)
         return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
 
-    product = te.compute(context.output.shape, body, name="Gemm")
+    result = te.compute(context.output.shape, body, name="Gemm")
     alpha, beta = context.attribute("alpha", 1.0), context.attribute("beta", 1.0)
     if alpha == 1.0 and not context.has(2):
-        return converted(product, dtype)
+        return converted(result, dtype)
 
     def scaled(i: Any, j: Any) -> Any:
-        total = product(i, j)
+        total = result(i, j)
         if alpha != 1.0:
             total = multiply(total, tirx.const(alpha, accumulator))
         if context.has(2):

@@ -4,7 +4,6 @@ TVM simplifies floats as if they were numbers: x - x and 0 * x to 0, x == x to t
 here in another way keeps infinities and NaN.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from tvm import te, tirx
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import (
+    Function,
     Scalar,
     absolute,
     cast,
@@ -29,7 +29,7 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 
 
-def _register(type: str, function: Callable[..., Any]) -> None:
+def _register(type: str, function: Function) -> None:
     lowering(type)(lambda context: elementwise(context, function))
 
 
@@ -111,7 +111,7 @@ def _logical_not(x: Scalar) -> Scalar:
     return tirx.Not(x)
 
 
-for _type, _function in {
+_FUNCTIONS: dict[str, Function] = {
     "Add": wrapping.add,
     "Sub": subtract,
     "Mul": multiply,
@@ -139,7 +139,8 @@ for _type, _function in {
     "BitwiseXor": lambda a, b: a ^ b,
     "BitwiseNot": _complement,
     "Where": lambda c, a, b: tirx.Select(c, a, b),
-}.items():
+}
+for _type, _function in _FUNCTIONS.items():
     _register(_type, _function)
 
 for (
@@ -195,7 +196,8 @@ def convert(context: Context) -> te.Tensor:
 
 def _finite_limit(dtype: str, largest: bool) -> Scalar:
     """The largest finite number of a float, or the least."""
-    limits = ml_dtypes.finfo(dtype)
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(dtype)
     return tirx.const(float(limits.max if largest else limits.min), dtype)
 
 
@@ -231,7 +233,7 @@ def is_infinite(context: Context) -> te.Tensor:
 
 @lowering("Pow")
 def power(context: Context) -> te.Tensor:
-    """Powers; common constant exponents become products, integers stay exact."""
+    """Powers; common constant exponents become multiplications, integers stay exact."""
     base, exponent = context.info(0).dtype, context.info(1).dtype
     value = context.inputs[1]
     known = float(value.reshape(-1)[0]) if isinstance(value, numpy.ndarray) else None

@@ -15,7 +15,7 @@ _IN_TURN = 64
 """Up to so many inputs of a Concat are compared with in turn, more by bisection."""
 
 
-def moved(context: Context, index: Any) -> te.Tensor:
+def moved(context: Context, index: Callable[..., list[Any]]) -> te.Tensor:
     """The first input read at `index(output index)`."""
     data = context.tensor(0)
     return te.compute(context.output.shape, lambda *i: data(*index(*i)), name=context.operator.type)
@@ -25,8 +25,12 @@ def moved(context: Context, index: Any) -> te.Tensor:
 def transpose(context: Context) -> te.Tensor:
     """Permute the axes."""
     rank = len(context.output.shape)
-    order = context.attribute("perm") or list(range(rank))[::-1]
-    return moved(context, lambda *i: [i[list(order).index(axis)] for axis in range(rank)])
+    order = list(context.attribute("perm") or range(rank)[::-1])
+
+    def index(*i: Any) -> list[Any]:
+        return [i[order.index(axis)] for axis in range(rank)]
+
+    return moved(context, index)
 
 
 @lowering("Concat")
@@ -80,7 +84,11 @@ def slice_operator(context: Context) -> te.Tensor:
         begin = begin + shape[axis] if begin < 0 else begin
         first[axis] = min(max(begin, 0), shape[axis] - (by < 0))
         step[axis] = by
-    return moved(context, lambda *i: [f + x * s for f, x, s in zip(first, i, step, strict=True)])
+
+    def index(*i: Any) -> list[Any]:
+        return [f + x * s for f, x, s in zip(first, i, step, strict=True)]
+
+    return moved(context, index)
 
 
 @lowering("Tile")
@@ -88,10 +96,11 @@ def tile(context: Context) -> te.Tensor:
     """Repeat a tensor along its axes."""
     shape = context.info(0).shape
     full = context.output.shape
-    return moved(
-        context,
-        lambda *i: [x if n == m else x % n for x, n, m in zip(i, shape, full, strict=True)],
-    )
+
+    def index(*i: Any) -> list[Any]:
+        return [x if n == m else x % n for x, n, m in zip(i, shape, full, strict=True)]
+
+    return moved(context, index)
 
 
 @lowering("DepthToSpace")
@@ -161,7 +170,8 @@ def gather_nd(context: Context) -> te.Tensor:
         return zeros(context)
     data, indices, shape = context.tensor(0), context.tensor(1), context.info(0).shape
     places = context.info(1).shape
-    batch, depth, lead = context.attribute("batch_dims", 0), places[-1], len(places) - 1
+    batch: int = context.attribute("batch_dims", 0)
+    depth, lead = places[-1], len(places) - 1
 
     def body(*i: Any) -> Any:
         chosen = [safe_index(indices(*i[:lead], k), shape[batch + k]) for k in range(depth)]
@@ -192,7 +202,8 @@ def one_hot(context: Context) -> te.Tensor:
 @lowering("ReverseSequence")
 def reverse_sequence(context: Context) -> te.Tensor:
     """Reverse the first `lengths[b]` steps of each batch entry; more than all are all."""
-    time, batch = context.attribute("time_axis", 0), context.attribute("batch_axis", 1)
+    time: int = context.attribute("time_axis", 0)
+    batch: int = context.attribute("batch_axis", 1)
     data, lengths, steps = context.tensor(0), context.tensor(1), context.info(0).shape[time]
 
     def body(*i: Any) -> Any:

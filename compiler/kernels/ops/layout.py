@@ -1,4 +1,4 @@
-"""Tensors with their channels in blocks, as tensor expressions over what lies in memory."""
+"""Tensors with their channels in blocks, as tensor expressions over the stored tensors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import TensorInfo
 
 BLOCK_MARK = "channels"
-"""The annotation of a block that stores a result: how many channels lie together."""
+"""The annotation of a block that stores a result: how many channels are next to each other."""
 
 
 def stored_index(info: TensorInfo, indices: Sequence[Any]) -> list[Any]:
-    """Where the element at a logical index lies: its index in `info.stored_shape`."""
+    """The index in `info.stored_shape` of the element at a logical index."""
     if not info.block:
         return list(indices)
     outer, channel, *spatial = indices
@@ -22,14 +22,14 @@ def stored_index(info: TensorInfo, indices: Sequence[Any]) -> list[Any]:
 
 
 def logical_tensor(stored: te.Tensor, info: TensorInfo) -> te.Tensor:
-    """The tensor that a kernel's operators see of what lies in memory."""
+    """The tensor that a kernel's operators see of a stored one."""
     if not info.block:
         return stored
     return te.compute(info.shape, lambda *i: stored(*stored_index(info, i)), name="logical")
 
 
 def stored_tensor(tensor: te.Tensor, info: TensorInfo) -> te.Tensor:
-    """What is written to memory of a result."""
+    """The tensor that is written to memory for a result."""
     if not info.block:
         return tensor
 

@@ -126,7 +126,7 @@ def unflatten_index(position: Any, shape: Sequence[int]) -> list[Any]:
 class Emitter:
     """Lowers the operators of a group one after another; `values` holds what is lowered so far.
 
-    `placeholders` are the reads as they lie in memory, `values` logical tensors.
+    `placeholders` are the reads as they are stored, `values` logical tensors.
     A template sets the value of its anchor's result itself, and has the rest lowered around it.
     """
 

@@ -55,11 +55,12 @@ class Number:
         exact = _single(number) if self.value.type == FLOAT else int(number)
         return Number(self.builder, ir.Constant(self.value.type, exact))
 
-    def _other(self, other: "Number | float") -> ir.Value:
+    def like(self, other: "Number | float") -> ir.Value:
+        """The value of a number, or of a constant of this type."""
         return other.value if isinstance(other, Number) else self.constant(other).value
 
     def _make(self, name: str, other: "Number | float", swap: bool = False) -> "Number":
-        pair = [self.value, self._other(other)]
+        pair = [self.value, self.like(other)]
         prefix = "f" if self.value.type == FLOAT else ""
         left, right = reversed(pair) if swap else pair
         return Number(self.builder, getattr(self.builder, prefix + name)(left, right))
@@ -84,15 +85,15 @@ class Number:
 
     def __lt__(self, other: "Number | float") -> "Number":
         compare = self.builder.fcmp_ordered
-        return Number(self.builder, compare("<", self.value, self._other(other)))
+        return Number(self.builder, compare("<", self.value, self.like(other)))
 
     def __gt__(self, other: "Number | float") -> "Number":
         compare = self.builder.fcmp_ordered
-        return Number(self.builder, compare(">", self.value, self._other(other)))
+        return Number(self.builder, compare(">", self.value, self.like(other)))
 
     def same(self, other: float) -> "Number":
         """Whether a float equals a constant."""
-        return Number(self.builder, self.builder.fcmp_ordered("==", self.value, self._other(other)))
+        return Number(self.builder, self.builder.fcmp_ordered("==", self.value, self.like(other)))
 
     def bits(self) -> "Number":
         """The bits of a float as an integer."""
@@ -134,15 +135,15 @@ def select(condition: Number, yes: Number | float, no: Number | float) -> Number
     """`yes` where a condition holds, else `no`; one of them must be a Number."""
     like = yes if isinstance(yes, Number) else no
     assert isinstance(like, Number)
-    chosen = condition.builder.select(condition.value, like._other(yes), like._other(no))
+    chosen = condition.builder.select(condition.value, like.like(yes), like.like(no))
     return Number(condition.builder, chosen)
 
 
 def fma(a: Number, b: Number | float, c: Number | float) -> Number:
-    """`a * b + c`, rounded once where the processor can."""
+    """`a * b + c`, rounded once where the CPU can."""
     name = "llvm.fmuladd"
     function = a.builder.module.declare_intrinsic(name, [FLOAT])
-    return Number(a.builder, a.builder.call(function, [a.value, a._other(b), a._other(c)]))
+    return Number(a.builder, a.builder.call(function, [a.value, a.like(b), a.like(c)]))
 
 
 def horner(x: Number, coefficients: Sequence[float]) -> Number:

@@ -148,9 +148,11 @@ def group_normalization(context: Context) -> te.Tensor:
     split = (shape[0], groups, size, *shape[2:])
     data = widened(context.tensor(0), dtype)
     axes = list(range(2, len(split)))
-    mean, variance = moments(
-        lambda n, g, c, *rest: data(n, g * size + c, *rest), split, axes, dtype
-    )
+
+    def element(n: Any, g: Any, c: Any, *rest: Any) -> Scalar:
+        return data(n, g * size + c, *rest)
+
+    mean, variance = moments(element, split, axes, dtype)
     inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
     scale, bias = widened(context.tensor(1), dtype), widened(context.tensor(2), dtype)
     by_channel = context.info(1).shape[0] == shape[1]
@@ -158,15 +160,15 @@ def group_normalization(context: Context) -> te.Tensor:
     def normalised(n: Any, g: Any, c: Any, *rest: Any) -> Scalar:
         at = [n, g, 0, *[0 for _ in rest]]
         which = g * size + c if by_channel else g
-        value = data(n, g * size + c, *rest) - mean(*at)
+        value = element(n, g, c, *rest) - mean(*at)
         return cast(value * inverse(*at) * scale(which) + bias(which), context.output.dtype)
 
     grouped = te.compute(split, normalised, name="normalised")
-    return te.compute(
-        shape,
-        lambda n, c, *rest: grouped(n, c // size, c % size, *rest),
-        name="GroupNormalization",
-    )
+
+    def channel(n: Any, c: Any, *rest: Any) -> Scalar:
+        return grouped(n, c // size, c % size, *rest)
+
+    return te.compute(shape, channel, name="GroupNormalization")
 
 
 @lowering("MeanVarianceNormalization")
@@ -250,10 +252,9 @@ def batch_normalization(context: Context) -> list[te.Tensor]:
     results: list[te.Tensor] = []
     if context.attribute("training_mode", 0):
         axes = [axis for axis in range(len(shape)) if axis != 1]
-        lead, tail = [0], [0] * (len(shape) - 2)
         batch = moments(source, shape, axes, dtype)
         results = [_running(context, i, batch[i - 1]) for i in range(1, len(context.outputs))]
-        mean, variance = (lambda c, t=t: t(*lead, c, *tail) for t in batch)
+        mean, variance = (_by_channel(statistic) for statistic in batch)
     epsilon = tirx.const(context.attribute("epsilon", 1e-5), dtype)
 
     def body(*i: Any) -> Scalar:
@@ -262,6 +263,12 @@ def batch_normalization(context: Context) -> list[te.Tensor]:
         return cast((source(*i) - mean(c)) * factor + bias(c), context.output.dtype)
 
     return [te.compute(shape, body, name="BatchNormalization"), *results]
+
+
+def _by_channel(statistic: te.Tensor) -> Callable[[Any], Scalar]:
+    """A statistic that kept its axes, by channel."""
+    tail = [0] * (len(statistic.shape) - 2)
+    return lambda c: statistic(0, c, *tail)
 
 
 def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor:

@@ -54,7 +54,7 @@ def loops(context: Context, inputs: Sequence[te.Tensor], emit: Emit) -> list[te.
 
 
 def _around(info: TensorInfo, axis: int) -> tuple[int, int, int]:
-    """Elements before, along and behind an axis."""
+    """Elements before, along and after an axis."""
     return prod(info.shape[:axis]), info.shape[axis], prod(info.shape[axis + 1 :])
 
 

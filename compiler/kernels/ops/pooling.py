@@ -1,11 +1,12 @@
 """Lowerings of pooling, and the windows that pooling and convolution share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy
 from tvm import te, tirx
+from tvm.ir import Expr
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, converted, is_float, wide
@@ -73,7 +74,7 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
     if context.attribute("storage_order", 0):
         order = order[::-1]
 
-    def body(n: Any, c: Any, *place: Any) -> Any:
+    def body(n: Any, c: Any, *place: Any) -> Sequence[Expr]:
         at = [x - b for x, b in zip(window.at(place, offsets), window.before, strict=True)]
         inside = tirx.all(
             *[t for x, size in zip(at, shape[2:], strict=True) for t in (x >= 0, x < size)]
@@ -169,7 +170,10 @@ def global_pool(context: Context) -> te.Tensor:
     axes, dtype = list(range(2, len(shape))), wide(context.output.dtype)
     count, order = tirx.const(prod(shape[2:]), dtype), context.attribute("p", 2)
     kind = context.operator.type
-    before = (lambda x: _raise(x, order, dtype)) if kind == "GlobalLpPool" else (lambda x: x)
+
+    def before(x: Scalar) -> Scalar:
+        return _raise(x, order, dtype) if kind == "GlobalLpPool" else x
+
     total = reduce_axes(
         lambda *i: before(cast(data(*i), dtype)),
         shape,

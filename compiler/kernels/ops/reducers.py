@@ -46,9 +46,15 @@ sum_reducer: Reducer = te.comm_reducer(
 )
 
 
-product_reducer: Reducer = te.comm_reducer(
-    lambda a, b: wrapping.multiply(a, b), lambda dtype: tirx.const(1, dtype), name="product"
-)
+def _times(a: Scalar, b: Scalar) -> Scalar:
+    return wrapping.multiply(a, b)
+
+
+def _one(dtype: str) -> Scalar:
+    return tirx.const(1, dtype)
+
+
+product_reducer: Reducer = te.comm_reducer(_times, _one, name="times")
 
 
 def reduce_axes(
@@ -76,7 +82,7 @@ def reduce_axes(
 
 
 def identity_of(reducer: Reducer, dtype: str) -> Scalar:
-    """What a reduction over no elements gives."""
+    """The result of a reduction over no elements."""
     if reducer is max_reducer:
         return lowest(dtype)
     if reducer is min_reducer:
@@ -105,7 +111,7 @@ def finished(
     return te.compute(output.shape, body, name=context.operator.type)
 
 
-def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
+def position_combiner(largest: bool, last: bool) -> Callable[[Any, Any], list[Scalar]]:
     """Which of two pairs (position, value) a search for the largest or smallest keeps.
 
     A negative position is none. Of equals the first or last is kept, and NaN, of which `found`
@@ -128,7 +134,7 @@ def position_combiner(largest: bool, last: bool) -> Callable[..., list[Scalar]]:
 def position_identity(largest: bool, last: bool) -> Callable[[str], list[Scalar]]:
     """No position, and a value that every other one beats, for a dtype of the values.
 
-    It is another one for each search: TVM tells combiners of pairs apart by these alone.
+    It is another one for each search: TVM distinguishes combiners of pairs by these alone.
     """
     worst = lowest if largest else highest
     return lambda dtype: [tirx.const(-2 if last else -1, "int32"), worst(dtype)]

@@ -1,10 +1,12 @@
-"""Lowerings of reductions over axes: sums, products, extremes, norms, positions."""
+"""Lowerings of reductions over axes: sums, multiplications, extremes, norms, positions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from tvm import te, tirx
+from tvm.ir import Expr
 
 from compiler.kernels.ops import wrapping
 from compiler.kernels.ops.common import Scalar, absolute, cast, is_float, is_nan, normal_axis, wide
@@ -62,6 +64,10 @@ def _log(x: Scalar) -> Scalar:
     return call("log", x)
 
 
+def _divided(count: int, dtype: str, x: Scalar) -> Scalar:
+    return x / tirx.const(count, dtype)
+
+
 def _working(context: Context) -> str:
     """The dtype in which a reduction is computed."""
     dtype = context.output.dtype
@@ -79,7 +85,7 @@ def reduce_operator(context: Context) -> te.Tensor:
     before, reducer, after = _REDUCTIONS.get(context.operator.type, (_same, sum_reducer, _same))
     if context.operator.type == "ReduceMean":
         count = max(1, prod(shape[axis] for axis in axes))  # of no elements 0, as onnxruntime
-        after = lambda x: x / tirx.const(count, dtype)  # noqa: E731
+        after = partial(_divided, count, dtype)
     if context.info(0).dtype == "bool" and reducer not in (max_reducer, min_reducer):
         raise context.fail("only ReduceMax and ReduceMin take bool")
     if not axes and context.attribute("noop_with_empty_axes", 0):
@@ -120,6 +126,15 @@ def log_sum_exp(context: Context) -> te.Tensor:
     return finished(context, logarithm, axes, _same)
 
 
+def _pair_reducer(combine: Callable[[Any, Any], list[Scalar]], identity: list[Scalar]) -> Reducer:
+    """TVM's form of a reduction of pairs: it reads the names of `pair`'s parameters."""
+
+    def pair(a: Any, b: Any) -> tuple[Scalar, ...]:
+        return tuple(combine(a, b))
+
+    return te.comm_reducer(pair, lambda *_: tuple(identity), name="position")
+
+
 def found(variable: Any, value: Scalar, identity: Sequence[Scalar]) -> list[Scalar]:
     """A position and its value, or none for a NaN that is not the first element."""
     if not is_float(dtype_of(value)):
@@ -143,13 +158,11 @@ def extreme_position(context: Context) -> te.Tensor:
     last = bool(context.attribute("select_last_index", 0))
     combine, identity = position_combiner(largest, last), position_identity(largest, last)
     dtype = wide(context.info(0).dtype)
-    reducer = te.comm_reducer(
-        lambda a, b: tuple(combine(a, b)), lambda *_: tuple(identity(dtype)), name="position"
-    )
+    reducer = _pair_reducer(combine, identity(dtype))
     variable = te.reduce_axis((0, shape[axis]), "r")
     kept = tuple(1 if a == axis else n for a, n in enumerate(shape))
 
-    def body(*indices: Any) -> Any:
+    def body(*indices: Any) -> Sequence[Expr]:
         at = [variable if a == axis else i for a, i in enumerate(indices)]
         pair = found(variable, cast(data(*at), dtype), identity(dtype))
         return reducer(tuple(pair), axis=[variable])

@@ -15,7 +15,7 @@ from compiler.kernels.ops.tables import table_element
 Array = numpy.ndarray
 
 UNROLLED_TAPS = 4
-"""Up to this many source elements per axis are summed inline; more become a stage of their own."""
+"""Up to this many source elements per axis are summed inline; more become a separate stage."""
 
 
 def source_coordinates(

@@ -1,6 +1,6 @@
 """Constant tables in code: arrays that an operator's lowering reads by position.
 
-A table is an internal LLVM constant behind an always-inlined function, so that reading it at the
+A table is an internal LLVM constant read by an always-inlined function, so that reading it at the
 loop variable vectorises. Its function's name holds the hash of its content.
 """
 

@@ -48,7 +48,7 @@ class Window:
 def window_of(context: Context, kernel: Sequence[int]) -> Window:
     """The window of a convolution or pooling, `auto_pad` and `ceil_mode` resolved.
 
-    The padding behind reaches as far as the last window, which may be beyond the model's.
+    The padding after reaches as far as the last window, which may be beyond the model's.
     """
     spatial, places = context.info(0).shape[2:], context.output.shape[2:]
     rank = len(spatial)
@@ -91,7 +91,7 @@ def padded(tensor: te.Tensor, window: Window, fill: Scalar) -> te.Tensor:
 def transposed_pads(
     context: Context, strides: Sequence[int], dilations: Sequence[int]
 ) -> list[int]:
-    """How many output positions a transposed convolution cuts in front of each axis."""
+    """How many output positions a transposed convolution drops at the start of each axis."""
     spatial, kernel = context.info(0).shape[2:], context.info(1).shape[2:]
     mode = context.attribute("auto_pad", "NOTSET")
     explicit = context.attribute("output_shape")

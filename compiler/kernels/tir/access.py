@@ -1,4 +1,4 @@
-"""What a scheduled function's blocks read and write, as the generic schedule needs it."""
+"""The reads and writes of a scheduled function's blocks, as the generic schedule needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,8 +26,8 @@ class BlockFacts:
     reduces: bool
     output: bool
     reduce_inner: bool = False
-    used: dict[str, frozenset[int]] = field(default_factory=dict)
-    direct: dict[str, frozenset[int]] = field(default_factory=dict)
+    used: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    direct: dict[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     accesses: tuple[tuple[tuple[int | None, ...], tuple[int, ...], frozenset[int]], ...] = ()
 
 
@@ -59,7 +59,7 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
         index = [r.min for r in region.region]
         plain = tuple(axes.get(i) if isinstance(i, Var) else None for i in index)
         seen = [frozenset(axes[v] for v in variables_in(i) if v in axes) for i in index]
-        every = frozenset().union(*seen)
+        every = frozenset[int]().union(*seen)
         used[name] = used.get(name, frozenset()) | every
         bare = frozenset(axis for axis in plain if axis is not None)
         direct[name] = direct.get(name, bare) & bare
@@ -89,7 +89,7 @@ def _last_long(seen: Sequence[frozenset[int]], shape: Sequence[Any]) -> frozense
 
 
 def can_fuse(known: BlockFacts, first: int, second: int) -> bool:
-    """Whether two adjacent axes walk every buffer as one: side by side and whole, or not at all."""
+    """Whether two adjacent axes walk every buffer as one: adjacent and whole, or not at all."""
     for plain, shape, used in known.accesses:
         if first not in used and second not in used:
             continue

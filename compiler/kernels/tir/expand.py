@@ -36,7 +36,7 @@ class _Scope:
     """
 
     outer: "_Scope | None" = None
-    steps: "list[_Value | _Choice]" = field(default_factory=list)
+    steps: "list[_Value | _Choice]" = field(default_factory=lambda: [])
 
     def enclosing(self) -> "Iterator[_Scope]":
         """The scopes around this one, from the inside."""
@@ -61,7 +61,9 @@ class _Choice:
 
     variable: Var
     condition: Expression = None
-    branches: list[tuple[_Scope, Expression]] = field(default_factory=list)
+    branches: list[tuple[_Scope, Expression]] = field(
+        default_factory=list[tuple[_Scope, Expression]]
+    )
 
 
 @dataclass(eq=False)
@@ -69,7 +71,7 @@ class _Demand:
     """An element that is needed: the variables that stand for it, and in which scopes."""
 
     indices: list[Expression]
-    uses: list[tuple[_Scope, Var]] = field(default_factory=list)
+    uses: list[tuple[_Scope, Var]] = field(default_factory=list[tuple[_Scope, Var]])
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Code:
     results: list[Expression]
 
     def nested(self, number: int = 0) -> Expression:
-        """One result as an expression of its own."""
+        """One result as a single expression."""
         return _nest(self.steps, self.results[number])
 
 
@@ -93,7 +95,7 @@ def _nest(steps: Sequence[tuple[Var, Expression]], value: Expression) -> Express
 def expand(values: Sequence[Expression], leaf: Leaf, analyzer: Analyzer | None = None) -> Code:
     """Code for some expressions in which stages are computed where they are read.
 
-    The analyzer knows the ranges of the variables; it tells indices of the same element.
+    The analyzer knows the ranges of the variables; it finds equal indices.
     """
     return _Expansion(leaf, analyzer or Analyzer()).run(values)
 

@@ -1,4 +1,4 @@
-"""What a group computes as one PrimFunc, without a schedule."""
+"""A group as one PrimFunc without a schedule."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ KEPT = "keep"
 
 
 def generic_function(group: Group, keep: bool = True) -> PrimFunc:
-    """What a group computes, without a schedule, on its reads and writes as they lie in memory.
+    """A group, without a schedule, on its reads and writes as they are stored.
 
     Its stages are reductions, results and, with `keep`, those marked to be kept for their readers.
     """
@@ -45,7 +45,7 @@ def is_opaque(group: Group) -> bool:
 
 
 def distinct(results: Sequence[te.Tensor], emitter: Emitter) -> list[te.Tensor]:
-    """Results as tensors of their own: one that is an input or given twice is copied."""
+    """Results as separate tensors: one that is an input or given twice is copied."""
     taken = list(emitter.placeholders)
     tensors: list[te.Tensor] = []
     for tensor in results:

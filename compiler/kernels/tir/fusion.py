@@ -1,4 +1,4 @@
-"""What surrounds the anchor of a fused group, as code on flat buffers.
+"""The prologue and epilogue of a group's anchor, as code on flat buffers.
 
 The operators before and after the anchor are lowered to tensor expressions as everywhere; a
 template writes its own loops and asks here for the value of one element.
@@ -93,7 +93,9 @@ class FusionContext:
 
     def operand(self, position: int, indices: Sequence[Any]) -> Any:
         """An element of an operand, computed by what comes before the anchor."""
-        return self._value(self.operands[position], indices, None, None)
+        tensor = self.operands[position]
+        assert tensor is not None
+        return self._value(tensor, indices, None, None)
 
     def bias(self, indices: Sequence[Any]) -> Any:
         """An element of the anchor's operand 2; None if that is left out."""
@@ -153,7 +155,7 @@ class FusionContext:
         return expand([tensor(*indices)], self._leaf(value, place)).nested()
 
     def _leaf(self, value: Any, place: Any) -> Leaf:
-        """What is known: the anchor's element and what is read."""
+        """The known elements: the anchor's and those that are read."""
         reads = dict(zip(map(identity, self.placeholders), self.reads, strict=True))
 
         def leaf(tensor: te.Tensor, indices: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Cutting a scheduled PrimFunc into launches: one plain function for each root-level loop nest."""
+"""Splitting a scheduled PrimFunc into launches, a plain function for each root-level loop nest."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,9 +62,9 @@ class LaunchFunction:
 class _Root:
     """The statements of a lowered PrimFunc's root, sorted."""
 
-    aliases: dict[Any, Any] = field(default_factory=dict)
-    scratch: list[Any] = field(default_factory=list)
-    nests: list[Stmt] = field(default_factory=list)
+    aliases: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    scratch: list[Any] = field(default_factory=list[Any])
+    nests: list[Stmt] = field(default_factory=list[Stmt])
 
 
 def lower_function(function: PrimFunc, name: str) -> PrimFunc:
@@ -132,9 +132,11 @@ def buffers_of(statement: Stmt) -> list[Any]:
 
 def _check_stack(statement: Stmt, name: str) -> None:
     sizes: list[int] = []
-    tvm_ffi.structural_walk(
-        statement, (AllocBuffer, lambda alloc: sizes.append(_buffer_bytes(alloc.buffer)))
-    )
+
+    def visit(allocation: AllocBuffer) -> None:
+        sizes.append(_buffer_bytes(allocation.buffer))
+
+    tvm_ffi.structural_walk(statement, (AllocBuffer, visit))
     if sum(sizes) > STACK_LIMIT:
         raise StackError(
             f"a block of the kernel {name} needs {sum(sizes)} bytes of stack, more than"

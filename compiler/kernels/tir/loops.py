@@ -1,7 +1,7 @@
 """Building blocks of templates: loops over flat buffers, and the register tile all of them share.
 
-A register tile holds `rows` x `vectors` accumulators, each a vector register of its own. Every
-step of the reduction loads `vectors` vectors, broadcasts `rows` scalars and adds all products.
+A register tile holds `rows` x `vectors` accumulators, each a vector register. Every step of the
+reduction loads `vectors` vectors, broadcasts `rows` scalars, and multiplies and adds them all.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ def vector_loop(extent: int, lanes: int, body: Body) -> Stmt:
 def lane_loop(lanes: int, body: Body) -> Stmt:
     """One vector's elements: as a vector, or one after another where TVM cannot.
 
-    TVM cuts a statement with a call that has no vector form into one per lane, alone: a variable
+    TVM splits a statement with a call that has no vector form into one per lane, alone: a variable
     bound there would keep the last lane's value, and one bound before it would be unknown to it.
     """
     if lanes == 1:
@@ -167,7 +167,7 @@ class RegisterTile:
         return [*[tirx.AllocBuffer(a) for a in flat], *zero]
 
     def step(self, scalar: Callable[[int], Any], vector: Callable[[int], Any]) -> Stmt:
-        """Add the products of one reduction step; the fewer operands stay in registers."""
+        """Multiply and add in one reduction step; the fewer operands stay in registers."""
         if self.vectors <= self.rows:
             outer, inner = (self.vectors, vector), (self.rows, self._broadcast(scalar))
         else:

@@ -8,7 +8,7 @@ from compiler.kernels.group import Group, Operator
 
 @dataclass(frozen=True)
 class Matmul:
-    """A batched matrix product: `left` and `right` are the operands' shapes as ONNX gives them."""
+    """A batched matmul: `left` and `right` are the operands' shapes as ONNX gives them."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -43,22 +43,22 @@ class Matmul:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The extents over which separate products run."""
+        """The extents over which separate matmuls run."""
         matrix = (len(self.left) > 1) + (len(self.right) > 1)
         return () if self.shared else self.output[: len(self.output) - matrix]
 
     @property
     def multiplications(self) -> int:
-        """Multiply-adds of all products."""
+        """Multiply-adds of all batches."""
         return prod(self.batch) * self.rows * self.columns * self.depth
 
 
 def read_matmul(group: Group, anchor: Operator) -> Matmul | None:
-    """The matrix product of an operator, if the template can take it."""
+    """The matmul of an operator, if the template can take it."""
     values = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
     if {v.dtype for v in values} != {"float32"} or any(v.elements == 0 for v in values):
         return None
-    left, right = (group.values[i].shape for i in anchor.inputs[:2])
+    left, right = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     if anchor.type == "MatMul":
         return Matmul(left, right, output)

@@ -50,7 +50,7 @@ def without_once(module: IRModule) -> IRModule:
 
 
 def _operand(call: Call) -> Any:
-    """What is bound, in the type that it had: TVM narrows integers whose range it knows."""
+    """The bound value in its original type: TVM narrows integers whose range it knows."""
     (value,) = call.args
     kept = value.ty.dtype == call.ty.dtype
     return value if kept else value.astype(str(call.ty.dtype))

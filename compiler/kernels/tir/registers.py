@@ -45,9 +45,9 @@ def _binds(node: Any) -> bool:
 
 
 class _Statement:
-    """A statement that is cut up; `before` is what goes before it.
+    """A statement that is split up; `before` are the statements that precede it.
 
-    `values` are the registers that stand for variables, which a statement's own are added to.
+    `values` are the registers of variables, to which the statement's are added.
     """
 
     def __init__(self, values: dict[Var, Any]) -> None:

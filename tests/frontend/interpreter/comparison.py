@@ -1,6 +1,7 @@
 """Comparison of the interpreter's results with onnxruntime's, and with its results in float64."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -49,13 +50,14 @@ def onnxruntime_results(case: Case, opset: int = OPSET) -> list[Array]:
     feeds = {f"i{i}": np.asarray(a) for i, a in enumerate(case.inputs) if a is not None}
     if any(array.dtype.name == "bfloat16" for array in feeds.values()):
         raise Refused("NOT_IMPLEMENTED: its Python interface takes no bfloat16")
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     data = model_of(case, opset).SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(data, options, ["CPUExecutionProvider"])
+        session = runtime.InferenceSession(data, options, ["CPUExecutionProvider"])
         return session.run(None, feeds)
     except Exception as error:  # onnxruntime has an exception class for each status
         raise Refused(str(error)) from error

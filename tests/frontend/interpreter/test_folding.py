@@ -1,9 +1,12 @@
 """Operators on constants: import computes the same as onnxruntime at run time, or as the text."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import DTypeLike
 from onnx import helper, numpy_helper
 
 from compiler.errors import ShapeError
@@ -49,7 +52,7 @@ def folded(node: onnx.NodeProto, *arrays: np.ndarray, opset: int = 21) -> list[n
     return list(interpret(imported.module, imported.weights, {}).values())
 
 
-def recurrent(op_type: str, gates: int, **attributes):
+def recurrent(op_type: str, gates: int, **attributes: Any):
     """A recurrent layer of three steps and two sequences of different lengths."""
     shapes = [(3, 2, 4), (1, gates * 3, 4), (1, gates * 3, 3), (1, 2 * gates * 3)]
     arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
@@ -57,18 +60,18 @@ def recurrent(op_type: str, gates: int, **attributes):
     return node, *arrays, np.array([3, 1], np.int32)
 
 
-def window(op_type: str, x: np.ndarray, **attributes):
+def window(op_type: str, x: np.ndarray, **attributes: Any):
     """A pooling node on x."""
     return N(op_type, ["x"], ["y"], **attributes), x
 
 
-def resized(x: np.ndarray, scale: float, **attributes):
+def resized(x: np.ndarray, scale: float, **attributes: Any):
     """Resize of the last two axes by a scale."""
     scales = np.array([1, 1, scale, scale], np.float32)
     return N("Resize", ["x", "", "s"], ["y"], **attributes), x, scales
 
 
-T = {"strides": [2, 2], "pads": [1, 0, 0, 1], "group": 2}
+T: dict[str, Any] = {"strides": [2, 2], "pads": [1, 0, 0, 1], "group": 2}
 WRONG_OR_REFUSED_BEFORE = {
     "LpNormalization p=1": (N("LpNormalization", ["x"], ["y"], p=1), X2),
     "ConvTranspose groups, pads": (N("ConvTranspose", ["x", "w"], ["y"], **T), X4, W),
@@ -128,10 +131,10 @@ def test_clip_limits_what_activations_see(op_type: str, gates: int):
     assert np.abs(clipped).max() <= (limit if op_type == "RNN" else 3 * limit)
 
 
-def quantized(x: list[float], dtype: type) -> np.ndarray:
+def quantized(x: list[float], dtype: DTypeLike) -> np.ndarray:
     """x quantised in steps of one."""
     node = N("QuantizeLinear", ["x", "s", "z"], ["q"])
-    q = np.asarray(x, np.float32), np.array(1, np.float32), np.zeros((), dtype)
+    q = np.asarray(x, np.float32), np.array(1, np.float32), np.array(0, dtype)
     cast = N("Cast", ["q"], ["y"], to=onnx.TensorProto.INT32)
     proto = model(node, *q)
     proto.graph.node.append(cast)
@@ -144,7 +147,7 @@ def quantized(x: list[float], dtype: type) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, ml_dtypes.int4, ml_dtypes.uint4])
-def test_quantised_constants_saturate(dtype: type):
+def test_quantised_constants_saturate(dtype: DTypeLike):
     limits = ml_dtypes.iinfo(dtype)
     numbers = [np.inf, -np.inf, 1e30, -1e30, 2.5, 3.5]
     top, bottom = int(limits.max), int(limits.min)
@@ -154,7 +157,7 @@ def test_quantised_constants_saturate(dtype: type):
 @pytest.mark.parametrize(
     "dtype", [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 )
-def test_narrow_weights_are_dequantised_by_blocks(dtype: type):
+def test_narrow_weights_are_dequantised_by_blocks(dtype: DTypeLike):
     x = np.arange(8).reshape(4, 2).astype(np.float32).astype(dtype)
     scale = np.array([[1, 2], [3, 4]], np.float32)
     node = N("DequantizeLinear", ["x", "s"], ["y"], axis=0, block_size=2)

@@ -21,16 +21,16 @@ def test_precise_rounds_nothing_on_the_way():
         helper.make_node("Cast", ["m"], ["y"], to=TensorProto.BFLOAT16),
         helper.make_node("ArgMax", ["m"], ["i"], axis=1),
     ]
-    infos = [
+    inputs, outputs = (
         [helper.make_tensor_value_info(n, t, s) for n, t, s in group]
         for group in (
             [("x", 1, [1, 3])],
             [("y", TensorProto.BFLOAT16, [1, 3]), ("i", 7, [1, 1])],
         )
-    ]
+    )
     w = np.array([[1, 3, 7]], np.float16)
     tensors = [helper.make_tensor("w", F16, w.shape, w.tobytes(), raw=True)]
-    graph = helper.make_graph(nodes, "g", *infos, tensors)
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     imported = import_model(model)
     x = np.array([[0.1, 0.2, 0.3]], np.float32)

@@ -9,7 +9,7 @@ from compiler.errors import UnsupportedOperatorError
 from compiler.frontend import import_model
 from compiler.frontend.interpreter import interpret
 from compiler.schedule import ELEMENT_BYTES
-from tests.frontend.test_onnx_nodes import LETTERS, array, cases, has_tensors_only, tolerance
+from tests.frontend.test_onnx_nodes import LETTERS, Case, array, cases, has_tensors_only, tolerance
 
 REFUSED = {
     # random numbers, which training draws too
@@ -32,7 +32,7 @@ def _tensor(value: object, name: str) -> onnx.TensorProto:
     return renamed
 
 
-def constant_model(case) -> onnx.ModelProto:
+def constant_model(case: Case) -> onnx.ModelProto:
     """The case's model with its inputs turned into constants.
 
     Outputs that no kernel knows are made float32, or compared with the expected strings.
@@ -69,7 +69,7 @@ def _expected(value: object) -> np.ndarray:
     return expected if expected.dtype.name in ELEMENT_BYTES else expected.astype(np.float32)
 
 
-def folded(case) -> list[np.ndarray] | None:
+def folded(case: Case) -> list[np.ndarray] | None:
     """The outputs that import computes, None if it refuses an operator."""
     try:
         imported = import_model(constant_model(case))
@@ -79,7 +79,7 @@ def folded(case) -> list[np.ndarray] | None:
     return list(interpret(imported.module, imported.weights, {}).values())
 
 
-def agrees(case) -> bool:
+def agrees(case: Case) -> bool:
     """Whether the case folds; fails the test if it folds to something else."""
     got = folded(case)
     if got is None:

@@ -1,5 +1,7 @@
 """Random uses of operators: the table's shapes are those of onnx's inference."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from compiler.ir.operators import KnownTensor, Mismatch, infer
 
+Attributes = dict[str, Any]
 OPSET = 23
 SIZES = st.integers(1, 5)
 EXAMPLES = settings(max_examples=30, deadline=None, database=None)
@@ -23,7 +26,9 @@ def vector(*values: int) -> KnownTensor:
     return KnownTensor("int64", (len(values),), np.array(values, np.int64))
 
 
-def by_onnx(op_type: str, inputs: list[KnownTensor], attributes: dict, outputs: int) -> list:
+def by_onnx(
+    op_type: str, inputs: list[KnownTensor], attributes: Attributes, outputs: int
+) -> list[tuple[int, ...] | None]:
     """The shapes of the results by onnx, None if it cannot infer them or refuses."""
     names = [f"i{i}" for i in range(len(inputs))]
     results = [f"o{i}" for i in range(outputs)]
@@ -52,7 +57,7 @@ def by_onnx(op_type: str, inputs: list[KnownTensor], attributes: dict, outputs: 
 
 
 def agree(
-    op_type: str, inputs: list[KnownTensor], attributes: dict | None = None, outputs: int = 1
+    op_type: str, inputs: list[KnownTensor], attributes: Attributes | None = None, outputs: int = 1
 ):
     """Check that the table and onnx give the same shapes, or both refuse."""
     wanted = by_onnx(op_type, inputs, attributes or {}, outputs)
@@ -63,7 +68,9 @@ def agree(
     assert shapes == wanted
 
 
-def fits(op_type: str, inputs: list[KnownTensor], attributes: dict | None = None, outputs: int = 1):
+def fits(
+    op_type: str, inputs: list[KnownTensor], attributes: Attributes | None = None, outputs: int = 1
+):
     """Check that a valid use gives what onnx gives."""
     shapes = [tensor.shape for tensor in infer(op_type, inputs, attributes or {}, outputs)]
     assert shapes == by_onnx(op_type, inputs, attributes or {}, outputs)
@@ -158,7 +165,7 @@ WINDOWS = st.fixed_dictionaries(
 )
 
 
-def consistent(window: dict) -> dict:
+def consistent(window: Attributes) -> Attributes:
     """The attributes of a window: pads only where they are not automatic."""
     explicit = window["auto_pad"] == "NOTSET"
     return window if explicit else {n: v for n, v in window.items() if n != "pads"}
@@ -166,7 +173,7 @@ def consistent(window: dict) -> dict:
 
 @EXAMPLES
 @given(WINDOWS, st.integers(1, 3), st.integers(5, 12), st.integers(1, 2), st.booleans())
-def test_windows(window: dict, kernel: int, size: int, groups: int, ceil: bool):
+def test_windows(window: Attributes, kernel: int, size: int, groups: int, ceil: bool):
     image, weight = run_time(2, 4, size, size), run_time(6, 4 // groups, kernel, kernel)
     attributes = consistent(window)
     fits("Conv", [image, weight], {**attributes, "group": groups})

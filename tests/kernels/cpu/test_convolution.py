@@ -24,7 +24,7 @@ def convolutions(draw: st.DrawFn) -> Convolution:
 
 
 def filled(conv: Convolution, image: numpy.ndarray) -> numpy.ndarray:
-    """The planes of an image, element by element, and NaN behind them."""
+    """The planes of an image, element by element, and NaN after them."""
     planes = conv.planes
     result = numpy.full(planes.phases * planes.plane + planes.pitch, numpy.nan)
     numbered = enumerate(product(planes.row_phases, planes.column_phases))

@@ -14,7 +14,7 @@ from compiler.kernels.cpu.tiling import (
     channel_tile,
     flat_tile,
     image_tile,
-    product_tile,
+    matmul_tile,
     register_tiles,
     registers_of,
     split_blocks,
@@ -59,7 +59,7 @@ def test_tiles_of_pointwise_convolutions(
     for tile, slots in (
         flat_tile(conv, registers),
         channel_tile(conv, registers, prod(image)),
-        product_tile(prod(image), filters, channels, registers, packed=True),
+        matmul_tile(prod(image), filters, channels, registers, packed=True),
     ):
         assert (tile.rows, tile.vectors) in register_tiles(registers)
         assert slots >= conv.multiplications / registers.lanes

@@ -45,7 +45,7 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
         return None
     registers = registers_of(vector_bytes(target))
     nest = choose_nest(conv, around, registers)
-    weight = anchor.inputs[1]
+    weight = anchor.operand(1)
     packings = [""] * group.inputs
     packings[weight] = weight_packing(nest)
     elements = prod(packed_shape(group.values[weight].shape, packings[weight]))
@@ -58,7 +58,7 @@ def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor):
         return None
-    image, weight = (group.values[i].shape for i in anchor.inputs[:2])
+    image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
     strides, dilations = (
@@ -83,7 +83,7 @@ def constant_weights(group: Group, anchor: Operator) -> bool:
     """Whether an operator is a float32 convolution in one or two dimensions over a weight that
     nothing else in the group reads."""
     used = [group.values[i] for i in (*anchor.inputs, *anchor.outputs) if i is not None]
-    weight = anchor.inputs[1]
+    weight = anchor.operand(1)
     return (
         {value.dtype for value in used} == {"float32"}
         and all(value.elements for value in used)

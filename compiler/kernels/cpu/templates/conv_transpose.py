@@ -28,7 +28,7 @@ from compiler.kernels.tir.loops import sequence
 from compiler.target.target import CpuTarget
 
 MOST_PHASES = 16
-"""Most output phases, each of which is code of its own."""
+"""Most output phases, each of which is separate code."""
 
 
 @template("ConvTranspose")
@@ -42,7 +42,7 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
         return None
     registers = registers_of(vector_bytes(target))
     nests = phase_nests(transposed, around, registers)
-    weight = anchor.inputs[1]
+    weight = anchor.operand(1)
     packings = [""] * group.inputs
     packings[weight] = weight_packing(nests[0], transposed.kernel)
     around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packings[weight])))
@@ -103,7 +103,7 @@ def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     """The transposed convolution of an operator, if the template can take it."""
     if not constant_weights(group, anchor) or not anchor.attributes.get("finite", 1):
         return None
-    image, weight = (group.values[i].shape for i in anchor.inputs[:2])
+    image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     rank, groups = len(image) - 2, anchor.attributes.get("group", 1)
     strides, dilations = (
@@ -136,7 +136,7 @@ def pads_before(
     dilations: Sequence[int],
     output: Sequence[int],
 ) -> tuple[int, ...]:
-    """What is cut off before the first output element of each axis."""
+    """The positions that are dropped before the first output element of each axis."""
     get = anchor.attributes.get
     mode, rank = get("auto_pad", "NOTSET"), len(image)
     if mode == "VALID" or (mode == "NOTSET" and not get("output_shape")):

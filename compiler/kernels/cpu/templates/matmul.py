@@ -1,4 +1,4 @@
-"""Matrix products: lanes along the columns of B, rows of A broadcast.
+"""Matrix multiplications: lanes along the columns of B, rows of A broadcast.
 
     launch 0, 1  (only for an operand that the group computes, or a B that must be transposed)
       write the operand into a workspace
@@ -27,7 +27,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.tiling import Tile, product_tile, registers_of, split_blocks
+from compiler.kernels.cpu.tiling import Tile, matmul_tile, registers_of, split_blocks
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
@@ -50,34 +50,34 @@ FILL_ELEMENTS = 1 << 14
 
 
 @template("MatMul", "Gemm")
-def matrix_product(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
-    """Schedule a float32 matrix product."""
-    product = read_matmul(group, anchor)
-    if product is None:
+def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
+    """Schedule a float32 MatMul or Gemm."""
+    problem = read_matmul(group, anchor)
+    if problem is None:
         return None
     around = FusionContext(group, anchor)
     if not around.elementwise:
         return None
-    right = anchor.inputs[1]
+    right = anchor.operand(1)
     registers = registers_of(vector_bytes(target))
-    packed = group.is_packable(right) and product.shared
-    while not packed and registers.lanes > product.columns:
+    packed = group.is_packable(right) and problem.shared
+    while not packed and registers.lanes > problem.columns:
         registers = replace(registers, lanes=registers.lanes // 2)
-    tile, slots = product_tile(product.rows, product.columns, product.depth, registers, packed)
-    nest = ProductNest(product, around, tile, registers.lanes, packed, slots)
+    tile, slots = matmul_tile(problem.rows, problem.columns, problem.depth, registers, packed)
+    nest = MatmulNest(problem, around, tile, registers.lanes, packed, slots)
     packings = [""] * group.inputs
     if packed:
         packings[right] = nest.packing
         around.resize_read(right, prod(packed_shape(group.values[right].shape, nest.packing)))
     function = PrimFunc(around.buffers, nest.launches())
-    return Scheduled(function, tuple(packings), flops=2 * product.multiplications)
+    return Scheduled(function, tuple(packings), flops=2 * problem.multiplications)
 
 
 @dataclass(frozen=True)
-class ProductNest:
-    """A matrix product with its tile; `packed` when B is laid out in panels beforehand."""
+class MatmulNest:
+    """A matmul with its tile; `packed` when B is laid out in panels beforehand."""
 
-    product: Matmul
+    problem: Matmul
     around: FusionContext
     tile: Tile
     lanes: int
@@ -92,23 +92,23 @@ class ProductNest:
     @property
     def panels(self) -> int:
         """Panels of columns."""
-        return ceil_div(self.product.columns, self.width)
+        return ceil_div(self.problem.columns, self.width)
 
     @property
     def packing(self) -> str:
         """The packing of a constant B."""
-        product, width = self.product, self.width
-        missing = self.panels * width - product.columns
-        if product.transposed[1]:
-            return f"pad:{missing},0|reshape:{self.panels},{width},{product.depth}|transpose:0,2,1"
-        steps = f"reshape:{product.depth},{product.columns}|pad:0,{missing}"
-        return f"{steps}|reshape:{product.depth},{self.panels},{width}|transpose:1,0,2"
+        problem, width = self.problem, self.width
+        missing = self.panels * width - problem.columns
+        if problem.transposed[1]:
+            return f"pad:{missing},0|reshape:{self.panels},{width},{problem.depth}|transpose:0,2,1"
+        steps = f"reshape:{problem.depth},{problem.columns}|pad:0,{missing}"
+        return f"{steps}|reshape:{problem.depth},{self.panels},{width}|transpose:1,0,2"
 
     def launches(self) -> Stmt:
         """All launches: write the operands that are not there yet, then multiply."""
-        flip = self.product.transposed[1] and not self.packed
-        left, first = self._source(0, self.product.left, False)
-        right, second = self._source(1, self.product.right, flip)
+        flip = self.problem.transposed[1] and not self.packed
+        left, first = self._source(0, self.problem.left, False)
+        right, second = self._source(1, self.problem.right, flip)
         return sequence([*first, *second, self._multiply(left, right)])
 
     def _source(self, position: int, shape: tuple[int, ...], flip: bool) -> tuple[Var, list[Stmt]]:
@@ -137,8 +137,8 @@ class ProductNest:
         return target, [tirx.AllocBuffer(target), fill]
 
     def _multiply(self, left: Var, right: Var) -> Stmt:
-        product = self.product
-        extents = (prod(product.batch), self.panels, ceil_div(product.rows, self.tile.rows))
+        problem = self.problem
+        extents = (prod(problem.batch), self.panels, ceil_div(problem.rows, self.tile.rows))
         blocks = split_blocks(self.slots * extents[0], *extents)
 
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
@@ -158,26 +158,26 @@ class ProductNest:
         return block_loops(blocks, extents, body)
 
     def _rows(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any) -> Stmt:
-        """A tile, or the shorter one behind the last whole tile."""
-        rows, rest = self.tile.rows, self.product.rows % self.tile.rows
+        """A tile, or the shorter one after the last whole tile."""
+        rows, rest = self.tile.rows, self.problem.rows % self.tile.rows
         whole = self._columns(left, right, batch, panel, tile, rows)
         if not rest:
             return whole
         tail = self._columns(left, right, batch, panel, tile, rest)
-        if self.product.rows < rows:
+        if self.problem.rows < rows:
             return tail
-        return tirx.IfThenElse(tile < self.product.rows // rows, whole, tail)
+        return tirx.IfThenElse(tile < self.problem.rows // rows, whole, tail)
 
     def _columns(self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int) -> Stmt:
-        """A panel, or the narrower one behind the last whole panel."""
-        rest = self.product.columns % self.width
+        """A panel, or the narrower one after the last whole panel."""
+        rest = self.problem.columns % self.width
         whole = self._tile(left, right, batch, panel, tile, rows, self.width)
         if not rest:
             return whole
         tail = self._tile(left, right, batch, panel, tile, rows, rest)
-        if self.product.columns < self.width:
+        if self.problem.columns < self.width:
             return tail
-        return tirx.IfThenElse(panel < self.product.columns // self.width, whole, tail)
+        return tirx.IfThenElse(panel < self.problem.columns // self.width, whole, tail)
 
     def _tile(
         self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
@@ -190,8 +190,8 @@ class ProductNest:
         before = max(0, -starts[-1])
         pitch = self.width + before
         sums, allocate = scratch("sums", rows * pitch)
-        indices = unflatten_index(batch, self.product.batch)
-        a, b = self._matrix(self.product.left, indices), self._matrix(self.product.right, indices)
+        indices = unflatten_index(batch, self.problem.batch)
+        a, b = self._matrix(self.problem.left, indices), self._matrix(self.problem.right, indices)
         first = tile * self.tile.rows
 
         def step(k: Any) -> Stmt:
@@ -209,12 +209,12 @@ class ProductNest:
             return vector_loop(columns, self.lanes, one)
 
         kept = registers.store(sums, lambda i, j: i * pitch + before + starts[j])
-        reduce = loop("k", self.product.depth, step)
+        reduce = loop("k", self.problem.depth, step)
         return sequence([allocate, *registers.start(), reduce, kept, loop("row", rows, row)])
 
     def _matrix(self, shape: tuple[int, ...], batch: list[Any]) -> Any:
         """Where an operand's matrix of a batch begins."""
-        if self.product.shared or len(shape) < 3:
+        if self.problem.shared or len(shape) < 3:
             return 0
         lead = shape[:-2]
         own = batch[len(batch) - len(lead) :]
@@ -222,22 +222,22 @@ class ProductNest:
         return flatten_index(pinned, lead) * (shape[-1] * shape[-2])
 
     def _element(self, matrix: Any, row: Any, k: Any) -> Any:
-        if self.product.transposed[0]:
-            return matrix + k * self.product.rows + row
-        return matrix + row * self.product.depth + k
+        if self.problem.transposed[0]:
+            return matrix + k * self.problem.rows + row
+        return matrix + row * self.problem.depth + k
 
     def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
         """Where a panel's columns of a line of B begin."""
         if self.packed:
-            return (panel * self.product.depth + k) * self.width
-        return matrix + k * self.product.columns + panel * self.width
+            return (panel * self.problem.depth + k) * self.width
+        return matrix + k * self.problem.columns + panel * self.width
 
     def _store(self, value: Any, batch: list[Any], row: Any, column: Any) -> Stmt:
-        product, around = self.product, self.around
-        lead = around.shape[: len(around.shape) - (len(product.right) > 1)]
-        at = unflatten_index(row, lead) if product.shared else [*batch, row][: len(lead)]
-        at = [*at, column] if len(product.right) > 1 else at
-        alpha, beta = product.factors
+        problem, around = self.problem, self.around
+        lead = around.shape[: len(around.shape) - (len(problem.right) > 1)]
+        at = unflatten_index(row, lead) if problem.shared else [*batch, row][: len(lead)]
+        at = [*at, column] if len(problem.right) > 1 else at
+        alpha, beta = problem.factors
         value = value if alpha == 1 else multiply(value, tirx.const(alpha, "float32"))
         addend = self._addend(at)
         if addend is not None:

@@ -41,7 +41,7 @@ UNROLLED_TAPS = 12
 
 @dataclass(frozen=True)
 class Place:
-    """What one register tile works on: image, group, chunk of positions, tile of channels.
+    """The part that one register tile computes: image, group, chunk of positions, tile of channels.
 
     `planes` is where the planes of the group's first channel begin.
     """
@@ -127,7 +127,7 @@ class Nest(ABC):
 
     @property
     def local(self) -> bool:
-        """Whether every block fills the planes of its own groups, one group after another."""
+        """Whether every block fills the planes of its groups, one group after another."""
         room = self.conv.channels * self.stride * 4 <= LOCAL_PLANES_BYTES
         return not self.direct and self.units >= LOCAL_UNITS and room
 

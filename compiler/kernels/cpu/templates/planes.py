@@ -13,7 +13,7 @@ from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import block_loops, loop, sequence, vector_loop
 
 UNROLLED_PHASES = 9
-"""Most phases that are code of their own; more are a loop."""
+"""Most phases that are separate code; more are a loop."""
 
 BLOCK_ELEMENTS = 1 << 15
 """Elements that one block writes at least."""
@@ -83,19 +83,19 @@ def _fill_phases(
         def row(y: Any) -> Stmt:
             return loop("column", planes.pitch, lambda x: element(number, y, x))
 
-        def behind(x: Any) -> Stmt:
+        def after(x: Any) -> Stmt:
             place = base + number * planes.plane + planes.rows * planes.pitch + x
             return tirx.BufferStore(target, tirx.const(0.0, "float32"), [place])
 
         rest = planes.plane - planes.rows * planes.pitch
         rows = loop("row", planes.rows, row)
-        return sequence([rows, vector_loop(rest, lanes, behind)]) if rest else rows
+        return sequence([rows, vector_loop(rest, lanes, after)]) if rest else rows
 
     return loop("phase", planes.phases, phase)
 
 
 def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[int, int]:
-    """The range of plane indices of a phase that lie inside the image."""
+    """The range of a phase's plane indices inside the image."""
     first = min(extent, max(0, -((phase - pad) // stride)))
     return first, min(extent, max(first, -((phase - pad - image) // stride)))
 

@@ -1,0 +1,37 @@
+"""What the type checker may leave open: only what a library's own types leave unknown."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PYRIGHT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
+UNTYPED = {"benchmarks", "examples"}
+"""Folders of code on PyTorch, which is no dependency."""
+
+MODULES = [e for e in PYRIGHT["executionEnvironments"] if e["root"] not in UNTYPED]
+LIBRARY = re.compile(r"^\s*(import|from) (onnx|tvm|tvm_ffi)\b", re.M)
+SOURCES = [path for folder in ("compiler", "tests") for path in (ROOT / folder).rglob("*.py")]
+DIRECTIVE = re.compile(r"^# pyright:", re.M)
+"""A comment that changes the rules of a whole file."""
+
+
+def test_everything_is_checked_strictly():
+    assert PYRIGHT["typeCheckingMode"] == "strict"
+    assert {"compiler", "tests"} <= set(PYRIGHT["include"])
+    relaxed = {rule for rule, value in PYRIGHT.items() if rule.startswith("report") and not value}
+    assert relaxed == {"reportMissingTypeStubs"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module["root"])
+def test_only_modules_of_untyped_libraries_are_relaxed(module: dict[str, Any]):
+    rules = set(module) - {"root", "extraPaths"}
+    assert all(rule.startswith("reportUnknown") for rule in rules)
+    assert LIBRARY.search((ROOT / module["root"]).read_text())
+
+
+def test_no_file_relaxes_itself():
+    assert [path for path in SOURCES if DIRECTIVE.search(path.read_text())] == []

@@ -1,0 +1,1 @@
+from tvm_ffi import Object as Object
