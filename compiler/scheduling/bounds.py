@@ -47,7 +47,7 @@ def lower_bound(
     predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
     longest = max(finish_times(alone, predecessors))
     shares = zip(*(demand(work, device) for work in works), strict=True)
-    taken = [sum(b * part for b, part in zip(busy, each, strict=True)) for each in shares]
+    taken = [sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares]
     issued = (len(works) - 1) * known.gap + min(alone)
     return Bound(known.graph + longest, known.graph + max(issued, *taken))
 

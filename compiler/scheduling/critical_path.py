@@ -1,4 +1,4 @@
-"""The kernels of the longest path, each against what its arithmetic and its bytes take at least."""
+"""The kernels of the critical path, each against the least time of its FLOPs and its bytes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +10,13 @@ from compiler.scheduling.kernel_time import CONTRACTIONS, rates_of
 from compiler.target.devices import DeviceModel
 
 TENSOR_FACTOR = 6.0
-"""How much faster a GPU multiplies matrices than it computes otherwise: on an H200 400 TFLOP/s,
-which products in half precision reach, against 67."""
+"""FLOP/s of tensor cores over those of other arithmetic: on an H200 400 TFLOP/s, which GEMMs in half
+precision reach, against 67."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A kernel on the path: how many of its tasks are, nanoseconds of each, and its floor."""
+    """A kernel on the path: the number of its tasks there, nanoseconds of each, and its floor."""
 
     kernel: str
     count: int
@@ -66,7 +66,7 @@ def path_steps(
 
 
 def table(steps: Sequence[Step], most: int) -> list[str]:
-    """Lines of text in microseconds: what all come to, and those that lose most."""
+    """Lines of text in microseconds: the sum of all steps, and those that lose most."""
     time = sum(step.count * step.time for step in steps)
     floor = sum(step.count * step.floor for step in steps)
     tasks = sum(step.count for step in steps)

@@ -13,8 +13,8 @@ STAGED_BYTES = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a kind of kernel works: ns that each wave of blocks takes besides, FLOPs and bytes
-    in a ns of one block alone, and of all blocks of an SM together."""
+    """The speed of a kind of kernel: fixed ns of each wave of blocks, FLOPs and bytes in a ns of one
+    block alone, and of all blocks of an SM together."""
 
     wave: float
     block_flops: float
@@ -31,7 +31,7 @@ OTHERS = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
 def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
     """Nanoseconds of a kernel alone, its launches included: its blocks run in waves.
 
-    Another device's sms are taken to be as much faster as its peaks say.
+    The SMs of another device are faster by the ratio of its peaks to an H200's.
     """
     launching = len(kernel.launches) * device.latencies.dependency
     if not kernel.launches:
@@ -61,7 +61,7 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceM
 
 
 def work_of(kernel: KernelSpec, time: float, device: DeviceModel) -> Work:
-    """What a kernel that takes `time` ns alone asks of a device: of its largest launch."""
+    """The demand of a kernel that takes `time` ns alone: that of its largest launch."""
     if not kernel.launches:
         return Work(time, 0, launches=0)
     largest = max(kernel.launches, key=lambda x: prod(x.grid) / fitting(x, device))

@@ -1,4 +1,4 @@
-"""A simulator of a GPU that runs a schedule: streams, edges, latencies, and kernels side by side.
+"""A simulator of a GPU that runs a schedule: streams, edges, latencies and concurrent kernels.
 
 It decides where no device is present, guides the search for schedules, and draws the predicted
 timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
@@ -21,11 +21,11 @@ Pairs = Sequence[tuple[int, int]] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one task asks: nanoseconds alone on the device, its blocks, and the bytes it moves.
+    """The demand of a task: nanoseconds alone on the device, its blocks, and the bytes it moves.
 
     `threads` and `shared_bytes` are a block's, `registers` a thread's; where a task has several
     `launches`, they are those of the launch that takes the most of the device. The time includes
-    what a dependent launch costs. `early` launches can begin along programmatic edges.
+    the cost of a dependent launch. `early` launches can begin along programmatic edges.
     """
 
     time: float
@@ -52,11 +52,11 @@ class Timeline:
 
 
 class Simulator:
-    """Simulates schedules of the same tasks on one device; what they have in common is done once.
+    """Simulates schedules of the same tasks on one device; their common part is computed once.
 
     A schedule gives each task a stream (`stream_of`, any numbers from 0), the tasks in launch
     order (`order`), and `edges`, an array of pairs (earlier, later): the tasks' dependencies.
-    An edge that others imply costs no more than `Latencies.join`, so a search can pass the same
+    An edge that others imply costs no more than `Latencies.awaited`, so a search can pass the same
     edges always. Tasks on one stream follow each other in launch order.
 
         simulator = Simulator(works)
@@ -110,7 +110,7 @@ class Simulator:
         queued = np.full(count, known.graph) if release is None else release
         later = self._delays if delay is None else self._delays + delay
         schedule, host = (*arrows, streams, rank), (queued, later)
-        tasks, rates = (self._costs, self._demands), (known.gap, known.join)
+        tasks, rates = (self._costs, self._demands), (known.gap, known.awaited)
         start, end = simulate(*tasks, *schedule, *host, *rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a cycle")
@@ -123,7 +123,7 @@ def execution(work: Work, device: DeviceModel) -> float:
 
 
 def launch_delay(work: Work, device: DeviceModel, *, early: bool) -> float:
-    """Nanoseconds from the end of what a task waits for to its blocks, for all its launches."""
+    """Nanoseconds from the end of the tasks it waits for to its first block, for all its launches."""
     known = device.latencies
     return work.launches * known.dependency + early * work.early * known.programmatic
 

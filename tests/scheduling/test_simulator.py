@@ -106,7 +106,7 @@ def reference(plan: Plan, device: DeviceModel) -> tuple[list[float], list[float]
         speeds = shares(list(left), demands)
         finish = {t: now + left[t] / s if s else np.inf for t, s in speeds.items()}
         last = max(start.values(), default=-np.inf)
-        issue = {t: last + known.gap + known.join * plan.foreign(t) for t in arrivals}
+        issue = {t: last + known.gap + known.awaited * plan.foreign(t) for t in arrivals}
         moments = {t: max(now, issue[t], a) for t, a in arrivals.items()}
         first = min(finish, key=lambda t: finish[t], default=None)
         following = min(moments, key=lambda t: (arrivals[t], plan.order.index(t)), default=None)

@@ -37,7 +37,7 @@ class _Search:
         self.bound = lower_bound(self.dag, self.streams)
 
     def run(self, ready: Sequence[int]) -> None:
-        """Try every way to go on; those that cannot beat the best are cut."""
+        """Try every next step; those that cannot beat the best are pruned."""
         if len(self.order) == len(self.dag):
             self.best = max(self.finish, default=0)
             self.found = Assignment(list(self.stream_of), order=list(self.order))
@@ -64,7 +64,7 @@ class _Search:
         return max(free, max(ends, default=0))
 
     def go_on(self, v: int, stream: int, start: int, ready: Sequence[int]) -> None:
-        """Take one step, search behind it, and take it back."""
+        """Take one step, search from there, and take it back."""
         before = list(self.free)
         self.free[stream : stream + 1] = [start + self.dag.costs[v]]
         self.stream_of[v], self.finish[v] = stream, start + self.dag.costs[v]
@@ -108,8 +108,8 @@ def search(dag: DAG, streams: int) -> tuple[Assignment, bool]:
     """The best assignment found, at least as good as every other policy's, and whether proven."""
     others = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
     found = [policy(dag, streams) for policy in others]
-    unstaged = [Assignment(each.streams, order=each.launch_order()) for each in found]
-    first = min(unstaged, key=lambda each: makespan(dag, each))
+    unstaged = [Assignment(known.streams, order=known.launch_order()) for known in found]
+    first = min(unstaged, key=lambda known: makespan(dag, known))
     work = _Search(dag, streams, makespan(dag, first), first)
     work.run([v for v, before in enumerate(dag.predecessors) if not before])
     return work.found, work.steps > 0 or work.best <= work.bound
