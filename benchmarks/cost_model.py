@@ -67,7 +67,7 @@ def describe(label: str, found: Sequence[Sample], device: DeviceModel) -> str:
 def report(found: Sequence[Sample], device: DeviceModel) -> Iterator[str]:
     """A line a kind of kernel, one for all, and the worst."""
     for label, kind in (("contractions", CONTRACTIONS), ("others", OTHERS)):
-        yield describe(label, [each for each in found if rates_of(each[0]) is kind], device)
+        yield describe(label, [row for row in found if rates_of(row[0]) is kind], device)
     yield describe("all", found, device)
 
     def error(each: Sample) -> float:
@@ -117,7 +117,7 @@ def main() -> None:
     print(label)
     print("\n".join(report(found, device)))
     for name, kind in (("CONTRACTIONS", CONTRACTIONS), ("OTHERS", OTHERS)) if options.fit else ():
-        rates = fitted([each for each in found if rates_of(each[0]) is kind], kind, device)
+        rates = fitted([row for row in found if rates_of(row[0]) is kind], kind, device)
         values = (rates.wave, rates.block_flops, rates.block_bytes, rates.flops, rates.bytes)
         print(f"{name} = Rates({', '.join(f'{value:.1f}' for value in values)})")
 

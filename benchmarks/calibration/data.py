@@ -83,8 +83,8 @@ def _model(name: str, figures: dict[str, Any]) -> Measured:
         {row["name"]: row["cold"] for row in figures["kernels"]},
         {row["name"]: [x.get("fit", 0) for x in row["launches"]] for row in figures["kernels"]},
         {
-            key: Replayed(_schedule(key, each["tasks"], names), each["replays"])
-            for key, each in figures["schedules"].items()
+            key: Replayed(_schedule(key, runs["tasks"], names), runs["replays"])
+            for key, runs in figures["schedules"].items()
         },
         [_chains(row, names) for row in figures.get("side by side", ())],
     )

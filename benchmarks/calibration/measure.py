@@ -142,12 +142,12 @@ class Bench:
 def random_weights(schedule: Schedule) -> dict[str, Any]:
     """Small numbers for every weight; ones for integers, which may be indices."""
     chance, found = np.random.default_rng(0), dict[str, Any]()
-    for each in schedule.of_kind("weight"):
-        if "float" in each.dtype:
-            values = chance.standard_normal(each.shape, np.float32) * np.float32(0.02)
+    for weight in schedule.of_kind("weight"):
+        if "float" in weight.dtype:
+            values = chance.standard_normal(weight.shape, np.float32) * np.float32(0.02)
         else:
-            values = np.zeros(each.shape)
-        found[each.name] = np.ascontiguousarray(values.astype(numpy_dtype(each.dtype)))
+            values = np.zeros(weight.shape)
+        found[weight.name] = np.ascontiguousarray(values.astype(numpy_dtype(weight.dtype)))
     return found
 
 

@@ -91,8 +91,8 @@ def _plan(module: Any, policy: Policy) -> Planned:
     copy, runner = module.clone(), Runner()
     passes = parse(policy.pipeline())
     start = process_time()
-    for each in passes[:3]:
-        each.apply(runner.context, copy)
+    for step in passes[:3]:
+        step.apply(runner.context, copy)
     return _lower(copy, process_time() - start, {})
 
 
@@ -106,7 +106,7 @@ def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
 
     search(Searching(steps=1))
     (_, policies), (found, seconds) = search(Searching(steps=0)), search(Searching())
-    (placing,) = (each for each in parse(found.pipeline) if each.name == "import-placement")
+    (placing,) = (step for step in parse(found.pipeline) if step.name == "import-placement")
     Runner().run(copy := module.clone(), [placing])
     return _lower(copy, seconds, {"search": found.record, "policies' seconds": policies})
 
@@ -126,7 +126,7 @@ def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:
         "waits between streams": sum(
             schedule.tasks[u].stream != t.stream for t in schedule.tasks for u in t.after
         ),
-        "arena bytes": sum(each.nbytes for each in schedule.of_kind("arena")),
+        "arena bytes": sum(allocation.nbytes for allocation in schedule.of_kind("arena")),
         "search seconds": seconds,
     }
     return Planned(schedule, figures | more)

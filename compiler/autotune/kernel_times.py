@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a time belongs to."""
+    """The kernel and the device that a time belongs to."""
 
     kernel: str
     device: str
@@ -50,7 +50,7 @@ def time_in_a_run(record: Record) -> float:
 
 
 def kernel_hash(kernel: KernelSpec) -> str:
-    """What identifies a kernel's code and launches, whatever its name."""
+    """A hash of a kernel's code and launches, whatever its name."""
     launches = [(x.symbol, x.args, x.grid, x.block, x.shared_bytes) for x in kernel.launches]
     parts = repr((kernel.language, launches, kernel.workspaces)).encode() + kernel.code
     return hashlib.sha256(parts).hexdigest()[:24]
@@ -117,9 +117,9 @@ class Database:
             data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
             if data["format"] != FORMAT:
                 raise ArtifactError(f"{path}: format {data['format']}, this version reads {FORMAT}")
-            return cls({_part(Key, each): _part(Record, each) for each in data["kernels"]})
+            return cls({_part(Key, entry): _part(Record, entry) for entry in data["kernels"]})
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            message = f"{path} is no database of kernel times ({error}): measure again"
+            message = f"{path} is not a database of kernel times ({error}): measure again"
             raise ArtifactError(message) from error
 
 

@@ -31,7 +31,7 @@ def measure_kernels(
     cold: bool = True,
     expired: Callable[[], bool] = lambda: False,
 ) -> Database:
-    """Time each distinct kernel on buffers of its own, in a chain of launches with warm caches.
+    """Time each distinct kernel on separate buffers, in a chain of launches with warm caches.
 
     With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
     costly kernels first, until `expired` says that time is over.
@@ -82,7 +82,7 @@ def chain_time(
     events = tuple(driver.create_event(timing=True) for _ in range(2))
     times: list[float] = []
     for _ in range(WARM_UP + samples):
-        long, short = (_elapsed(driver, each, stream, events) for each in executables)
+        long, short = (_elapsed(driver, executable, stream, events) for executable in executables)
         times.append(max(0.0, long - short) / (lengths[0] - lengths[1]))
     for event in events:
         driver.destroy_event(event)

@@ -55,8 +55,8 @@ def lower_bound(
 def needs(schedule: Schedule) -> list[tuple[int, int]]:
     """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
     found = {
-        (each.earlier, each.later)
-        for each in conflicts(schedule)
-        if each.earlier != UNWRITTEN and each.earlier_writes and not each.later_writes
+        (pair.earlier, pair.later)
+        for pair in conflicts(schedule)
+        if pair.earlier != UNWRITTEN and pair.earlier_writes and not pair.later_writes
     }
     return sorted(edge for edge in found if edge[1] < len(schedule.tasks))

@@ -264,10 +264,10 @@ class HipTarget(GpuTarget):
     kind: ClassVar[str] = "hip"
 
     def __post_init__(self) -> None:
-        for each in self.architectures:
-            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", each):
+        for name in self.architectures:
+            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", name):
                 raise KernelError(
-                    f"'{each}' is not an architecture of AMD: use one such as gfx90a, gfx942 or"
+                    f"'{name}' is not an architecture of AMD: use one such as gfx90a, gfx942 or"
                     " gfx1030, or several as gfx90a,gfx942"
                 )
         GpuTarget.__post_init__(self)
@@ -280,12 +280,12 @@ class HipTarget(GpuTarget):
     @property
     def has_mfma(self) -> bool:
         """Whether all architectures have AMD's matrix cores (MFMA)."""
-        return all(each in MFMA_ARCHITECTURES for each in self.architectures)
+        return all(name in MFMA_ARCHITECTURES for name in self.architectures)
 
     @property
     def idle_matrix_cores(self) -> tuple[str, ...]:
         """The architectures whose matrix cores kernels leave idle, as another has none."""
-        able = tuple(each for each in self.architectures if each in MFMA_ARCHITECTURES)
+        able = tuple(name for name in self.architectures if name in MFMA_ARCHITECTURES)
         return () if self.has_mfma or self.emulated else able
 
 

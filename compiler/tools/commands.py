@@ -1,4 +1,4 @@
-"""What each command of `flowloom` does; returns the exit status."""
+"""The commands of `flowloom`, each with its exit status."""
 
 import json
 import re
@@ -25,7 +25,7 @@ UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
-"""What numpy raises for a file that is not an archive of arrays."""
+"""The errors that numpy raises for a file that is not an archive of arrays."""
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""

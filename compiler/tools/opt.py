@@ -26,9 +26,9 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
     runner.write(module, "input", "input")
     runner.run(module, passes)
     if timing:
-        for each in runner.timings:
+        for timing in runner.timings:
             print(
-                f"{each.seconds:9.3f} s  + {each.verify_seconds:.3f} s verify  {each.spec}",
+                f"{timing.seconds:9.3f} s  + {timing.verify_seconds:.3f} s verify  {timing.spec}",
                 file=sys.stderr,
             )
     return str(module)

@@ -90,14 +90,14 @@ def write_bundle(found: Any, path: Path, limit: float) -> str:
 
 def measure_command(options: Namespace) -> int:
     """`flowloom tune measure BUNDLE... -o RESULTS`: needs a GPU and NVRTC, but no TVM."""
-    from compiler.autotune.kernels.bundle import joined, load
+    from compiler.autotune.kernels.bundle import merged, load
     from compiler.autotune.kernels.compiling import compile_all
     from compiler.autotune.kernels.expected import expected
     from compiler.autotune.kernels.measure import header_of, measure
     from compiler.autotune.kernels.results import ResultFile
     from compiler.backends.cuda.device import device
 
-    bundle = joined([load(path) for path in options.bundles])
+    bundle = merged([load(path) for path in options.bundles])
     driver = device()
     results = ResultFile(options.output, header_of(driver, bundle))
     jobs = options.jobs or os.cpu_count() or 1
@@ -122,7 +122,7 @@ def merge_command(options: Namespace) -> int:
     from compiler.kernels.database import user_file
 
     loaded = [(*load_results(path), path) for path in options.results]
-    found = [each[:2] for each in sorted(loaded, key=lambda each: (each[0], each[2]))]
+    found = [part[:2] for part in sorted(loaded, key=lambda part: (part[0], part[2]))]
     archs = {header.arch for header, _ in found}
     if len(archs) > 1:
         raise ArtifactError(f"results of {', '.join(sorted(archs))}: merge one architecture a time")

@@ -34,7 +34,7 @@ def sequence(
     if not isinstance(value, list):
         raise ArtifactError(f"{inside} is not a list")
     entries = cast(list[object], value)
-    return tuple(read(each, f"{inside}[{index}]") for index, each in enumerate(entries))
+    return tuple(read(item, f"{inside}[{index}]") for index, item in enumerate(entries))
 
 
 def string(entry: dict[str, Any], key: str, place: str) -> str:
@@ -89,5 +89,5 @@ def one_of(value: object, known: Iterable[str], place: str) -> str:
 def dtype(value: object, place: str) -> str:
     """A value that must be a dtype's name."""
     if (name := text(value, place)) not in ELEMENT_BYTES:
-        raise ArtifactError(f"{place} is {name!r}, which is no dtype")
+        raise ArtifactError(f"{place} is {name!r}, which is not a dtype")
     return name

@@ -83,17 +83,17 @@ class Bundle:
 
     def first(self, count: int) -> "Bundle":
         """The same with at most some candidates of each kernel."""
-        kept = (replace(each, candidates=each.candidates[:count]) for each in self.kernels)
+        kept = (replace(kernel, candidates=kernel.candidates[:count]) for kernel in self.kernels)
         return replace(self, kernels=tuple(kept))
 
 
-def joined(bundles: Sequence[Bundle]) -> Bundle:
+def merged(bundles: Sequence[Bundle]) -> Bundle:
     """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
     first, kernels = bundles[0], dict[str, Kernel]()
-    for each in bundles:
-        if (each.arch, each.headers) != (first.arch, first.headers):
+    for bundle in bundles:
+        if (bundle.arch, bundle.headers) != (first.arch, first.headers):
             raise ArtifactError("bundles of several architectures or versions: prepare them anew")
-        for kernel in each.kernels:
+        for kernel in bundle.kernels:
             add_kernel(kernels, kernel)
     return replace(first, kernels=tuple(kernels.values()))
 
@@ -158,7 +158,7 @@ def load(path: str | os.PathLike[str]) -> Bundle:
 
 
 def _bundle(data: dict[str, Any]) -> Bundle:
-    kernels = tuple(_kernel(each) for each in data.pop("kernels"))
+    kernels = tuple(_kernel(kernel) for kernel in data.pop("kernels"))
     return Bundle(kernels=kernels, **data)
 
 
@@ -167,12 +167,12 @@ def _kernel(data: dict[str, Any]) -> Kernel:
         tuple(Buffer(b["dtype"], tuple(b["shape"]), b["packing"]) for b in data.pop(kind))
         for kind in ("reads", "writes")
     )
-    candidates = tuple(_candidate(each) for each in data.pop("candidates"))
+    candidates = tuple(_candidate(candidate) for candidate in data.pop("candidates"))
     return Kernel(reads=reads, writes=writes, candidates=candidates, **data)
 
 
 def _candidate(data: dict[str, Any]) -> Candidate:
-    launches = tuple(_launch(each) for each in data["launches"])
+    launches = tuple(_launch(launch) for launch in data["launches"])
     scratch, config = tuple(data["scratch"]), as_config(dict(data["config"]))
     return Candidate(config, data["text"], launches, scratch, data["estimate"])
 

@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Descent:
-    """What was chosen for each kernel, the steps that led there, and the model's time at both ends.
+    """The choice for each kernel, the steps that led there, and the model's time at both ends.
 
     Without steps, or where the end is not surely faster than the start, the choice is the first.
     """
@@ -63,9 +63,9 @@ def descend(
 
     `compare` is asked for the current choice and its alternatives together; `expired` ends it.
     """
-    first = {each.key: each.options[0] for each in subjects}
+    first = {subject.key: subject.options[0] for subject in subjects}
     choice, steps, compared = dict(first), list[Step](), 0
-    ordered = sorted(subjects, key=lambda each: (-each.time, each.key))
+    ordered = sorted(subjects, key=lambda subject: (-subject.time, subject.key))
     for _ in range(rounds):
         before = len(steps)
         for subject in ordered:
@@ -101,7 +101,7 @@ def _improve(choice: dict[str, Values], subject: Subject, compare: Compare) -> S
 
 
 def surely_faster(one: Timing, other: Timing) -> bool:
-    """Whether one's 95 % interval lies wholly below the other's."""
+    """Whether one's 95 % interval is wholly below the other's."""
     return one.high < other.low
 
 

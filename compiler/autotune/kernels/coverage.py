@@ -22,9 +22,9 @@ class Coverage:
         tuned = self.counts.get(Provenance.TUNED, 0)
         part = 100 * self.times.get(Provenance.TUNED, 0.0) / time if time else 100.0
         others = [
-            f"{self.counts[each]} {each.value}"
-            for each in Provenance
-            if each is not Provenance.TUNED and self.counts.get(each)
+            f"{self.counts[origin]} {origin.value}"
+            for origin in Provenance
+            if origin is not Provenance.TUNED and self.counts.get(origin)
         ]
         rest = f"; {', '.join(others)}" if others else ""
         return f"{tuned} of {total} kernels tuned, {part:.0f} % of their time{rest}"
@@ -33,7 +33,7 @@ class Coverage:
 def coverage(
     model: Any, target: str, device: str, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Coverage:
-    """What the database holds for the kernels of a model on a device.
+    """The coverage of a model's kernels by the database on a device.
 
     A kernel that several groups of the model need counts once, its time as often as it runs.
     """

@@ -53,7 +53,7 @@ Compiler = Callable[[Sequence[str]], Compiled]
 
 
 def device_name(driver: Driver) -> str:
-    """The architecture, the number of processors and the name, which decide what is fast."""
+    """The architecture, the number of SMs and the name, which decide what is fast."""
     device = driver.device
     return f"{device.architecture}/{device.multiprocessors} {device.name}"
 
@@ -66,7 +66,7 @@ class _Progress:
     start: float = 0.0
 
     def step(self, clock: Callable[[], float]) -> None:
-        """Count one, and tell of every fiftieth how long the rest will take."""
+        """Count one; at every fiftieth report the seconds that are left."""
         self.done += 1
         if self.done % 50 == 0 or self.done == self.total:
             rest = (clock() - self.start) / self.done * (self.total - self.done)
@@ -82,10 +82,10 @@ def measure(
     told: Callable[[str], None] = lambda line: None,
     clock: Callable[[], float] = perf_counter,
 ) -> int:
-    """Measure what has no result yet, heavy kernels first, until time is over; returns how many.
+    """Measure candidates without a result, heavy kernels first, until time is over; returns how many.
 
     Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
-    goes on behind it.
+    goes on after it.
     """
     known = {result.identity for result in results.found}
     wanted = _wanted(bundle, known)
@@ -110,7 +110,7 @@ def measure(
 
 
 def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
-    """What has no result yet, and what to compare it with."""
+    """The candidates that have no result yet, and the references to compare them with."""
     missing = {
         (k.key, c.config)
         for k in bundle.kernels
@@ -151,8 +151,8 @@ class _Bench:
             self.waiting.setdefault(kernel.key, []).append((candidate, code))
             return
         self._take(kernel, candidate, code)
-        for each in self.waiting.pop(kernel.key, ()) if first else ():
-            self._take(kernel, *each)
+        for waiting in self.waiting.pop(kernel.key, ()) if first else ():
+            self._take(kernel, *waiting)
 
     def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
         blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
@@ -198,7 +198,7 @@ class _Bench:
         """The results of one run on poisoned buffers, one after the other."""
         driver, stream = self.driver, self.stream
         places = addresses[len(kernel.reads) :][: len(kernel.writes)]
-        sizes = [nbytes(each) for each in kernel.writes]
+        sizes = [nbytes(buffer) for buffer in kernel.writes]
         for address, size in zip(places, sizes, strict=True):
             driver.fill(address, POISON, size, stream)
         for call in calls:
@@ -219,7 +219,7 @@ class _Bench:
         return self.pinned
 
     def _differs(self, kernel: Kernel, outputs: Array) -> str:
-        """What is wrong with results; empty if nothing is. The first results are the reference."""
+        """The error of results; empty if there is none. The first results are the reference."""
         reference = self.references.get(kernel.key)
         if reference is None or reference.size == 0:
             self.references[kernel.key] = outputs
@@ -273,7 +273,7 @@ class _Bench:
 
 
 def chain_lengths(nanoseconds: float) -> tuple[int, int]:
-    """How many links two chains have whose difference can be told from noise, and no more."""
+    """The least lengths of two chains whose difference is above noise."""
     fewest, most = LINKS
     links = max(fewest, min(most, round(CHAIN_NS / max(1.0, nanoseconds))))
     short = max(1, links // 5)
@@ -286,7 +286,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
     one, other = outputs.view(kind), reference.view(kind)
     if "float" not in dtype:
         return bool((one == other).all())
-    a, b = (each.astype(np.float32, copy=False) for each in (one, other))
+    a, b = (array.astype(np.float32, copy=False) for array in (one, other))
     finite = np.isfinite(b)
     if not np.array_equal(finite, np.isfinite(a)) or not finite.any():
         return np.array_equal(a, b, equal_nan=True)
@@ -336,7 +336,7 @@ def _numbers() -> NDArray[np.float32]:
 
 
 def header_of(driver: Driver, bundle: Bundle) -> Header:
-    """What this device's results of a bundle belong to; DeviceError for another architecture."""
+    """The header of this device's results of a bundle; DeviceError for another architecture."""
     if driver.device.architecture != bundle.arch:
         raise DeviceError(
             f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"

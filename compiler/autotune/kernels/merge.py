@@ -49,7 +49,7 @@ def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
     entries = {entry.identity: entry for entry in old.entries}
     for entry in new:
         before = entries.get(entry.identity)
-        entries[entry.identity] = _joined(before, entry) if before else entry
+        entries[entry.identity] = _merged(before, entry) if before else entry
     return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
 
 
@@ -61,8 +61,8 @@ def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
     return found
 
 
-def _joined(old: Entry, new: Entry) -> Entry:
-    configs = {each.config: each for each in (*old.configs, *new.configs)}
+def _merged(old: Entry, new: Entry) -> Entry:
+    configs = {found.config: found for found in (*old.configs, *new.configs)}
     context = new.context or old.context
     ranked = sorted(configs.values(), key=_rank)
     kept = ranked[:KEPT]

@@ -1,4 +1,4 @@
-"""What was measured, as JSON lines added one by one, so that a killed run loses nothing."""
+"""Measurements as JSON lines, added one by one, so that a killed run loses nothing."""
 
 import json
 import lzma
@@ -34,13 +34,13 @@ class Result:
 
     @property
     def identity(self) -> tuple[str, Config, str]:
-        """What is measured once."""
+        """The key of a measurement."""
         return self.key, self.config, self.version
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Header:
-    """What results belong to: an architecture, a device and the compiler of its code."""
+    """The origin of results: an architecture, a device and the compiler of its code."""
 
     arch: str
     device: str
@@ -50,7 +50,7 @@ class Header:
 class ResultFile:
     """The results of one device and one compiler; `found` are those of before.
 
-    Raises ArtifactError when the file belongs to others. A last line that was cut off is dropped.
+    Raises ArtifactError when the file belongs to others. A truncated last line is dropped.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:

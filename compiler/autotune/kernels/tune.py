@@ -31,7 +31,7 @@ from compiler.kernels.database import user_file
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
-"""The folder beside the databases for what an interrupted run goes on with."""
+"""The folder next to the databases for bundles and results that an interrupted run goes on with."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Wanted:
 def tune(driver: Driver, wanted: Wanted, told: Callable[[str], None]) -> None:
     """Tune models for a device into the user's database.
 
-    What was measured is kept when a run is killed: the next one goes on behind it.
+    Measurements are kept when a run is killed: the next one goes on after them.
     """
     folder = user_file(driver.device.architecture).parent / LEFT_OVER
     with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
@@ -78,7 +78,7 @@ def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], No
 
 
 def _in_context(driver: Driver, path: Path, target: str, wanted: Wanted) -> str:
-    """Choose among the best few of a model's kernels in the whole model; what came of it."""
+    """Choose among the best few configs of a model's kernels in the whole model; says the gain."""
     machine = parse_gpu(target)
     module, shapes = import_model(path, wanted.input_shapes).module, wanted.input_shapes
     groups = at_boundary(module, fused_groups(module, machine))
@@ -105,7 +105,7 @@ def _measure(
     budget: float,
     told: Callable[[str], None],
 ) -> None:
-    """Measure what is missing, and put what is there into the database, however it ended."""
+    """Measure what is missing, and merge all results into the database, however it ended."""
     results = ResultFile(folder / f"{_mark(asdict(header))}.jsonl", header)
     try:
         measure(driver, bundle, results, compiler, budget, told)
@@ -124,7 +124,7 @@ def _prepared(folder: Path, wanted: Wanted, arch: str, told: Callable[[str], Non
     path = folder / f"{mark}.bundle"
     if path.exists():
         return bundles.load(path)
-    models = ((each.name, each) for each in wanted.models)
+    models = ((path.name, path) for path in wanted.models)
     shapes = wanted.input_shapes or None
     found = prepare(models, wanted.precisions, arch, wanted.candidates, told, shapes)
     bundles.save(found, path)

@@ -53,8 +53,8 @@ class Candidate:
 def competing_pipelines(searched: str) -> dict[str, str]:
     """The pipelines of the schedules that compete, by name.
 
-    The first is the baseline; the last is what the search found. Between them come those that
-    only a measurement can tell from it.
+    The first is the baseline; the last is the search's. Between them come those that only a
+    measurement distinguishes from it.
     """
     fixed = {name: default_pipeline(*options) for name, options in MEASURED.items()}
     return {ONE_STREAM: default_pipeline(streams=1), **fixed, AUTO: searched}

@@ -1,4 +1,4 @@
-"""What each kernel costs: measured now, taken from a database, or estimated from its work."""
+"""The cost of each kernel: measured now, taken from a database, or estimated from its work."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Costs:
         return cls(every, known, typical)
 
     def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[Work]:
-        """What each task of a schedule asks of the device."""
+        """The demand of each task of a schedule."""
         used = {task.kernel for task in schedule.tasks}
         by_name = {n: work_of(kernels[n], max(1.0, self.of[n]), self.device) for n in used}
         return [by_name[task.kernel] for task in schedule.tasks]
@@ -66,7 +66,7 @@ def measure_missing(
     database: Database,
     expired: Callable[[], bool],
 ) -> None:
-    """Time the kernels that the database lacks for this device until time is over."""
+    """Time the kernels that the database has not for this device until time is over."""
     known = database.costs(kernels.values(), driver.device)
     tasks = {task.kernel: task for task in schedule.tasks if task.kernel not in known}
     if tasks:

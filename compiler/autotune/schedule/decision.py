@@ -62,7 +62,7 @@ MARGIN = 0.95
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be decided: a module whose kernels are built, and what a user said about it.
+    """The input of a decision: a module whose kernels are built, and the user's options.
 
     `pack` gives the weights of a taskflow graph as its kernels want them, by allocation.
     """
@@ -107,7 +107,7 @@ def decide(request: Request) -> Decision:
 
 
 def present_device(target: str) -> Driver:
-    """The device that runs a target's kernels; DeviceError, naming what lacks, without one."""
+    """The device that runs a target's kernels; DeviceError, naming what is missing, without one."""
     found = backend(target)
     found.check(found.requirements(target))
     return device()
@@ -119,8 +119,11 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
     _warn_of_estimates(request, costs)
     specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
-    modes = [each for spec in specs for each in candidates(spec)]
-    found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
+    modes = [candidate for spec in specs for candidate in candidates(spec)]
+    found = {
+        candidate.name: replace(candidate, pdl=pdl and candidate.mode != "streams")
+        for candidate in modes
+    }
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
     record = _record(request, costs, chosen, estimates)
@@ -130,7 +133,7 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
 
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
-    """Say so where a database was given and lacks kernels: those of older code are not taken."""
+    """Warn where the given database does not have all kernels: those of older code are not taken."""
     known, every = len(costs.measured), len(request.kernels)
     if request.profile is not None and known < every:
         warnings.warn(
@@ -176,7 +179,7 @@ def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -
         works = costs.works(schedule, request.kernels)
         return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
 
-    return {name: of(each) for name, each in found.items()}
+    return {name: of(candidate) for name, candidate in found.items()}
 
 
 def _measured(request: Request, database: Database, driver: Driver) -> Decision:
@@ -185,7 +188,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     specs, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
-    found = {each.name: each for spec in specs for each in candidates(spec, pdl=pdl)}
+    found = {candidate.name: candidate for spec in specs for candidate in candidates(spec, pdl=pdl)}
     base = GpuExecutable.load(
         driver, specs[0].schedule, request.kernels, weights, costs=costs.measured
     )
@@ -210,7 +213,7 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
 def _profile(
     request: Request, database: Database, driver: Driver
 ) -> tuple[dict[str, Array], float]:
-    """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
+    """Time the kernels that are not in the database; the weights of every schedule, seconds taken."""
     recorded = recorded_costs(database, request.kernels, driver.device)
     first = request.pipeline or default_pipeline(streams=1)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
@@ -231,10 +234,15 @@ def _profile(
 def _timed(
     found: Mapping[str, Candidate], base: GpuExecutable, baseline: str, seconds: float
 ) -> MeasuredChoice:
-    alternatives = {each.spec.name: base.alternative(each.spec.schedule) for each in found.values()}
+    alternatives = {
+        candidate.spec.name: base.alternative(candidate.spec.schedule)
+        for candidate in found.values()
+    }
     openers = {
-        name: partial(alternatives[each.spec.name].executor, mode=each.mode, pdl=each.pdl)
-        for name, each in found.items()
+        name: partial(
+            alternatives[candidate.spec.name].executor, mode=candidate.mode, pdl=candidate.pdl
+        )
+        for name, candidate in found.items()
     }
     return measured_choice(openers, baseline, seconds)
 
@@ -258,7 +266,7 @@ def _why(choice: MeasuredChoice) -> str:
 def _record(
     request: Request, costs: Costs, chosen: Candidate, estimates: Mapping[str, float]
 ) -> ScheduleChoice:
-    """What every choice records, but its source and reason."""
+    """The record of a choice, but its source and reason."""
     return ScheduleChoice(
         mode=chosen.mode,
         costs=dict(sorted(costs.measured.items())),

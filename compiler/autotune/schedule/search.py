@@ -1,4 +1,4 @@
-"""The search for a module's schedule by the simulator: what it may take, and what it records."""
+"""The search for a module's schedule by the simulator: its options and its record."""
 
 import os
 import re
@@ -37,7 +37,7 @@ class Searching:
     def asked(
         cls, schedule: str | os.PathLike[str] | None, target: str, pipeline: str | None
     ) -> Self | None:
-        """What `auto`, or `auto{steps=N seed=N}`, asks for; None for no search, or for a file.
+        """The search that `auto`, or `auto{steps=N seed=N}`, asks for; None for a file, or nothing.
 
         Raises PipelineError for another option, a target without a simulator and a pipeline.
         """
@@ -51,7 +51,7 @@ class Searching:
             )
         options = [option.partition("=") for option in (found[2] or "").split()]
         if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
-            raise PipelineError(f"'{schedule}' is no search: write auto{{steps=1000 seed=0}}")
+            raise PipelineError(f"'{schedule}' is not a search: write auto{{steps=1000 seed=0}}")
         return cls(**{name: int(text) for name, _, text in options})
 
 
@@ -95,7 +95,7 @@ def placed_pipeline(dag: DAG, placement: Placement) -> str:
     """The default pipeline with a placement instead of the policies that decide one."""
     passes = parse(default_pipeline())
     text = placement_to_text(dag, placement)
-    specs = [str(each.spec()) for each in passes if each.name not in PLACING]
+    specs = [str(known.spec()) for known in passes if known.name not in PLACING]
     specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
     return ",".join(specs)
 

@@ -155,7 +155,9 @@ def assign_ios(dag: DAG, streams: int) -> Assignment:
     depths = dag.depths()
     waves = sorted(range(len(dag)), key=lambda v: (depths[v], v))
     level = subgraph(dag, waves)
-    stages = _block_stages(level, range(len(dag)), crossing_tensors(level), min(streams, MOST_GROUPS))
+    stages = _block_stages(
+        level, range(len(dag)), crossing_tensors(level), min(streams, MOST_GROUPS)
+    )
     stream_of, stage_of = [0] * len(dag), [0] * len(dag)
     for number, stage in enumerate(stages):
         for stream, group in enumerate(stage):

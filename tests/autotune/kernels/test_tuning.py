@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.autotune.kernels import bundle as bundles
-from compiler.autotune.kernels.bundle import Bundle, bounded, joined, packed
+from compiler.autotune.kernels.bundle import Bundle, bounded, merged, packed
 from compiler.autotune.kernels.expected import compile_seconds, device_seconds, expected
 from compiler.autotune.kernels.measure import CHAIN_NS, PROBES, agree, chain_lengths
 from compiler.autotune.kernels.merge import entries_of, merged
@@ -179,12 +179,12 @@ def test_chains_are_long_enough_to_be_told_apart_and_no_longer():
         assert (long - short) * time <= 1.5 * CHAIN_NS
 
 
-def test_bundles_are_joined_with_the_same_kernel_once():
-    both = joined([GOOD, GOOD])
+def test_bundles_are_merged_with_the_same_kernel_once():
+    both = merged([GOOD, GOOD])
     assert [each.weight for each in both.kernels] == [2.0]
     assert both.count == 3
     with pytest.raises(ArtifactError, match="prepare them anew"):
-        joined([GOOD, replace(GOOD, headers={"a.cuh": "other"})])
+        merged([GOOD, replace(GOOD, headers={"a.cuh": "other"})])
 
 
 def noisy(count: int) -> Bundle:

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.policies import ios
-from compiler.scheduling.policies.ios import GROUP_NODES, assign_ios, crossing_tensors, narrowest_position
+from compiler.scheduling.policies.ios import (
+    GROUP_NODES,
+    assign_ios,
+    crossing_tensors,
+    narrowest_position,
+)
 from compiler.scheduling.policies.list_schedule import WAIT_NS, finish_times, makespan
 from tests.strategies import dags
 
