@@ -123,9 +123,10 @@ def schedule_lines(module: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
 def record_module(model: str, target: str) -> dict[str, Any]:
     """Everything that is compared of a model for a target."""
     import compiler
+    from compiler.target.target import parse_target
     from examples import zoo
 
-    budget = None if target.startswith("hip") else 0.0
+    budget = None if parse_target(target).kind == "hip" else 0.0
     module = compiler.compile(zoo.load(model), target=target, budget=budget)
     order = dict.fromkeys(task.kernel for task in module.schedule.tasks)
     numbers = {name: number for number, name in enumerate(order)}

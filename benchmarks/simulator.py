@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
 from compiler.schedule import Mode
-from compiler.scheduling.kernel_time import work_of
+from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import predict
 from compiler.target.devices import DeviceModel, device_of
 
@@ -43,7 +43,7 @@ def predicted(
 ) -> float:
     """Simulated nanoseconds of a schedule; with `warm`, of kernels that run again and again."""
     works = {
-        name: work_of(kernel, model.warm[name] if warm else model.time(name), device)
+        name: task_demand(kernel, model.warm[name] if warm else model.time(name), device)
         for name, kernel in model.kernels.items()
     }
     tasks = [works[task.kernel] for task in run.schedule.tasks]

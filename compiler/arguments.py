@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from compiler.errors import ArgumentError
 
 
-class Kind(NamedTuple):
+class ArgumentKind(NamedTuple):
     """A type of arguments: its description and its test."""
 
     text: str
@@ -51,13 +51,13 @@ def _is_count(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: ArgumentKind) -> ArgumentKind:
     """The kind, or None."""
 
     def accepts(value: object) -> bool:
         return value is None or kind.accepts(value)
 
-    return Kind(f"{kind.text}, or None", accepts)
+    return ArgumentKind(f"{kind.text}, or None", accepts)
 
 
 def _is_boolean(value: object) -> bool:
@@ -68,37 +68,41 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-TEXT = Kind("a str of whole characters", _is_text)
-PATH = Kind("a path without NUL (a str or os.PathLike)", is_path)
-COUNT = Kind("a whole number", _is_count)
-BOOLEAN = Kind("True or False", _is_boolean)
+TEXT = ArgumentKind("a str of whole characters", _is_text)
+PATH = ArgumentKind("a path without NUL (a str or os.PathLike)", is_path)
+COUNT = ArgumentKind("a whole number", _is_count)
+BOOLEAN = ArgumentKind("True or False", _is_boolean)
 
-COMPILE: Mapping[str, Kind] = {
-    "model": Kind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
+COMPILE: Mapping[str, ArgumentKind] = {
+    "model": ArgumentKind("a path, the bytes of a model or an onnx.ModelProto", _is_model),
     "target": TEXT,
     "pipeline": optional(TEXT),
-    "input_shapes": optional(Kind("a mapping from input names to lists of sizes", _are_shapes)),
+    "input_shapes": optional(
+        ArgumentKind("a mapping from input names to lists of sizes", _are_shapes)
+    ),
     "arch": optional(TEXT),
     "precision": optional(TEXT),
     "threads": optional(COUNT),
     "dump_ir": optional(PATH),
-    "budget": optional(Kind("a number of seconds", _is_number)),
+    "budget": optional(ArgumentKind("a number of seconds", _is_number)),
     "profile": optional(PATH),
     "schedule": optional(PATH),
-    "passes": Kind("a list of passes", _is_listing),
+    "passes": ArgumentKind("a list of passes", _is_listing),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
 }
 """The arguments of `compiler.compile`."""
 
-LOAD: Mapping[str, Kind] = {"directory": PATH, "threads": optional(COUNT)}
+LOAD: Mapping[str, ArgumentKind] = {"directory": PATH, "threads": optional(COUNT)}
 """The arguments of `compiler.load` and `Module.save`."""
 
-RUN: Mapping[str, Kind] = {"inputs": Kind("a mapping from input names to arrays", _is_mapping)}
+RUN: Mapping[str, ArgumentKind] = {
+    "inputs": ArgumentKind("a mapping from input names to arrays", _is_mapping)
+}
 """The arguments of `Module.run`."""
 
 
-def check_arguments(given: Mapping[str, object], kinds: Mapping[str, Kind]) -> None:
+def check_arguments(given: Mapping[str, object], kinds: Mapping[str, ArgumentKind]) -> None:
     """Raise ArgumentError for an argument of a wrong type; it names the argument and the type."""
     for name, kind in kinds.items():
         if name in given and not kind.accepts(value := given[name]):

@@ -29,7 +29,7 @@ from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
 from compiler.schedule import MODES, Schedule, Task
-from compiler.scheduling.graph_plan import plan
+from compiler.scheduling.graph_plan import plan_graph
 from compiler.target.devices import device_of
 
 WARM_UP, REPLAYS = 5, 31
@@ -80,7 +80,7 @@ class Bench:
         """Median times of a schedule's runs, on the device and for the host, by mode."""
         driver = self.driver
         typical = device_of(driver.device.architecture)
-        planned = plan(schedule, self.case.kernels, self.times, typical, driver.priorities)
+        planned = plan_graph(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)
         for allocation, address in zip(schedule.allocations, buffers.addresses, strict=True):

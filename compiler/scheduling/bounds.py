@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.dag import adjacency, finish_times
 from compiler.schedule import Schedule
-from compiler.scheduling.simulator import Work, demand, execution, launch_delay
+from compiler.scheduling.simulator import TaskDemand, execution, launch_delay, resource_demand
 from compiler.target.devices import DeviceModel
 from compiler.verify.conflicts import UNWRITTEN, conflicts
 
@@ -28,7 +28,7 @@ class Bound:
 
 
 def lower_bound(
-    works: Sequence[Work],
+    works: Sequence[TaskDemand],
     edges: Iterable[tuple[int, int]],
     device: DeviceModel,
     *,
@@ -46,7 +46,7 @@ def lower_bound(
     alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
     predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
     longest = max(finish_times(alone, predecessors))
-    shares = zip(*(demand(work, device) for work in works), strict=True)
+    shares = zip(*(resource_demand(work, device) for work in works), strict=True)
     taken = [sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares]
     issued = (len(works) - 1) * known.gap + min(alone)
     return Bound(known.graph + longest, known.graph + max(issued, *taken))

@@ -99,7 +99,7 @@ def run_time(
 
 
 @compiled
-def window(
+def legal_places(
     begin: int,
     order: Integers,
     fused: Booleans,
@@ -162,7 +162,7 @@ def change(
     if kind < 9:
         return change_stream(begin, end, dice, width, state, before)
     if kind < 18:
-        low, high = window(begin, order, fused, before, after)
+        low, high = legal_places(begin, order, fused, before, after)
         choices = begin - low + high - end
         if choices == 0:
             return False

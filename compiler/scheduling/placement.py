@@ -17,8 +17,9 @@ Numbers = Sequence[int | None]
 class Placement:
     """The nodes in launch order, and by node its partition, its stream and its stage.
 
-    None stands for a decision that is open, or for no partition, stream or stage. The nodes of a partition follow each other on
-    one stream and are launched as one; nodes in no partition are launched alone.
+    None stands for a decision that is open, or for no partition, stream or stage. The nodes of a
+    partition follow each other on one stream and are launched as one; nodes in no partition are
+    launched alone.
     """
 
     order: Sequence[int]

@@ -23,14 +23,14 @@ STREAM_COUNTS = (4, 8, 16, 32, 2)
 """Streams that policies are tried with, the best guesses first."""
 
 STEP_TASKS = 2_000_000
-"""Moves are tried until so many tasks have been simulated, unless `MOST_STEPS` is reached."""
+"""Moves are tried until so many tasks have been simulated, unless `MOST_MOVES` is reached."""
 
-MOST_STEPS = 20_000
+MOST_MOVES = 20_000
 
 START_TASKS = 40_000
 """Policies are tried, the best guesses first, until they have placed so many nodes."""
 
-MARGIN = 0.05
+SEARCH_MARGIN = 0.05
 """The share by which moves must shorten a run to be taken: the simulator's median error.
 
 Smaller gains are noise: schedules that it saw shortened by 1 to 4 % took up to 3 % longer.
@@ -41,7 +41,7 @@ SMALL = 24
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchResult:
     """The placement found and how: times are simulated ns of one graph, by policy.
 
     `moved` is the time after the moves from `start`, of which `kept` shortened the run; where they
@@ -105,8 +105,8 @@ def search(
     simulator: Simulator,
     steps: int | None = None,
     seed: int = 0,
-    margin: float = MARGIN,
-) -> Searched:
+    margin: float = SEARCH_MARGIN,
+) -> SearchResult:
     """The best placement by the simulator: never worse than any of `starts`.
 
     `steps` is the number of moves tried, by default as many as take about a second; they are taken
@@ -131,14 +131,14 @@ def search(
     if moved < (1.0 - margin) * before:
         best, after = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
-    return Searched(best, after, start, before, moved, steps, kept, figures)
+    return SearchResult(best, after, start, before, moved, steps, kept, figures)
 
 
 def default_steps(count: int) -> int:
     """How many moves are tried on so many nodes; without numba, which warns, a hundredth."""
     from compiler.scheduling.event_loop import COMPILER
 
-    steps = min(MOST_STEPS, STEP_TASKS // max(count, 1))
+    steps = min(MOST_MOVES, STEP_TASKS // max(count, 1))
     return steps if COMPILER is not None else steps // 100
 
 

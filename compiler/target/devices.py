@@ -137,7 +137,7 @@ SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}
 
 
 def compiled_for(architecture: str) -> str:
-    """The architecture for a compiler's option: sm_90 with its architecture-specific instructions."""
+    """The architecture of a compiler's option: sm_90 with its specific instructions."""
     return "sm_90a" if architecture == "sm_90" else architecture
 
 

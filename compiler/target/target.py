@@ -369,7 +369,7 @@ def _cpu(rest: str) -> CpuTarget:
 
 
 def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTarget]:
-    """The class of a GPU's target: the emulator runs both kinds, which architectures distinguish."""
+    """The class of a GPU's target: the emulator runs both kinds, by the architecture's name."""
     amd = backend == "hip" or (backend == "emu" and architectures.startswith("gfx"))
     return HipTarget if amd else CudaTarget
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.rounding import rounded_inputs, rounded_weights
-from compiler.tools.tolerance import LARGEST, TOLERANCES
+from compiler.tools.tolerance import LARGEST_ELEMENT_FACTOR, TOLERANCES
 
 Array = NDArray[Any]
 
@@ -40,13 +40,14 @@ class Difference:
     @property
     def passed(self) -> bool:
         """Whether the output is within its bounds."""
-        within = self.relative <= self.bound and self.largest <= LARGEST * self.bound
+        within = self.relative <= self.bound and self.largest <= LARGEST_ELEMENT_FACTOR * self.bound
         return within and not self.problem
 
     def __str__(self) -> str:
         figures = (
             f"relative error {self.relative:.2g} (bound {self.bound:.2g}), "
-            f"largest {self.largest:.2g} of the largest value (bound {LARGEST * self.bound:.2g})"
+            f"largest {self.largest:.2g} of the largest value"
+            f" (bound {LARGEST_ELEMENT_FACTOR * self.bound:.2g})"
         )
         if not self.bound:
             figures = "equal"

@@ -8,7 +8,7 @@ from compiler.errors import ScheduleError
 from compiler.schedule import Schedule, View
 from compiler.verify.structure import describe_task
 
-UNKNOWN = 0
+UNKNOWN_VALUE = 0
 """The number of what no task has written."""
 
 Piece = tuple[int, int, int]
@@ -87,7 +87,7 @@ class _Numbering:
             value = (
                 self.of((allocation.kind, allocation.name, allocation.dtype, allocation.shape))
                 if given
-                else UNKNOWN
+                else UNKNOWN_VALUE
             )
             memory.append(_Bytes([0], [(value, 0, max(allocation.nbytes, 1))]))
 

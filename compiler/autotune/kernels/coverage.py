@@ -41,10 +41,10 @@ def coverage(
     origins: dict[str, Provenance] = {}
     times = dict.fromkeys(Provenance, 0.0)
     for group, uses in groups_of(model, machine, input_shapes):
-        for contender in measurable(group, machine):
-            configs = contender.shortlist(2)
+        for match in measurable(group, machine):
+            configs = match.shortlist(2)
             if len(configs) > 1:
-                found = contender.provenance(device)
-                origins[contender.key] = found
-                times[found] += contender.estimate_of(configs[0]) * uses
+                found = match.provenance(device)
+                origins[match.key] = found
+                times[found] += match.estimate_of(configs[0]) * uses
     return Coverage(Counter(origins.values()), times)

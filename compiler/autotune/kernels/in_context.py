@@ -9,9 +9,17 @@ from time import perf_counter
 from typing import Any
 
 from compiler.autotune.bindings import timed_run
-from compiler.autotune.kernels.context import Choice, Descent, Step, Subject, Values, descend
+from compiler.autotune.kernel_times import time_in_a_run
+from compiler.autotune.kernels.descent import (
+    Choice,
+    Config,
+    Descent,
+    Improvement,
+    KernelOptions,
+    descend,
+)
 from compiler.autotune.kernels.measure import device_name
-from compiler.autotune.kernels.merge import in_a_run, merge_into
+from compiler.autotune.kernels.merge import merge_into
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
@@ -44,12 +52,12 @@ class Alternatives:
 
     entry: Entry
     time: float
-    kernels: Mapping[Values, Mapping[str, KernelSpec]]
+    kernels: Mapping[Config, Mapping[str, KernelSpec]]
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> KernelOptions:
         """The kernel as the descent sees it."""
-        return Subject(self.entry.key, self.time, tuple(self.kernels))
+        return KernelOptions(self.entry.key, self.time, tuple(self.kernels))
 
 
 def choose_in_context(
@@ -132,12 +140,12 @@ class _User:
     @property
     def time(self) -> float:
         first = self.entry.ranked[0]
-        return self.uses * in_a_run(first.warm, first.cold)
+        return self.uses * time_in_a_run(first.warm, first.cold)
 
 
 def _started(
     users: Sequence[_User], target: GpuTarget, pool: ThreadPoolExecutor
-) -> dict[Values, dict[str, _Spec]]:
+) -> dict[Config, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
     first = users[0].candidate
     read = first.template.config
@@ -161,10 +169,10 @@ def _kernel(user: _User, config: Any) -> CudaKernel | None:
 
 
 def _options(
-    users: Sequence[_User], built: Build, specs: Mapping[Values, Mapping[str, _Spec]]
+    users: Sequence[_User], built: Build, specs: Mapping[Config, Mapping[str, _Spec]]
 ) -> Alternatives:
-    """The configs that all groups of one key can be built with; none if another template built them."""
-    entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
+    """The configs that fit all groups of a key; none if another template built these."""
+    entry, found = users[0].entry, dict[Config, dict[str, KernelSpec]]()
     ready = {v: {n: future.result() for n, future in own.items()} for v, own in specs.items()}
     first = next(iter(ready.values()), dict[str, KernelSpec | None]())
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
@@ -199,7 +207,7 @@ def record(
     merge_into(user_file(target.architecture), chosen, device)
 
 
-def _chosen(entry: Entry, step: Step, model: str) -> Entry:
+def _chosen(entry: Entry, step: Improvement, model: str) -> Entry:
     """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
     context, configs = InContext(step.values, model, round(step.gain, 4)), entry.configs
     if step.values not in [known.config for known in configs]:

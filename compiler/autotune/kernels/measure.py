@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.profile import COLD_LENGTHS, chain_time
 from compiler.backends.gpu.driver import Call, Driver, Handle
@@ -36,7 +36,7 @@ PROBES, TRIES = 3, 3
 """Launches by which a candidate is first judged, and how often one that seems slow is: other
 processes can keep the host from launching, which looks as if the kernel took that time."""
 
-NUMBERS = (1 << 20) + 7
+RANDOM_NUMBERS = (1 << 20) + 7
 """Random numbers that operands repeat: a prime, so that no row equals another."""
 
 PLACED = 4
@@ -48,8 +48,8 @@ BOUND = 0.02
 POISON = 0xFF
 """Every byte of a result before a launch: NaN in each float type."""
 
-Compiled = Iterator[tuple[int, bytes | str]]
-Compiler = Callable[[Sequence[str]], Compiled]
+CompiledTexts = Iterator[tuple[int, bytes | str]]
+TextCompiler = Callable[[Sequence[str]], CompiledTexts]
 
 
 def device_name(driver: Driver) -> str:
@@ -61,7 +61,7 @@ def device_name(driver: Driver) -> str:
 @dataclass
 class _Progress:
     total: int
-    told: Callable[[str], None]
+    report: Callable[[str], None]
     done: int = 0
     start: float = 0.0
 
@@ -70,19 +70,19 @@ class _Progress:
         self.done += 1
         if self.done % 50 == 0 or self.done == self.total:
             rest = (clock() - self.start) / self.done * (self.total - self.done)
-            self.told(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
+            self.report(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
 
 
 def measure(
     driver: Driver,
     bundle: Bundle,
     results: ResultFile,
-    compile_texts: Compiler,
+    compile_texts: TextCompiler,
     seconds: float = float("inf"),
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
     clock: Callable[[], float] = perf_counter,
 ) -> int:
-    """Measure candidates without a result, heavy kernels first, until time is over; returns how many.
+    """Measure candidates without a result, heavy kernels first, until time is over; their number.
 
     Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
     goes on after it.
@@ -90,15 +90,15 @@ def measure(
     known = {result.identity for result in results.found}
     wanted = _wanted(bundle, known)
     if not wanted:
-        told("every candidate was measured before")
+        report("every candidate was measured before")
         return 0
-    progress = _Progress(len(wanted), told, start=clock())
+    progress = _Progress(len(wanted), report, start=clock())
     bench = _Bench(driver, results, known)
     compiled = compile_texts([candidate.text for _, candidate in wanted])
     try:
         for number, code in compiled:
             if clock() - progress.start >= seconds:
-                told(f"time is over: {progress.total - progress.done} candidates are left")
+                report(f"time is over: {progress.total - progress.done} candidates are left")
                 break
             bench.take(*wanted[number], code)
             progress.step(clock)
@@ -109,7 +109,7 @@ def measure(
     return progress.done
 
 
-def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
+def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, KernelCandidate]]:
     """The candidates that have no result yet, and the references to compare them with."""
     missing = {
         (k.key, c.config)
@@ -138,13 +138,13 @@ class _Bench:
         lengths = COLD_LENGTHS
         self.flush_ns = chain_time(driver, (), self.flush, self.stream, SAMPLES, lengths).median
         self.references: dict[str, Array] = {}
-        self.waiting: dict[str, list[tuple[Candidate, bytes | str]]] = {}
+        self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
         self.placed: dict[str, tuple[Handle, list[int]]] = {}
         self.best: dict[str, float] = {}
         self.events = [driver.create_event(timing=True) for _ in range(2)]
         self.pinned: Pinned | None = None
 
-    def take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+    def take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         """Measure a candidate, once the one that it is compared with has run."""
         first = candidate is kernel.candidates[0]
         if not first and kernel.key not in self.references:
@@ -154,7 +154,7 @@ class _Bench:
         for waiting in self.waiting.pop(kernel.key, ()) if first else ():
             self._take(kernel, *waiting)
 
-    def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+    def _take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
             self._add(replace(blank, problem=code[:300]))
@@ -172,7 +172,9 @@ class _Bench:
             self.known.add(result.identity)
             self.results.add(result)
 
-    def _run(self, kernel: Kernel, candidate: Candidate, code: bytes, blank: Result) -> Result:
+    def _run(
+        self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, blank: Result
+    ) -> Result:
         addresses, driver = self._place(kernel), self.driver
         module, scratch = driver.load_module(code), list[int]()
         try:
@@ -186,7 +188,7 @@ class _Bench:
                 driver.free(address)
             driver.unload_module(module)
 
-    def _place(self, kernel: Kernel) -> list[int]:
+    def _place(self, kernel: TunableKernel) -> list[int]:
         """The address of each buffer of a kernel, whose operands are copied there once."""
         if kernel.key not in self.placed:
             while len(self.placed) >= PLACED:
@@ -194,11 +196,11 @@ class _Bench:
             self.placed[kernel.key] = _place(self.driver, kernel)
         return self.placed[kernel.key][1]
 
-    def _outputs(self, kernel: Kernel, calls: Sequence[Call], addresses: list[int]) -> Array:
+    def _outputs(self, kernel: TunableKernel, calls: Sequence[Call], addresses: list[int]) -> Array:
         """The results of one run on poisoned buffers, one after the other."""
         driver, stream = self.driver, self.stream
         places = addresses[len(kernel.reads) :][: len(kernel.writes)]
-        sizes = [nbytes(buffer) for buffer in kernel.writes]
+        sizes = [unpacked_bytes(buffer) for buffer in kernel.writes]
         for address, size in zip(places, sizes, strict=True):
             driver.fill(address, POISON, size, stream)
         for call in calls:
@@ -218,7 +220,7 @@ class _Bench:
             self.pinned = Pinned(self.driver, nbytes)
         return self.pinned
 
-    def _differs(self, kernel: Kernel, outputs: Array) -> str:
+    def _differs(self, kernel: TunableKernel, outputs: Array) -> str:
         """The error of results; empty if there is none. The first results are the reference."""
         reference = self.references.get(kernel.key)
         if reference is None or reference.size == 0:
@@ -226,7 +228,7 @@ class _Bench:
             return ""
         start = 0
         for buffer in kernel.writes:
-            end = start + nbytes(buffer)
+            end = start + unpacked_bytes(buffer)
             if not agree(outputs[start:end], reference[start:end], buffer.dtype):
                 return "wrong: the results differ from the reference's"
             start = end
@@ -295,7 +297,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
     return same and float(np.abs(a - b).max()) <= BOUND * float(np.abs(b).max())
 
 
-def nbytes(buffer: Buffer) -> int:
+def unpacked_bytes(buffer: OperandBuffer) -> int:
     """Bytes of a buffer before packing."""
     return prod(buffer.shape) * ELEMENT_BYTES[buffer.dtype]
 
@@ -308,10 +310,10 @@ def _call(driver: Driver, module: Handle, launch: Launch, addresses: Sequence[in
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
 
 
-def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
+def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:
     """A block of device memory with a kernel's operands in it, and the address of each buffer."""
     reads = [_random(buffer, number) for number, buffer in enumerate(kernel.reads)]
-    sizes = [read.size for read in reads] + [nbytes(write) for write in kernel.writes]
+    sizes = [read.size for read in reads] + [unpacked_bytes(write) for write in kernel.writes]
     ends = np.cumsum([0, *map(aligned, sizes)])
     block = reserve(driver, int(ends[-1]), f"kernel {kernel.name!r}")
     addresses = [block + int(end) for end in ends[:-1]]
@@ -319,7 +321,7 @@ def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
     return block, addresses
 
 
-def _random(buffer: Buffer, number: int) -> Array:
+def _random(buffer: OperandBuffer, number: int) -> Array:
     """Bytes of random numbers, packed; integers are 0 or 1, which are valid indices.
 
     `number` makes the operands of a kernel differ.
@@ -332,7 +334,7 @@ def _random(buffer: Buffer, number: int) -> Array:
 @cache
 def _numbers() -> NDArray[np.float32]:
     """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
-    return np.random.default_rng(0).normal(0, 0.25, NUMBERS).astype(np.float32)
+    return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
 
 
 def header_of(driver: Driver, bundle: Bundle) -> Header:

@@ -56,7 +56,7 @@ class ResultFile:
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         self.path, self.found = Path(path), list[Result]()
         if self.path.exists() and self.path.stat().st_size:
-            before, self.found = load(self.path)
+            before, self.found = load_results(self.path)
             if before != header:
                 raise ArtifactError(f"{path} holds results of {before}, not {header}: name another")
         self._rewrite(header)
@@ -80,7 +80,7 @@ class ResultFile:
         self._file.close()
 
 
-def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
+def load_results(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
     """Read results; raises ArtifactError if the file is none. A torn last line is left out."""
     try:
         content = Path(path).read_bytes()

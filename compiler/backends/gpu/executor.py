@@ -19,7 +19,7 @@ from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 
 EVENTS = 8
 """Events that runs use in turn: a run this many runs ago shares its event with a later one."""
@@ -87,7 +87,7 @@ class Programs:
         self._loaded: dict[bool, Program] = {}
         self._lock = RLock()
 
-    def of(self, plan: Plan) -> Program:
+    def of(self, plan: GraphPlan) -> Program:
         """What executors of a planned schedule share."""
         with self._lock:
             if plan.crowded not in self._loaded:
@@ -114,7 +114,7 @@ class Executor:
     before it; results on the host are copied out first.
     """
 
-    def __init__(self, program: Program, plan: Plan, settings: Settings | None = None) -> None:
+    def __init__(self, program: Program, plan: GraphPlan, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._program, self._driver, self._plan = program, program.driver, plan
         self._lock, self._closed = RLock(), False

@@ -15,7 +15,7 @@ GROUP_NODES, MOST_GROUPS = 3, 8
 MOST_ENDINGS = 8_000
 """A block whose search looks at more stages than this is split in two, and searched again."""
 
-Groups = tuple[int, ...]
+NodeSets = tuple[int, ...]
 Stage = tuple[tuple[int, ...], ...]
 """The groups of a stage, the most expensive first; those of a group run one after another."""
 
@@ -50,7 +50,9 @@ class _Block:
     dag: DAG
     groups: int
     left: int = field(default_factory=lambda: MOST_ENDINGS)
-    best: dict[int, tuple[float, Groups]] = field(default_factory=dict[int, tuple[float, Groups]])
+    best: dict[int, tuple[float, NodeSets]] = field(
+        default_factory=dict[int, tuple[float, NodeSets]]
+    )
 
     def __post_init__(self) -> None:
         self.after = [sum(1 << w for w in targets) for targets in self.dag.successors]
@@ -84,10 +86,10 @@ class _Block:
             self.best[state] = cost, groups
         return self.best[state][0]
 
-    def endings(self, state: int) -> Iterator[Groups]:
+    def endings(self, state: int) -> Iterator[NodeSets]:
         """Every possible last stage: sets that nothing else in the state depends on."""
         nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
-        stack: list[tuple[int, int, Groups]] = [(0, 0, ())]
+        stack: list[tuple[int, int, NodeSets]] = [(0, 0, ())]
         while stack:
             index, chosen, parts = stack.pop()
             if chosen and len(parts) <= self.groups:
@@ -101,7 +103,7 @@ class _Block:
                         raise _TooLarge
                     stack.append((place + 1, chosen | 1 << v, merged))
 
-    def merge(self, v: int, parts: Groups) -> Groups:
+    def merge(self, v: int, parts: NodeSets) -> NodeSets:
         """The groups with a node added to those it feeds; empty if that makes one too large."""
         merged, others = 1 << v, list[int]()
         for part in parts:
@@ -111,7 +113,7 @@ class _Block:
                 others.append(part)
         return (*others, merged) if merged.bit_count() <= GROUP_NODES else ()
 
-    def stage_cost(self, groups: Groups) -> float:
+    def stage_cost(self, groups: NodeSets) -> float:
         """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
         for part in groups:
             if part not in self.costs:

@@ -73,8 +73,8 @@ def _pop(heap: list[tuple[int, ...]], taken: list[int]) -> int | None:
 def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
     """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: partitions of equal work with few edges between.
 
-    Partitions grow while their work is below `max_nodes` times the mean cost. Every node is
-    added after its predecessors, so partitions never wait for each other in a cycle. O((n + e) log n).
+    Partitions grow while their work is below `max_nodes` times the mean cost. Every node is added
+    after its predecessors, so partitions never wait for each other in a cycle. O((n + e) log n).
     """
     threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
     partition_of = [-1] * len(dag)

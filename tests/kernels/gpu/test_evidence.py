@@ -25,7 +25,7 @@ from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
-from compiler.target.target import parse_gpu
+from compiler.target.target import parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
 from tests.kernels.gpu.templates.test_contraction import draw
@@ -246,7 +246,7 @@ def test_any_shape(name: str):
         kernel = found.kernel
         assert called in kernel.text
         results = run_twice(kernel, found.group, found.inputs)
-        bound = BOUNDS[found.target.split(":")[2]]
+        bound = BOUNDS[parse_target(found.target).precision]
         for result, expected in zip(results, found.expected, strict=True):
             error = numpy.linalg.norm(result - expected)
             assert error <= bound * max(float(numpy.linalg.norm(expected)), 1.0)

@@ -15,7 +15,7 @@ from compiler.scheduling.policies.ios import (
     crossing_tensors,
     narrowest_position,
 )
-from compiler.scheduling.policies.list_schedule import WAIT_NS, finish_times, makespan
+from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_finish_times, makespan
 from tests.strategies import dags
 
 
@@ -109,7 +109,7 @@ def test_stages_are_the_best_that_exist(dag: DAG):
             assert len(group) <= GROUP_NODES
             assert len({found.streams[v] for v in group}) == 1
     assert total == least_total(dag, 3)
-    assert max(finish_times(dag, found)) <= total - WAIT_NS
+    assert max(assignment_finish_times(dag, found)) <= total - WAIT_NS
 
 
 def test_wide_graphs_are_cut_until_the_search_is_small(monkeypatch: pytest.MonkeyPatch):

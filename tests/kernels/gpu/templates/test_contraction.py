@@ -12,7 +12,7 @@ from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.gpu.templates.gemm.read import CONTRACTIONS
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.target.target import PRECISIONS, parse_gpu
+from compiler.target.target import PRECISIONS, parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, emulate, run
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.harness import single
@@ -170,7 +170,7 @@ def test_a_result_may_have_other_axes_of_one_element(name: str, target: str):
     assert "struct Problem" in kernel.text, "the generic schedule took it"
     (result,) = run(kernel, group, inputs)
     difference = numpy.linalg.norm(result - expected) / numpy.linalg.norm(expected)
-    assert difference < BOUNDS[target.split(":")[-1]]
+    assert difference < BOUNDS[parse_target(target).precision]
 
 
 @settings(max_examples=3, deadline=None)

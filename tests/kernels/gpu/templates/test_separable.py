@@ -25,7 +25,7 @@ from compiler.kernels.gpu.templates.depthwise_pointwise.template import (
 )
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, Operator, TensorInfo
-from compiler.target.target import PRECISIONS, parse_gpu
+from compiler.target.target import PRECISIONS, parse_gpu, parse_target
 from tests.kernels.gpu.emulator import COMPILER, Order, Program, run_twice
 from tests.kernels.gpu.of_template import estimated, kernel_in
 from tests.kernels.gpu.test_mutations import SEEDS, WAITS, inlined
@@ -148,7 +148,9 @@ def check(shape: Shape, choice: Choice | None, target: str = "cuda:sm_90:fp32", 
     expected = reference(shape, inputs, relu)
     error = numpy.linalg.norm(result.astype("float64") - expected)
     bound = (
-        BOUNDS[target.split(":")[2]] + STORED[group.reads[0].dtype] + STORED[group.reads[2].dtype]
+        BOUNDS[parse_target(target).precision]
+        + STORED[group.reads[0].dtype]
+        + STORED[group.reads[2].dtype]
     )
     assert error <= bound * max(float(numpy.linalg.norm(expected)), 1e-3)
 

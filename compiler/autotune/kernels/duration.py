@@ -1,6 +1,6 @@
 """The expected time to measure a bundle, before a device is available."""
 
-from compiler.autotune.kernels.bundle import Bundle, Candidate
+from compiler.autotune.kernels.bundle import Bundle, KernelCandidate
 from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
 from compiler.autotune.profile import COLD_LENGTHS
 from compiler.autotune.timing import WARM_UP
@@ -24,7 +24,7 @@ def device_seconds(bundle: Bundle) -> float:
     return sum(_seconds(candidate) for kernel in bundle.kernels for candidate in kernel.candidates)
 
 
-def _seconds(candidate: Candidate) -> float:
+def _seconds(candidate: KernelCandidate) -> float:
     time = candidate.estimate
     warm = sum(chain_lengths(1e3 * time)) * (SAMPLES + WARM_UP) + PROBES + 1
     cold = COLD_PART * sum(COLD_LENGTHS) * (COLD_SAMPLES + WARM_UP)
@@ -36,7 +36,7 @@ def compile_seconds(bundle: Bundle, cores: int) -> float:
     return COMPILE_S * bundle.count / cores
 
 
-def expected(bundle: Bundle, cores: int = 16) -> str:
+def expected_duration(bundle: Bundle, cores: int = 16) -> str:
     """Both times in words; measuring takes the longer one."""
     device, compiling = device_seconds(bundle), compile_seconds(bundle, cores)
     return (
