@@ -1,4 +1,4 @@
-"""The tour, the pages on passes, operators and targets, and the emulator's first command work as written."""
+"""The tour, the pages on how to add things, and the emulator's first command work as written."""
 
 import os
 import re
