@@ -21,8 +21,8 @@ from benchmarks.calibration.data import CHECKED_IN, read
 from benchmarks.simulator import correlation
 from compiler.schedule import KernelSpec
 from compiler.scheduling.kernel_time import (
-    CONTRACTIONS,
-    OTHERS,
+    CONTRACTION_RATES,
+    OTHER_RATES,
     Rates,
     estimated_time,
     rates_of,
@@ -66,8 +66,8 @@ def describe(label: str, found: Sequence[Sample], device: DeviceModel) -> str:
 
 def report(found: Sequence[Sample], device: DeviceModel) -> Iterator[str]:
     """A line a kind of kernel, one for all, and the worst."""
-    for label, kind in (("contractions", CONTRACTIONS), ("others", OTHERS)):
-        yield describe(label, [each for each in found if rates_of(each[0]) is kind], device)
+    for label, kind in (("contractions", CONTRACTION_RATES), ("others", OTHER_RATES)):
+        yield describe(label, [row for row in found if rates_of(row[0]) is kind], device)
     yield describe("all", found, device)
 
     def error(each: Sample) -> float:
@@ -116,8 +116,12 @@ def main() -> None:
     label, device, found = samples(options.data)
     print(label)
     print("\n".join(report(found, device)))
-    for name, kind in (("CONTRACTIONS", CONTRACTIONS), ("OTHERS", OTHERS)) if options.fit else ():
-        rates = fitted([each for each in found if rates_of(each[0]) is kind], kind, device)
+    for name, kind in (
+        (("CONTRACTION_RATES", CONTRACTION_RATES), ("OTHER_RATES", OTHER_RATES))
+        if options.fit
+        else ()
+    ):
+        rates = fitted([row for row in found if rates_of(row[0]) is kind], kind, device)
         values = (rates.wave, rates.block_flops, rates.block_bytes, rates.flops, rates.bytes)
         print(f"{name} = Rates({', '.join(f'{value:.1f}' for value in values)})")
 

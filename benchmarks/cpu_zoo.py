@@ -66,7 +66,7 @@ def take_turns(runs: dict[str, Callable[[], Any]], count: int, rounds: int) -> d
                 run()
                 times[name].append(1e3 * (perf_counter() - start))
             sleep(0.05)  # onnxruntime's threads go on spinning for a while
-    return {name: median(each) for name, each in times.items()}
+    return {name: median(samples) for name, samples in times.items()}
 
 
 def contenders_of(name: str, threads: int, streams: list[int]) -> Runs:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import POLICIES, Measured, read
 from compiler.schedule import Schedule
-from compiler.scheduling.critical_path import Step, path_steps, table
+from compiler.scheduling.critical_path import PathStep, path_steps, table
 from compiler.target.devices import DeviceModel, device_of
 
 
@@ -37,7 +37,7 @@ def widest(model: Measured) -> Schedule:
     return max(schedules, key=lambda schedule: len({task.stream for task in schedule.tasks}))
 
 
-def steps_of(model: Measured, device: DeviceModel) -> list[Step]:
+def steps_of(model: Measured, device: DeviceModel) -> list[PathStep]:
     """The kernels on the longest path of a model's widest schedule."""
     schedule = widest(model)
     names = [task.kernel for task in schedule.tasks]

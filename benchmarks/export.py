@@ -85,10 +85,14 @@ def random_inputs(found: Artifact) -> dict[str, Any]:
     """Normal floats, and integers that are 0 or 1."""
     chance = np.random.default_rng(0)
     arrays: dict[str, Any] = {}
-    for each in found.schedule.of_kind("input"):
-        floats = "float" in each.dtype
-        values = chance.standard_normal(each.shape) if floats else chance.integers(0, 2, each.shape)
-        arrays[each.name] = values.astype(numpy_dtype(each.dtype))
+    for allocation in found.schedule.of_kind("input"):
+        floats = "float" in allocation.dtype
+        values = (
+            chance.standard_normal(allocation.shape)
+            if floats
+            else chance.integers(0, 2, allocation.shape)
+        )
+        arrays[allocation.name] = values.astype(numpy_dtype(allocation.dtype))
     return arrays
 
 
@@ -232,7 +236,7 @@ def compiled_by_nvcc(kernels: Mapping[str, KernelSpec], architecture: str) -> di
             return replace(kernel, language="cuda", code=cubin.read_bytes())
 
         with ThreadPoolExecutor() as pool:
-            return {each.name: each for each in pool.map(compiled, kernels.values())}
+            return {kernel.name: kernel for kernel in pool.map(compiled, kernels.values())}
 
 
 def packed_weights(module: compiler.Module) -> Mapping[str, Any]:
@@ -272,7 +276,7 @@ def compare(
         twin.append(python[-1] if same is module else python_time(same, mode, runs))
         text = command(program, "--mode", mode, "--runs", runs)
         native.append(tuple(map(float, re.findall(r"([\d.]+) us", text))))
-    latency, on_device, queued = (median(each) for each in zip(*native, strict=True))
+    latency, on_device, queued = (median(samples) for samples in zip(*native, strict=True))
     others = {} if same is module else {"python_nvcc_us": round(median(twin), 1)}
     return {
         "python_us": round(median(python), 1),

@@ -92,7 +92,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if options.trace:
         options.trace.mkdir(parents=True, exist_ok=True)
         (options.trace / f"{name}.json").write_text(json.dumps(trace(module)[0]))
-    best = min(times, key=lambda each: times[each])
+    best = min(times, key=times.__getitem__)
     row = {
         "model": name,
         "choice": choice_to_json(module.choice),

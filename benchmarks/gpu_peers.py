@@ -185,7 +185,7 @@ def check_files(options: argparse.Namespace) -> None:
     """Say where ours has no ONNX file of a model at a batch size; exit where it has none at all."""
     if options.weights == "torch" or not any(c.startswith("ours") for c in options.contenders):
         return
-    for batch in (each for each in options.batch if each != 1):
+    for batch in (size for size in options.batch if size != 1):
         missing = [m for m in options.models if not exported_file(m, batch, options.exported)]
         if missing == options.models:
             sys.exit(

@@ -121,8 +121,8 @@ def others(own: Any, wanted: Wanted) -> list[Any]:
 
     if wanted.recorded:
         measured = own.entry.configs if own.entry else ()
-        alone = sorted(measured, key=lambda each: each.warm)[: wanted.recorded]
-        return [own.template.config(each.config) for each in alone]
+        alone = sorted(measured, key=lambda result: result.warm)[: wanted.recorded]
+        return [own.template.config(result.config) for result in alone]
     problem, target = own.problem, own.target
     ranked = sorted(candidates(problem, target), key=lambda t: estimate(problem, t, target))
     if not wanted.kinds:
@@ -431,7 +431,7 @@ def report_kinds(rows: list[dict[str, Any]]) -> None:
     if len(kinds) < 2:
         return
     print(" ".join(f"{name:>7}" for name in (*kinds, "library")), " shapes, attributes")
-    for key, own in sorted(times.items(), key=lambda each: -each[1]["library"]):
+    for key, own in sorted(times.items(), key=lambda row: -row[1]["library"]):
         call = json.loads(key)
         figures = " ".join(f"{own.get(name, math.nan):7.2f}" for name in (*kinds, "library"))
         shapes = " ".join("x".join(map(str, s)) for s in call["shapes"][:2])

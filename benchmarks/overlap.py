@@ -87,7 +87,9 @@ def write_database(model: Any, precision: str, early: bool, release: bool) -> in
             continue
         problem, (tile, _) = own.problem, own.choose()
         wanted = [replace(tile, prefetch=early, release=release), replace(tile, release=release)]
-        chosen = next((each for each in wanted if allows_overlap(problem, each, target)), tile)
+        chosen = next(
+            (config for config in wanted if allows_overlap(problem, config, target)), tile
+        )
         count += chosen.overlaps
         measured = (Measured(config_fields(chosen), 1e3 * estimate(problem, chosen, target)),)
         found[own.key] = Entry(own.key, "", version, measured)
@@ -102,12 +104,12 @@ def measure(folder: Path, seconds: float, out: Path | None) -> int:
 
     rows: list[dict[str, Any]] = []
     for name in sorted(path.name.removesuffix("-plain") for path in folder.glob("*-plain")):
-        modules = {each: compiler.load(folder / f"{name}-{each}") for each in VARIANTS}
+        modules = {variant: compiler.load(folder / f"{name}-{variant}") for variant in VARIANTS}
         wrong = differing(modules)
         executors: dict[str, Any] = {
-            each: m.executor(mode="graph", pdl=True) for each, m in modules.items()
+            variant: m.executor(mode="graph", pdl=True) for variant, m in modules.items()
         }
-        runs = {each: timed_run(executor) for each, executor in executors.items()}
+        runs = {variant: timed_run(executor) for variant, executor in executors.items()}
         timings = time_all(runs, seconds, perf_counter, keep=tuple(runs), samples=1000)
         for executor in executors.values():
             executor.close()
@@ -125,8 +127,8 @@ def differing(modules: dict[str, compiler.Module]) -> list[str]:
     """The variants whose outputs differ from those of the model as it is."""
     generator = np.random.default_rng(0)
     inputs = {
-        each.name: random_input(generator, each.shape, each.dtype)
-        for each in modules["plain"].inputs
+        allocation.name: random_input(generator, allocation.shape, allocation.dtype)
+        for allocation in modules["plain"].inputs
     }
     outputs = {variant: module.run(inputs) for variant, module in modules.items()}
     return [

@@ -81,7 +81,7 @@ def amd_code(built: bytes) -> list[str]:
         if built[start + 18 : start + 20] == AMD_MACHINE:
             text = listing(["llvm-objdump-15", "-d", "--no-show-raw-insn"], built[start:])
             found = (re.match(r"\s+(\S.*?)\s*//", line) for line in text.splitlines())
-            lines += [re.sub(r"<[^>]*>", "", each[1]) for each in found if each]
+            lines += [re.sub(r"<[^>]*>", "", match[1]) for match in found if match]
     return lines
 
 
@@ -114,7 +114,7 @@ def schedule_lines(module: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
         "tasks": len(tasks),
         "streams": schedule.streams,
         "schedule": mark(tasks),
-        "allocations": mark([asdict(each) for each in schedule.allocations]),
+        "allocations": mark([asdict(allocation) for allocation in schedule.allocations]),
         "mode": str(module.choice.mode) if module.choice else None,
     }
 
@@ -158,7 +158,7 @@ def selected(model: Any, target: str) -> Iterator[list[Any]]:
 def plain(config: Any) -> list[Any]:
     """The values of a config in order."""
     values = (getattr(config, field.name) for field in fields(config))
-    return [plain(each) if is_dataclass(each) else each for each in values]
+    return [plain(value) if is_dataclass(value) else value for value in values]
 
 
 def record(options: argparse.Namespace) -> None:

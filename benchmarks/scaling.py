@@ -121,13 +121,13 @@ def passes(dag: DAG, streams: int) -> Iterator[tuple[str, float]]:
     with collector_paused():
         module = module_of(dag)
     yield "groups", process_time() - start
-    for each in parse(
+    for step in parse(
         f"partition-graph{{policy=ppd}},partition-graph{{policy=none}},assign-streams{{streams={streams}}},"
         "order-launches,lower-to-taskflow,insert-sync,elide-sync,plan-memory"
     ):
         start = process_time()
-        runner.run(module, [each])
-        yield f"pass {each.spec()}", process_time() - start
+        runner.run(module, [step])
+        yield f"pass {step.spec()}", process_time() - start
 
 
 MEASURED = {"decisions": decisions, "passes": passes}
@@ -139,7 +139,7 @@ def measure(shape: str, width: int, options: argparse.Namespace) -> Iterator[dic
     times: dict[tuple[int, str], float] = {}
     for size in options.sizes:
         dag = SHAPES[shape](size, width, random.Random(0))
-        for name, seconds in chain(*(each(dag, options.streams) for each in wanted)):
+        for name, seconds in chain(*(policy(dag, options.streams) for policy in wanted)):
             times[size, name] = seconds
             growth = seconds / times.get((size // 10, name), float("nan"))
             print(

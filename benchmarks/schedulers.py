@@ -95,24 +95,26 @@ def row_of(
     case: Case, costs: dict[str, float], planned: dict[str, Planned | str], *, simulate: bool
 ) -> dict[str, Any]:
     """All figures of a model."""
-    found = {name: each for name, each in planned.items() if isinstance(each, Planned)}
+    found = {name: plan for name, plan in planned.items() if isinstance(plan, Planned)}
     row: dict[str, Any] = {"model": case.model, "target": case.target, "costs": costs}
-    row["refused"] = {name: each for name, each in planned.items() if isinstance(each, str)}
+    row["refused"] = {
+        name: problem for name, problem in planned.items() if isinstance(problem, str)
+    }
     gpu = parse_target(case.target).is_gpu
     modes: list[Mode] = ["graph", "subgraphs"] if gpu else ["streams"]
     row["policies"] = {
         name: {
-            **each.figures,
-            "simulated us": {mode: simulated(each, case, costs, mode) for mode in modes},
+            **plan.figures,
+            "simulated us": {mode: simulated(plan, case, costs, mode) for mode in modes},
         }
-        for name, each in found.items()
+        for name, plan in found.items()
     }
     if not simulate:
-        bench = Bench(case, {name: each.schedule for name, each in found.items()}, costs)
+        bench = Bench(case, {name: plan.schedule for name, plan in found.items()}, costs)
         same, measured = bench.same_bits(), {mode: bench.time(mode) for mode in modes}
-        for name, each in row["policies"].items():
-            each["same bits"] = same[name]
-            each["measured us"] = {mode: measured[mode][name] for mode in modes}
+        for name, policy in row["policies"].items():
+            policy["same bits"] = same[name]
+            policy["measured us"] = {mode: measured[mode][name] for mode in modes}
     return row
 
 
@@ -169,7 +171,9 @@ def main() -> int:
         rows, expected = measure(cases, options), len(cases)
     if options.picture:
         picture(rows, options.picture)
-    right = all(each.get("same bits", True) for row in rows for each in row["policies"].values())
+    right = all(
+        policy.get("same bits", True) for row in rows for policy in row["policies"].values()
+    )
     return 0 if right and len(rows) == expected else 1
 
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed, read
 from compiler.schedule import Mode
-from compiler.scheduling.kernel_time import work_of
+from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import predict
 from compiler.target.devices import DeviceModel, device_of
 
@@ -43,7 +43,7 @@ def predicted(
 ) -> float:
     """Simulated nanoseconds of a schedule; with `warm`, of kernels that run again and again."""
     works = {
-        name: work_of(kernel, model.warm[name] if warm else model.time(name), device)
+        name: task_demand(kernel, model.warm[name] if warm else model.time(name), device)
         for name, kernel in model.kernels.items()
     }
     tasks = [works[task.kernel] for task in run.schedule.tasks]
@@ -125,8 +125,8 @@ def ranks(times: Sequence[float], near: float = NEAR) -> list[float]:
         if group and times[i] > (1 + near) * times[group[0]]:
             group = []
         group.append(i)
-        for each in group:
-            places[each] = place - (len(group) - 1) / 2
+        for index in group:
+            places[index] = place - (len(group) - 1) / 2
     return places
 
 
@@ -158,12 +158,12 @@ def report(models: Sequence[Measured], device: DeviceModel) -> Iterator[str]:
             yield f"{mode:10} {summary(every)}"
     if together := [error for model in zoo for error in side_by_side(model, device)]:
         yield f"{'together':10} {summary(together)}: kernels side by side"
-    known = [each for each in ordered.values() if each is not None]
+    known = [found for found in ordered.values() if found is not None]
     for name in ("raw", "rank", "tau"):
-        places = [getattr(each, name) for each in known]
+        places = [getattr(score, name) for score in known]
         worst = f"worst {min(places):.2f} of {len(places)} models"
         yield f"{name:10} median {median(places):.2f}, {worst}"
-    losses = [each.loss for each in known]
+    losses = [score.loss for score in known]
     yield f"{'loss':10} median {median(losses):.1%}, worst {max(losses):.1%}"
 
 

@@ -101,7 +101,7 @@ def rows() -> Iterator[tuple[Case, Any, str]]:
             else {"x": shape, "scale": shape[1:], "bias": shape[1:]}
         )
         inputs |= {"y": shape} if kind == "residual" else {}
-        values = {name: build.input(name, each) for name, each in inputs.items()}
+        values = {name: build.input(name, value) for name, value in inputs.items()}
         x = build.op("Add", values["x"], values["y"]) if kind == "residual" else values["x"]
         if kind == "softmax":
             last = build.op("Softmax", x, axis=-1)

@@ -14,10 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.kernels.coverage import coverage
-from compiler.autotune.kernels.merge import entries_of, in_a_run
-from compiler.autotune.kernels.prepare import CANDIDATES, prepare
-from compiler.autotune.kernels.results import Result, load
+from compiler.autotune.kernels.merge import entries_of
+from compiler.autotune.kernels.prepare import CANDIDATES, prepare_bundle
+from compiler.autotune.kernels.results import Result, load_results
 from compiler.kernels.database import Entry, device_of
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.templates.gemm.candidates import candidates
@@ -86,7 +87,7 @@ def times_of(results: list[Result], entries: dict[str, Entry]) -> dict[str, dict
     times: dict[str, dict[Tile, float]] = {}
     for result in results:
         if result.warm is not None and result.key in entries and is_gemm(result.key):
-            time, tile = in_a_run(result.warm, result.cold), Gemm().config(result.config)
+            time, tile = time_in_a_run(result.warm, result.cold), Gemm().config(result.config)
             times.setdefault(result.key, {})[tile] = time
     return times
 
@@ -104,7 +105,7 @@ def precision_of(key: str) -> str:
 
 def report(path: Path) -> None:
     """Print the medians, the ninth deciles and the worst of both choices."""
-    header, results = load(path)
+    header, results = load_results(path)
     entries = {entry.key: entry for entry in entries_of(header, results)}
     wrong = sum(r.problem.startswith("wrong") for r in results)
     print(f"{header.device}: {len(entries)} kernels, {len(results)} candidates, {wrong} wrong")
@@ -154,7 +155,7 @@ def main() -> int:
         status(given.models, given.precisions, given.arch)
         return 0
     count, found = given.candidates, models(given.models)
-    found = prepare(found, given.precisions, given.arch, count, partial(print, flush=True))
+    found = prepare_bundle(found, given.precisions, given.arch, count, partial(print, flush=True))
     print(write_bundle(found, given.bundle, given.limit))
     return 0
 

@@ -98,7 +98,7 @@ def compile(
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     check_arguments(locals(), COMPILE)
-    from compiler.autotune.schedule import DEFAULT_BUDGET, Searching
+    from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
     from compiler.build import Settings, build, full_target
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
@@ -111,7 +111,7 @@ def compile(
         raise DeviceError(
             f"for the target {name} nothing is measured: leave out budget and profile"
         )
-    searching = Searching.asked(schedule, chosen, pipeline)
+    searching = SearchOptions.asked(schedule, chosen, pipeline)
     with using(passes) as own:
         check_used(own, pipeline)
         if schedule is not None and searching is None:
@@ -123,7 +123,7 @@ def compile(
             cache=KernelCache() if cache else None,
             budget=DEFAULT_BUDGET if budget is None else max(0.0, budget),
             profile=profile,
-            searching=searching or Searching(),
+            searching=searching or SearchOptions(),
             check_indices=check_indices,
         )
         built = build(model, input_shapes, settings)

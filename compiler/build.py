@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.schedule import Decision, Request, Searching, decide, scheduled
+from compiler.autotune.schedule import Decision, Request, SearchOptions, decide, scheduled
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip import device as hip
@@ -41,11 +41,11 @@ from compiler.pipeline import (
     Runner,
     name_kernels,
     parse,
-    split,
+    split_phases,
 )
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
-from compiler.scheduling.kernel_time import work_of
-from compiler.scheduling.simulator import demand
+from compiler.scheduling.kernel_time import task_demand
+from compiler.scheduling.simulator import resource_demand
 from compiler.target.devices import DEFAULT_ARCHITECTURES, DeviceModel
 from compiler.target.target import complete, parse_gpu, parse_target
 from compiler.verify.kernel_operands import check_operands
@@ -111,7 +111,7 @@ class Settings:
     """Seconds for measuring on a GPU."""
     profile: str | os.PathLike[str] | None = None
     """A file of kernel times, to which measurements are added."""
-    searching: Searching = field(default_factory=Searching)
+    searching: SearchOptions = field(default_factory=SearchOptions)
     """The options of the schedule search for a GPU."""
     check_indices: bool = False
     """Whether runs raise an error for indices out of range."""
@@ -139,7 +139,7 @@ def build(
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
     """Compile a module's `dataflow.graph`, which becomes a `taskflow.graph` in place."""
     target = parse_target(settings.target)
-    graph_passes, _ = split(parse(settings.passes))
+    graph_passes, _ = split_phases(parse(settings.passes))
     runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
     set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
@@ -251,7 +251,7 @@ def annotate(
             op.workspaces = ArrayAttr([IntegerAttr(size, i64) for size in kernel.workspaces])
             op.packings = ArrayAttr([StringAttr(packing) for packing in kernel.packings])
             if device is not None:
-                slots = demand(work_of(kernel, 1.0, device), device)[0]
+                slots = resource_demand(task_demand(kernel, 1.0, device), device)[0]
                 op.share = IntegerAttr(round(1000 * slots), i64)
 
 

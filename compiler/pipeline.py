@@ -124,7 +124,7 @@ def with_schedule(pipeline: str, file: str | os.PathLike[str]) -> str:
     return ",".join(specs)
 
 
-def split(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:
+def split_phases(passes: Sequence[ModulePass]) -> tuple[list[ModulePass], list[ModulePass]]:
     """The passes before and after kernels are built: up to the last graph pass, and the rest.
 
     Raises PipelineError for a graph pass after `lower-to-taskflow`.

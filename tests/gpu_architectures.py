@@ -28,7 +28,7 @@ from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import database_hash
 from compiler.kernels.gpu.cubin import Resources, check_resources
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.schedule import KernelSpec
 from compiler.target.target import PRECISIONS, parse_gpu
 from examples import zoo
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 def measure(module: Any, target: str, jobs: int = 0) -> Row:
     """The most that any kernel of an imported module needs; `stack` names those that use it."""
     set_target(module, target)
-    Runner(verified=False).run(module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner(verified=False).run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
     needs = [need for kernel in kernels.values() for need in needs_of(kernel, target)]
     return {

@@ -20,7 +20,7 @@ from compiler.graph.targets import set_target
 from compiler.ir.flatten import schedule_of
 from compiler.kernels import KernelCache, build_kernels
 from compiler.kernels.cache import source_version
-from compiler.pipeline import Runner, default_pipeline, parse, split
+from compiler.pipeline import Runner, default_pipeline, parse, split_phases
 from compiler.schedule import KernelSpec, Schedule
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
@@ -83,7 +83,7 @@ def build(
     imported = import_model(model)
     pipelines = {streams: default_pipeline("policy=none", streams) for streams in STREAMS}
     set_target(imported.module, target)
-    Runner().run(imported.module, split(parse(pipelines[1]))[0])
+    Runner().run(imported.module, split_phases(parse(pipelines[1]))[0])
     specs = build_kernels(imported.module, target, kernels, jobs)
     annotate(imported.module, specs)
     graphs = {n: scheduled(imported.module.clone(), p) for n, p in pipelines.items()}

@@ -1,4 +1,4 @@
-"""The tour, the pages on passes, operators and templates, and the emulator's command work."""
+"""The tour, the pages on how to add things, and the emulator's first command work as written."""
 
 import os
 import re
@@ -19,6 +19,7 @@ from onnx import numpy_helper, parser
 
 from compiler.ir.operators import KINDS, OPERATORS
 from compiler.kernels.ops.lowering import LOWERINGS
+from compiler.target.devices import DEVICES
 from compiler.tools.cli import main
 from tests.kernels.gpu.emulator import COMPILER
 
@@ -98,16 +99,16 @@ def test_a_page_can_be_followed(
 
 
 @pytest.fixture
-def _own_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget the operators that a test registers; let it import from its folder."""
+def _own_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget the entries that a test adds to tables; let it import from its folder."""
     monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
     with ExitStack() as stack:
-        for table in (OPERATORS, KINDS, LOWERINGS, sys.modules):
+        for table in (OPERATORS, KINDS, LOWERINGS, DEVICES, sys.modules):
             stack.enter_context(patch.dict(cast(dict[str, Any], table)))
         yield
 
 
-@pytest.mark.usefixtures("_own_operators")
+@pytest.mark.usefixtures("_own_entries")
 def test_the_page_on_operators_can_be_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -116,8 +117,19 @@ def test_the_page_on_operators_can_be_followed(
     assert "Det" in OPERATORS
 
 
-def test_no_operator_of_that_page_is_left():
+@EMULATES
+@pytest.mark.usefixtures("_own_entries")
+def test_the_page_on_targets_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    follow("adding-a-target.md", capsys)
+    assert "sm_121" in DEVICES
+
+
+def test_no_entry_of_those_pages_is_left():
     assert not any("Det" in table for table in (OPERATORS, KINDS, LOWERINGS))
+    assert "sm_121" not in DEVICES
 
 
 @pytest.mark.parametrize(

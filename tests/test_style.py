@@ -1,4 +1,4 @@
-"""Sizes that keep a file readable, and docstrings on what is public."""
+"""Sizes that keep files and folders readable, and docstrings on public names."""
 
 import ast
 from pathlib import Path
@@ -12,6 +12,8 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if path.stat().st_size
 )
+GUARDED = ("compiler", "benchmarks", "examples")
+"""Where folders are rooms of at most 25 modules."""
 PRODUCT = [path for path in FILES if (ROOT / "compiler") in path.parents]
 
 
@@ -34,3 +36,12 @@ def test_public_things_have_docstrings(path: Path):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             missing += [] if ast.get_docstring(node) else [node.name]
     assert not missing
+
+
+FOLDERS = sorted({path.parent for path in FILES if path.relative_to(ROOT).parts[0] in GUARDED})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_folder_size(folder: Path):
+    modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    assert len(modules) <= 25

@@ -17,7 +17,7 @@ from compiler.ir.context import parse_module
 from compiler.ir.dataflow import GroupOp, OperatorOp
 from compiler.passes import PASSES
 from compiler.passes.base import GraphPass, SchedulePass
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.tools.cli import main
 from compiler.user_passes import using
 
@@ -107,7 +107,7 @@ def test_a_class_is_known_inside_the_block_alone():
 def test_every_pass_says_its_phase():
     for name, kind in PASSES.items():
         assert issubclass(kind, GraphPass) != issubclass(kind, SchedulePass), name
-    graph, schedule = split(parse(DEFAULT_PIPELINE))
+    graph, schedule = split_phases(parse(DEFAULT_PIPELINE))
     assert graph[-1].name == "emplace-concats"
     assert schedule[0].name == "partition-graph"
 

@@ -35,26 +35,26 @@ class Case:
 
 def prepare(model: str, target: str, jobs: int = 0) -> Case:
     """Build a zoo model's kernels and schedules."""
-    from compiler.autotune.schedule.candidates import made, put_costs
+    from compiler.autotune.schedule.candidates import scheduled_specs, set_costs
     from compiler.autotune.schedule.costs import Costs
     from compiler.build import annotate
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
-    from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split
+    from compiler.pipeline import DEFAULT_PIPELINE, Runner, default_pipeline, parse, split_phases
     from examples import zoo
 
     module = import_model(zoo.load(model)).module
     set_target(module, target)
-    Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner(None).run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
     annotate(module, kernels)
     competing = {
         name: default_pipeline(partition).replace(STREAMS, streams)
         for name, (partition, streams) in POLICIES.items()
     }
-    put_costs(module, Costs.make(kernels, {}, parse_target(target).architecture).of)
-    found = {spec.name: _bare(spec.schedule) for spec in made(module, competing)}
+    set_costs(module, Costs.make(kernels, {}, parse_target(target).architecture).of)
+    found = {spec.name: _bare(spec.schedule) for spec in scheduled_specs(module, competing)}
     return Case(model, kernels, found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.autotune.kernel_times import Record, time_in_a_run
+from compiler.autotune.kernel_times import time_in_a_run
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 
 CHECKED_IN = Path(__file__).parent / "h200.json.gz"
@@ -47,9 +47,8 @@ class Measured:
     side_by_side: list[Replayed]
 
     def time(self, kernel: str) -> float:
-        """What a kernel takes in a run, where it finds a part of its operands in the cache."""
-        warm = self.warm[kernel]
-        return time_in_a_run(Record(warm, self.cold[kernel], warm, warm, 1))
+        """Nanoseconds of a kernel in a run, where the cache has a part of its operands."""
+        return time_in_a_run(self.warm[kernel], self.cold[kernel])
 
 
 def compact(schedule: Schedule, names: Sequence[str]) -> list[Any]:
@@ -83,8 +82,8 @@ def _model(name: str, figures: dict[str, Any]) -> Measured:
         {row["name"]: row["cold"] for row in figures["kernels"]},
         {row["name"]: [x.get("fit", 0) for x in row["launches"]] for row in figures["kernels"]},
         {
-            key: Replayed(_schedule(key, each["tasks"], names), each["replays"])
-            for key, each in figures["schedules"].items()
+            key: Replayed(_schedule(key, runs["tasks"], names), runs["replays"])
+            for key, runs in figures["schedules"].items()
         },
         [_chains(row, names) for row in figures.get("side by side", ())],
     )

@@ -29,7 +29,7 @@ from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
 from compiler.schedule import MODES, Schedule, Task
-from compiler.scheduling.graph_plan import plan
+from compiler.scheduling.graph_plan import plan_graph
 from compiler.target.devices import device_of
 
 WARM_UP, REPLAYS = 5, 31
@@ -80,7 +80,7 @@ class Bench:
         """Median times of a schedule's runs, on the device and for the host, by mode."""
         driver = self.driver
         typical = device_of(driver.device.architecture)
-        planned = plan(schedule, self.case.kernels, self.times, typical, driver.priorities)
+        planned = plan_graph(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)
         for allocation, address in zip(schedule.allocations, buffers.addresses, strict=True):
@@ -142,12 +142,12 @@ class Bench:
 def random_weights(schedule: Schedule) -> dict[str, Any]:
     """Small numbers for every weight; ones for integers, which may be indices."""
     chance, found = np.random.default_rng(0), dict[str, Any]()
-    for each in schedule.of_kind("weight"):
-        if "float" in each.dtype:
-            values = chance.standard_normal(each.shape, np.float32) * np.float32(0.02)
+    for weight in schedule.of_kind("weight"):
+        if "float" in weight.dtype:
+            values = chance.standard_normal(weight.shape, np.float32) * np.float32(0.02)
         else:
-            values = np.zeros(each.shape)
-        found[each.name] = np.ascontiguousarray(values.astype(numpy_dtype(each.dtype)))
+            values = np.zeros(weight.shape)
+        found[weight.name] = np.ascontiguousarray(values.astype(numpy_dtype(weight.dtype)))
     return found
 
 

@@ -9,9 +9,9 @@ from time import process_time
 from typing import Any
 
 from benchmarks.scheduling.policies import AUTO, Policy
-from compiler.autotune.schedule.candidates import put_costs
+from compiler.autotune.schedule.candidates import set_costs
 from compiler.autotune.schedule.costs import Costs
-from compiler.autotune.schedule.search import Found, Searching, search_module
+from compiler.autotune.schedule.search import SearchedPipeline, SearchOptions, search_module
 from compiler.errors import FlowloomError
 from compiler.ir.context import parse_module
 from compiler.ir.flatten import schedule_of
@@ -44,12 +44,12 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
     from compiler.frontend import import_model
     from compiler.graph.targets import set_target
     from compiler.kernels import KernelCache, build_kernels
-    from compiler.pipeline import DEFAULT_PIPELINE, split
+    from compiler.pipeline import DEFAULT_PIPELINE, split_phases
     from examples import zoo
 
     module = import_model(zoo.load(model)).module
     set_target(module, target)
-    Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner().run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     kernels = build_kernels(module, target, KernelCache(), jobs)
     parsed = parse_target(target)
     annotate(module, kernels, parsed.device if parsed.is_gpu else None)
@@ -75,7 +75,7 @@ def plan(
     On a GPU the last is what the search of the default finds.
     """
     module = parse_module(case.text)
-    put_costs(module, costs)
+    set_costs(module, costs)
     found: dict[str, Planned | str] = {}
     for name, policy in competing.items():
         try:
@@ -91,8 +91,8 @@ def _plan(module: Any, policy: Policy) -> Planned:
     copy, runner = module.clone(), Runner()
     passes = parse(policy.pipeline())
     start = process_time()
-    for each in passes[:3]:
-        each.apply(runner.context, copy)
+    for step in passes[:3]:
+        step.apply(runner.context, copy)
     return _lower(copy, process_time() - start, {})
 
 
@@ -100,13 +100,13 @@ def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
     """What `auto` finds, in its default number of steps; numba is warm beforehand."""
     known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
 
-    def search(how: Searching) -> tuple[Found, float]:
+    def search(how: SearchOptions) -> tuple[SearchedPipeline, float]:
         start = process_time()
         return search_module(module, case.kernels, known, how), process_time() - start
 
-    search(Searching(steps=1))
-    (_, policies), (found, seconds) = search(Searching(steps=0)), search(Searching())
-    (placing,) = (each for each in parse(found.pipeline) if each.name == "import-placement")
+    search(SearchOptions(steps=1))
+    (_, policies), (found, seconds) = search(SearchOptions(steps=0)), search(SearchOptions())
+    (placing,) = (step for step in parse(found.pipeline) if step.name == "import-placement")
     Runner().run(copy := module.clone(), [placing])
     return _lower(copy, seconds, {"search": asdict(found.record), "policies' seconds": policies})
 
@@ -126,7 +126,7 @@ def _lower(placed: Any, seconds: float, more: dict[str, Any]) -> Planned:
         "waits between streams": sum(
             schedule.tasks[u].stream != t.stream for t in schedule.tasks for u in t.after
         ),
-        "arena bytes": sum(each.nbytes for each in schedule.of_kind("arena")),
+        "arena bytes": sum(allocation.nbytes for allocation in schedule.of_kind("arena")),
         "search seconds": seconds,
     }
     return Planned(schedule, figures | more)

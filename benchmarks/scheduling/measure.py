@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scheduling.cases import Case, Planned
-from compiler.autotune.kernel_times import Database
+from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.schedule.costs import Costs, measure_missing
 from compiler.backends.base import backend
 from compiler.graph import cost
 from compiler.schedule import Allocation, Mode, Schedule
-from compiler.scheduling.simulator import Work, predict
+from compiler.scheduling.simulator import TaskDemand, predict
 from compiler.target.devices import CORES
 from compiler.target.target import parse_target
 
@@ -27,7 +27,7 @@ def simulated(planned: Planned, case: Case, costs: Mapping[str, float], mode: Mo
     """Microseconds that the model of the device predicts."""
     schedule = planned.schedule
     if not parse_target(case.target).is_gpu:
-        works = [Work(costs[task.kernel]) for task in schedule.tasks]
+        works = [TaskDemand(costs[task.kernel]) for task in schedule.tasks]
         return predict(schedule, works, "graph", CORES).makespan / 1e3
     known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
     works = known.works(schedule, case.kernels)
@@ -46,7 +46,7 @@ def measured_costs(case: Case, schedule: Schedule) -> dict[str, float]:
     """Nanoseconds of each kernel on the GPU that is present."""
     from compiler.backends.cuda.device import device
 
-    database = Database()
+    database = KernelTimeDatabase()
     measure_missing(device(), schedule, case.kernels, database, lambda: False)
     return estimated_costs(case) | database.costs(case.kernels.values(), device().device)
 

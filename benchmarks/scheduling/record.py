@@ -17,7 +17,7 @@ def record(
 ) -> dict[str, Any]:
     """A model's kernels, with ns of each in a run, and its schedules with their measured ns."""
     names = sorted(case.kernels)
-    schedules = {name: each.schedule for name, each in planned.items() if isinstance(each, Planned)}
+    schedules = {name: plan.schedule for name, plan in planned.items() if isinstance(plan, Planned)}
     runs = {name: row["policies"][name]["measured us"] for name in schedules}
     return {
         "kernels": [_kernel(case.kernels[name], costs[name]) for name in names],

@@ -16,8 +16,8 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """What a time belongs to."""
+class KernelTimeKey:
+    """The kernel and the device that a time belongs to."""
 
     kernel: str
     device: str
@@ -25,8 +25,17 @@ class Key:
     driver: str
 
 
+COLD_SHARE = 0.25
+"""The part of its operands that a kernel does not find in the cache in a run, about."""
+
+
+def time_in_a_run(warm: float, cold: float | None) -> float:
+    """Nanoseconds of a kernel between others: mostly as with warm caches."""
+    return warm + COLD_SHARE * max(0.0, (cold or warm) - warm)
+
+
 @dataclass(frozen=True, slots=True)
-class Record:
+class KernelTimeRecord:
     """Median nanoseconds of one kernel in a chain of launches, with warm and with cold caches.
 
     `cold` is None where it was not measured. `low` and `high` bound the warm median at 95 %;
@@ -39,41 +48,37 @@ class Record:
     high: float
     count: int
 
-
-COLD_SHARE = 0.25
-"""The part of its operands that a kernel does not find in the cache in a run, about."""
-
-
-def time_in_a_run(record: Record) -> float:
-    """Nanoseconds of a kernel between others: mostly as with warm caches."""
-    return record.warm + COLD_SHARE * max(0.0, (record.cold or record.warm) - record.warm)
+    @property
+    def in_a_run(self) -> float:
+        """Nanoseconds between other kernels: see `time_in_a_run`."""
+        return time_in_a_run(self.warm, self.cold)
 
 
 def kernel_hash(kernel: KernelSpec) -> str:
-    """What identifies a kernel's code and launches, whatever its name."""
+    """A hash of a kernel's code and launches, whatever its name."""
     launches = [(x.symbol, x.args, x.grid, x.block, x.shared_bytes) for x in kernel.launches]
     parts = repr((kernel.language, launches, kernel.workspaces)).encode() + kernel.code
     return hashlib.sha256(parts).hexdigest()[:24]
 
 
-def key_of(kernel: KernelSpec, device: DeviceInfo) -> Key:
+def key_of(kernel: KernelSpec, device: DeviceInfo) -> KernelTimeKey:
     """The key of a kernel on a device."""
-    return Key(kernel_hash(kernel), device.name, device.clock_khz, device.driver_version)
+    return KernelTimeKey(kernel_hash(kernel), device.name, device.clock_khz, device.driver_version)
 
 
-class Database:
+class KernelTimeDatabase:
     """Records by key; of two records of one key, the one with more samples is kept."""
 
-    def __init__(self, records: Mapping[Key, Record] | None = None) -> None:
+    def __init__(self, records: Mapping[KernelTimeKey, KernelTimeRecord] | None = None) -> None:
         self.records = dict(records or {})
 
-    def add(self, key: Key, record: Record) -> None:
+    def add(self, key: KernelTimeKey, record: KernelTimeRecord) -> None:
         """Put a record in."""
         old = self.records.get(key)
         if old is None or (record.count, record.warm) >= (old.count, old.warm):
             self.records[key] = record
 
-    def merge(self, other: "Database") -> None:
+    def merge(self, other: "KernelTimeDatabase") -> None:
         """Take over another machine's records; the order of merging does not matter."""
         for key, record in other.records.items():
             self.add(key, record)
@@ -81,9 +86,7 @@ class Database:
     def costs(self, kernels: Iterable[KernelSpec], device: DeviceInfo) -> dict[str, float]:
         """Nanoseconds by kernel name in a run, of those that were measured on this device."""
         keys = {kernel.name: key_of(kernel, device) for kernel in kernels}
-        return {
-            n: time_in_a_run(self.records[key]) for n, key in keys.items() if key in self.records
-        }
+        return {n: self.records[key].in_a_run for n, key in keys.items() if key in self.records}
 
     def costs_anywhere(self, kernels: Iterable[KernelSpec]) -> dict[str, float]:
         """Nanoseconds by kernel name in a run, on the device that most were measured on."""
@@ -93,14 +96,16 @@ class Database:
         devices: dict[tuple[str, int, str], dict[str, float]] = {}
         for key, record in self.records.items():
             found = devices.setdefault((key.device, key.clock_khz, key.driver), {})
-            found |= dict.fromkeys(names.get(key.kernel, ()), time_in_a_run(record))
+            found |= dict.fromkeys(names.get(key.kernel, ()), record.in_a_run)
         best = max(sorted(devices), key=lambda device: len(devices[device]), default=None)
         return {} if best is None else devices[best]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, sorted, in place of an older file only once it is complete."""
         entries = [asdict(k) | asdict(r) for k, r in self.records.items()]
-        entries.sort(key=lambda entry: tuple(str(entry[f]) for f in Key.__dataclass_fields__))
+        entries.sort(
+            key=lambda entry: tuple(str(entry[f]) for f in KernelTimeKey.__dataclass_fields__)
+        )
         temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
         text = json.dumps({"format": FORMAT, "kernels": entries}, indent=1)
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -111,15 +116,20 @@ class Database:
             temporary.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Database":
+    def load(cls, path: str | os.PathLike[str]) -> "KernelTimeDatabase":
         """Read a saved database; ArtifactError if it is damaged or of another format."""
         try:
             data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
             if data["format"] != FORMAT:
                 raise ArtifactError(f"{path}: format {data['format']}, this version reads {FORMAT}")
-            return cls({_part(Key, each): _part(Record, each) for each in data["kernels"]})
+            return cls(
+                {
+                    _part(KernelTimeKey, entry): _part(KernelTimeRecord, entry)
+                    for entry in data["kernels"]
+                }
+            )
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            message = f"{path} is no database of kernel times ({error}): measure again"
+            message = f"{path} is not a database of kernel times ({error}): measure again"
             raise ArtifactError(message) from error
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from compiler.autotune.kernel_times import Database, Record, key_of
+from compiler.autotune.kernel_times import KernelTimeDatabase, KernelTimeRecord, key_of
 from compiler.autotune.timing import Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.kernels import Functions
@@ -30,14 +30,14 @@ def measure_kernels(
     *,
     cold: bool = True,
     expired: Callable[[], bool] = lambda: False,
-) -> Database:
-    """Time each distinct kernel on buffers of its own, in a chain of launches with warm caches.
+) -> KernelTimeDatabase:
+    """Time each distinct kernel on separate buffers, in a chain of launches with warm caches.
 
     With `cold`, also in one with a flush of the cache before each, less the flushes. It goes on,
     costly kernels first, until `expired` says that time is over.
     """
     driver.make_current()
-    functions, found = Functions(driver, schedule, kernels), Database()
+    functions, found = Functions(driver, schedule, kernels), KernelTimeDatabase()
     tasks = {task.kernel: task for task in schedule.tasks}
     flush = reserve(driver, 2 * driver.device.l2_bytes, "flushing the cache") if cold else 0
     stream = driver.create_stream()
@@ -63,9 +63,9 @@ def measure_kernels(
     return found
 
 
-def _record(warm: Timing, cold: float | None) -> Record:
+def _record(warm: Timing, cold: float | None) -> KernelTimeRecord:
     least = None if cold is None else max(warm.median, cold)
-    return Record(warm.median, least, warm.low, warm.high, warm.count)
+    return KernelTimeRecord(warm.median, least, warm.low, warm.high, warm.count)
 
 
 def chain_time(
@@ -82,7 +82,7 @@ def chain_time(
     events = tuple(driver.create_event(timing=True) for _ in range(2))
     times: list[float] = []
     for _ in range(WARM_UP + samples):
-        long, short = (_elapsed(driver, each, stream, events) for each in executables)
+        long, short = (_elapsed(driver, executable, stream, events) for executable in executables)
         times.append(max(0.0, long - short) / (lengths[0] - lengths[1]))
     for event in events:
         driver.destroy_event(event)

@@ -32,7 +32,7 @@ def time_all(
 ) -> dict[str, Timing]:
     """Time candidates in turn until time is over or each left has enough samples.
 
-    A candidate runs once a call and returns nanoseconds. One whose interval lies wholly above the
+    A candidate runs once a call and returns nanoseconds. One whose interval is wholly above the
     best one's is timed no further, except those to `keep`. Every candidate gets one round at least.
     """
     taken: dict[str, list[float]] = {name: [] for name in candidates}

@@ -18,7 +18,7 @@ from compiler.target.target import parse_target
 
 Array = NDArray[Any]
 
-BACKENDS = {
+BACKEND_MODULES = {
     "cpu": "compiler.backends.cpu.driver",
     "cuda": "compiler.backends.cuda.build",
     "emu": "compiler.backends.emu.build",
@@ -144,6 +144,6 @@ def backend(target: str) -> Backend:
     except KernelError as error:
         raise DeviceError(str(error)) from error
     try:
-        return cast(Backend, import_module(BACKENDS[name]).BACKEND)
+        return cast(Backend, import_module(BACKEND_MODULES[name]).BACKEND)
     except ImportError as error:
         raise DeviceError(f"the target '{target}' cannot be used here: {error}") from error

@@ -31,19 +31,19 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
     kernels = read.as_object(entry.get("kernels"), f"{place}.kernels")
     search, device = entry.get("search"), entry.get("device")
     return ScheduleChoice(
-        source=read.one_of(entry.get("source"), SOURCES, f"{place}.source"),
+        source=read.checked_one_of(entry.get("source"), SOURCES, f"{place}.source"),
         reason=read.string(entry, "reason", place),
         chosen=read.string(entry, "chosen", place),
         baseline=read.string(entry, "baseline", place),
-        mode=cast(Mode, read.one_of(entry.get("mode"), MODES, f"{place}.mode")),
+        mode=cast(Mode, read.checked_one_of(entry.get("mode"), MODES, f"{place}.mode")),
         pdl=read.boolean(entry.get("pdl", False), f"{place}.pdl"),
         streams=read.natural(entry.get("streams"), f"{place}.streams"),
         pipeline=read.string(entry, "pipeline", place),
-        budget_seconds=read.number(entry.get("budget_seconds"), f"{place}.budget_seconds"),
+        budget_seconds=read.checked_number(entry.get("budget_seconds"), f"{place}.budget_seconds"),
         measured_kernels=read.natural(kernels.get("measured"), f"{place}.kernels.measured"),
         kernels=read.natural(kernels.get("of"), f"{place}.kernels.of"),
-        costs=_each(entry.get("costs"), f"{place}.costs", read.number),
-        estimates=_each(entry.get("estimates"), f"{place}.estimates", read.number),
+        costs=_each(entry.get("costs"), f"{place}.costs", read.checked_number),
+        estimates=_each(entry.get("estimates"), f"{place}.estimates", read.checked_number),
         timings=_each(entry.get("timings", {}), f"{place}.timings", _timing),
         skipped=_each(entry.get("skipped", {}), f"{place}.skipped", read.text),
         bindings=_each(entry.get("bindings", {}), f"{place}.bindings", _binding),
@@ -60,9 +60,9 @@ def _each(value: object, place: str, entry: Callable[[object, str], T]) -> dict[
 def _timing(value: object, place: str) -> Timing:
     entry = read.as_object(value, place)
     return Timing(
-        median=read.number(entry.get("median"), f"{place}.median"),
-        low=read.number(entry.get("low"), f"{place}.low"),
-        high=read.number(entry.get("high"), f"{place}.high"),
+        median=read.checked_number(entry.get("median"), f"{place}.median"),
+        low=read.checked_number(entry.get("low"), f"{place}.low"),
+        high=read.checked_number(entry.get("high"), f"{place}.high"),
         count=read.natural(entry.get("count"), f"{place}.count"),
     )
 
@@ -75,15 +75,15 @@ def _binding(value: object, place: str) -> BindingChoice:
 
 def _search(value: object, place: str) -> SearchRecord:
     entry = read.as_object(value, place)
-    makespan = read.number(entry.get("makespan"), f"{place}.makespan")
+    makespan = read.checked_number(entry.get("makespan"), f"{place}.makespan")
     return SearchRecord(
         start=read.string(entry, "start", place),
-        started_at=read.number(entry.get("started_at"), f"{place}.started_at"),
-        moved=read.number(entry.get("moved", makespan), f"{place}.moved"),
+        started_at=read.checked_number(entry.get("started_at"), f"{place}.started_at"),
+        moved=read.checked_number(entry.get("moved", makespan), f"{place}.moved"),
         makespan=makespan,
         steps=read.natural(entry.get("steps"), f"{place}.steps"),
         kept=read.natural(entry.get("kept"), f"{place}.kept"),
         seed=read.natural(entry.get("seed"), f"{place}.seed"),
-        policies=_each(entry.get("policies"), f"{place}.policies", read.number),
-        bound=_each(entry.get("bound"), f"{place}.bound", read.number),
+        policies=_each(entry.get("policies"), f"{place}.policies", read.checked_number),
+        bound=_each(entry.get("bound"), f"{place}.bound", read.checked_number),
     )

@@ -24,7 +24,7 @@ from compiler.export.ownership import keep, own_files, write_list
 from compiler.export.plan_text import URGENCY, plan_text
 from compiler.export.replacing import contents, replacing
 from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.graph_plan import Plan, plan
+from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.target.devices import only_architecture
 from compiler.target.target import parse_gpu
 
@@ -117,11 +117,11 @@ def write_project(artifact: Artifact, place: Path, version: str, check: Check | 
         _write_check(place / "check", schedule, check)
 
 
-def planned_for(artifact: Artifact) -> Plan:
+def planned_for(artifact: Artifact) -> GraphPlan:
     """The edges, order and priorities of an artifact's graphs."""
     costs: Mapping[str, float] = {} if artifact.choice is None else artifact.choice.costs
     device = parse_gpu(artifact.target).device
-    return plan(artifact.schedule, artifact.kernels, costs, device, URGENCY)
+    return plan_graph(artifact.schedule, artifact.kernels, costs, device, URGENCY)
 
 
 def label_of(artifact: Artifact, version: str) -> str:
@@ -129,7 +129,7 @@ def label_of(artifact: Artifact, version: str) -> str:
     return f"{artifact.schedule.name} {version} {artifact.target}"
 
 
-def plan_source(artifact: Artifact, planned: Plan, label: str, tolerance: float) -> str:
+def plan_source(artifact: Artifact, planned: GraphPlan, label: str, tolerance: float) -> str:
     """The text of plan.cpp."""
     choice = artifact.choice
     return plan_text(
@@ -240,7 +240,7 @@ def _architectures(artifact: Artifact) -> dict[str, str]:
     }
 
 
-def _readme(artifact: Artifact, planned: Plan, label: str) -> str:
+def _readme(artifact: Artifact, planned: GraphPlan, label: str) -> str:
     tensors = "".join(
         f"| {a.kind} | {a.name} | {a.dtype} | {list(a.shape)} |\n"
         for a in artifact.schedule.allocations

@@ -43,30 +43,30 @@ def kernel_files(kernels: Mapping[str, KernelSpec]) -> tuple[str, dict[str, byte
 
 def read_kernels(text: bytes, what: str) -> tuple[KernelEntry, ...]:
     """The entries of a table; raises ArtifactError that names the place of what is wrong."""
-    return read.sequence({"kernels": read.parse(text, what)}, "kernels", what, _entry)
+    return read.checked_sequence({"kernels": read.parse_json(text, what)}, "kernels", what, _entry)
 
 
 def _entry(value: object, place: str) -> KernelEntry:
     entry = read.as_object(value, place)
-    language = read.one_of(entry.get("language"), SUFFIXES, f"{place}.language")
+    language = read.checked_one_of(entry.get("language"), SUFFIXES, f"{place}.language")
     spec = KernelSpec(
         name=read.string(entry, "name", place),
         language=cast(Literal["object", "cuda", "hip", "emu"], language),
         code=b"",
-        launches=read.sequence(entry, "launches", place, _launch),
-        packings=read.sequence(entry, "packings", place, read.text),
-        workspaces=read.sequence(entry, "workspaces", place, read.natural),
+        launches=read.checked_sequence(entry, "launches", place, _launch),
+        packings=read.checked_sequence(entry, "packings", place, read.text),
+        workspaces=read.checked_sequence(entry, "workspaces", place, read.natural),
         flops=read.natural(entry.get("flops"), f"{place}.flops"),
         traffic_bytes=read.natural(entry.get("traffic_bytes"), f"{place}.traffic_bytes"),
-        reads=read.sequence(entry, "reads", place, _operand),
-        writes=read.sequence(entry, "writes", place, _operand),
+        reads=read.checked_sequence(entry, "reads", place, _operand),
+        writes=read.checked_sequence(entry, "writes", place, _operand),
     )
     return KernelEntry(spec, read.string(entry, "code", place), read.string(entry, "source", place))
 
 
 def _operand(value: object, place: str) -> Operand:
     entry = read.as_object(value, place)
-    shape = read.sequence(entry, "shape", place, read.natural)
+    shape = read.checked_sequence(entry, "shape", place, read.natural)
     return Operand(read.dtype(entry.get("dtype"), f"{place}.dtype"), shape)
 
 
@@ -74,7 +74,7 @@ def _launch(value: object, place: str) -> Launch:
     entry = read.as_object(value, place)
     return Launch(
         symbol=read.string(entry, "symbol", place),
-        args=read.sequence(entry, "args", place, read.natural),
+        args=read.checked_sequence(entry, "args", place, read.natural),
         grid=_triple(entry, "grid", place),
         block=_triple(entry, "block", place),
         shared_bytes=read.natural(entry.get("shared_bytes"), f"{place}.shared_bytes"),
@@ -88,7 +88,7 @@ def _launch(value: object, place: str) -> Launch:
 
 
 def _triple(entry: dict[str, Any], key: str, place: str) -> tuple[int, int, int]:
-    numbers = read.sequence(entry, key, place, read.natural)
+    numbers = read.checked_sequence(entry, key, place, read.natural)
     if len(numbers) != 3:
         raise ArtifactError(f"{place}.{key} does not have three numbers")
     return numbers

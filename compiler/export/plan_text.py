@@ -6,7 +6,7 @@ from typing import Any
 from compiler.backends.gpu.image import device_layout
 from compiler.backends.gpu.kernels import SMEM_CARVEOUT
 from compiler.schedule import Allocation, KernelSpec, Launch, Mode, Schedule, Task
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import subflows
 
 URGENCY = (0, 1000)
@@ -20,7 +20,7 @@ HEAD = """\
 
 
 def plan_text(
-    plan: Plan,
+    plan: GraphPlan,
     kernels: Mapping[str, KernelSpec],
     *,
     version: str,
@@ -87,7 +87,7 @@ def _allocation(allocation: Allocation, offset: int) -> str:
     return f"{{Kind::{allocation.kind}, {name}, {dtype}, {shape}, {allocation.nbytes}U, {offset}U}}"
 
 
-def _task(plan: Plan, index: int, kernel: KernelSpec) -> str:
+def _task(plan: GraphPlan, index: int, kernel: KernelSpec) -> str:
     task = plan.schedule.tasks[index]
     launches = ",\n      ".join(_launch(task, launch) for launch in kernel.launches)
     head = f"{quoted(task.kernel)}, {quoted(' '.join(task.nodes))}, {task.stream}, "

@@ -67,7 +67,7 @@ def read_groups(graph: GraphOp) -> Groups:
 
 
 def read_placement(graph: GraphOp) -> Placement:
-    """What is decided of a graph's groups so far; block order is launch order."""
+    """The placement of a graph's groups so far; block order is launch order."""
     groups = list(graph.groups)
     return Placement(
         order=range(len(groups)),

@@ -1,4 +1,4 @@
-"""What a stream policy decides, and the registry of stream policies."""
+"""The decision of a stream policy, and the registry of stream policies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ STREAM_ASSIGNMENTS: Registry[StreamAssignment] = Registry("stream")
 
 
 def check_assignment(dag: DAG, streams: int, found: Assignment) -> None:
-    """Raise PipelineError for what no stream policy may give: it says what is wrong."""
+    """Raise PipelineError that says what is wrong with the decision of a stream policy."""
     if len(found.streams) != len(dag):
         raise PipelineError(f"it gives {len(found.streams)} streams for {len(dag)} nodes")
     if wrong := [s for s in found.streams if not 0 <= s < streams]:

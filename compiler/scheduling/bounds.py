@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from compiler.dag import adjacency, finish_times
 from compiler.schedule import Schedule
-from compiler.scheduling.simulator import Work, demand, execution, launch_delay
+from compiler.scheduling.simulator import TaskDemand, execution, launch_delay, resource_demand
 from compiler.target.devices import DeviceModel
 from compiler.verify.conflicts import UNWRITTEN, conflicts
 
@@ -28,7 +28,7 @@ class Bound:
 
 
 def lower_bound(
-    works: Sequence[Work],
+    works: Sequence[TaskDemand],
     edges: Iterable[tuple[int, int]],
     device: DeviceModel,
     *,
@@ -46,8 +46,8 @@ def lower_bound(
     alone = [b + delay for b, delay in zip(busy, delays, strict=True)]
     predecessors = adjacency(len(works), ((later, earlier) for earlier, later in edges))
     longest = max(finish_times(alone, predecessors))
-    shares = zip(*(demand(work, device) for work in works), strict=True)
-    taken = [sum(b * part for b, part in zip(busy, each, strict=True)) for each in shares]
+    shares = zip(*(resource_demand(work, device) for work in works), strict=True)
+    taken = [sum(b * part for b, part in zip(busy, parts, strict=True)) for parts in shares]
     issued = (len(works) - 1) * known.gap + min(alone)
     return Bound(known.graph + longest, known.graph + max(issued, *taken))
 
@@ -55,8 +55,8 @@ def lower_bound(
 def needs(schedule: Schedule) -> list[tuple[int, int]]:
     """Which tasks read what which earlier ones wrote: the edges that every schedule keeps."""
     found = {
-        (each.earlier, each.later)
-        for each in conflicts(schedule)
-        if each.earlier != UNWRITTEN and each.earlier_writes and not each.later_writes
+        (pair.earlier, pair.later)
+        for pair in conflicts(schedule)
+        if pair.earlier != UNWRITTEN and pair.earlier_writes and not pair.later_writes
     }
     return sorted(edge for edge in found if edge[1] < len(schedule.tasks))

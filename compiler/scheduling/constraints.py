@@ -1,4 +1,4 @@
-"""What a user asks of a schedule, task by task; the rest is left to the policies."""
+"""A user's constraints on a schedule, task by task; the rest is left to the policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Constraints as JSON: what users and other tools write."""
+"""Constraints as JSON, as users and other tools write them."""
 
 import json
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def _names(value: object, place: str) -> list[str]:
 def _chains(value: object, place: str) -> list[list[str]]:
     if not isinstance(value, list):
         raise ScheduleError(f"{place} is not a list of lists of node names")
-    return [_names(each, f"{place}[{i}]") for i, each in enumerate(cast(list[object], value))]
+    return [_names(chain, f"{place}[{i}]") for i, chain in enumerate(cast(list[object], value))]
 
 
 def _pair(names: list[str]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The kernels of the longest path, each against what its arithmetic and its bytes take at least."""
+"""The kernels of the critical path, each against the least time of its FLOPs and its bytes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from compiler.dag import adjacency, critical_path
 from compiler.schedule import KernelSpec
-from compiler.scheduling.kernel_time import CONTRACTIONS, rates_of
+from compiler.scheduling.kernel_time import CONTRACTION_RATES, rates_of
 from compiler.target.devices import DeviceModel
 
 TENSOR_FACTOR = 6.0
-"""How much faster a GPU multiplies matrices than it computes otherwise: on an H200 400 TFLOP/s,
-which products in half precision reach, against 67."""
+"""FLOP/s of tensor cores over those of other arithmetic: on an H200 400 TFLOP/s, which GEMMs in
+half precision reach, against 67."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A kernel on the path: how many of its tasks are, nanoseconds of each, and its floor."""
+class PathStep:
+    """A kernel on the path: the number of its tasks there, nanoseconds of each, and its floor."""
 
     kernel: str
     count: int
@@ -36,7 +36,7 @@ def floor_time(kernel: KernelSpec, device: DeviceModel) -> float:
     """
     if not kernel.launches:
         return 0.0
-    factor = TENSOR_FACTOR if rates_of(kernel) is CONTRACTIONS else 1.0
+    factor = TENSOR_FACTOR if rates_of(kernel) is CONTRACTION_RATES else 1.0
     work = max(
         kernel.flops / (factor * device.flops),
         kernel.traffic_bytes / device.bandwidth,
@@ -50,7 +50,7 @@ def path_steps(
     edges: Iterable[tuple[int, int]],
     kernels: Mapping[str, KernelSpec],
     device: DeviceModel,
-) -> list[Step]:
+) -> list[PathStep]:
     """The kernels on the longest path of tasks, of which the names and times are given.
 
     Those that lose most come first.
@@ -60,13 +60,15 @@ def path_steps(
     for task in path:
         count[names[task]] += 1
         total[names[task]] = total.get(names[task], 0.0) + times[task]
-    steps = [Step(name, count[name], total[name] / count[name], floor_time(kernels[name], device))
-             for name in count]  # fmt: skip
+    steps = [
+        PathStep(name, tasks, total[name] / tasks, floor_time(kernels[name], device))
+        for name, tasks in count.items()
+    ]
     return sorted(steps, key=lambda step: (-step.lost, step.kernel))
 
 
-def table(steps: Sequence[Step], most: int) -> list[str]:
-    """Lines of text in microseconds: what all come to, and those that lose most."""
+def table(steps: Sequence[PathStep], most: int) -> list[str]:
+    """Lines of text in microseconds: the sum of all steps, and those that lose most."""
     time = sum(step.count * step.time for step in steps)
     floor = sum(step.count * step.floor for step in steps)
     tasks = sum(step.count for step in steps)

@@ -114,7 +114,7 @@ def set_speeds(running: Integers, count: int, demands: Floats, speed: Floats) ->
 
 @compiled
 def next_end(left: Floats, speed: Floats, count: int) -> tuple[float, int]:
-    """How long until the first running task ends, and its place among them."""
+    """Time until the first running task ends, and its place among them."""
     shortest, place = np.inf, -1
     for i in range(count):
         if speed[i] > 0.0 and left[i] / speed[i] < shortest:
@@ -142,14 +142,14 @@ def simulate(
     release: Floats,
     delay: Floats,
     gap: float,
-    join: float,
+    awaited: float,
 ) -> tuple[Floats, Floats]:
     """Start and end of every task; infinite for tasks that wait for each other in a cycle."""
     count = len(costs)
     start, end = np.full(count, np.inf), np.full(count, np.inf)
     waiting, ready = np.bincount(targets, minlength=count), release.copy()
-    issue = gap + join * foreign(first, targets, streams)
-    starts = [(ready[task] + delay[task], rank[task], task) for task in range(0)]
+    issue = gap + awaited * foreign(first, targets, streams)
+    starts = [(ready[task] + delay[task], rank[task], task) for task in range(0)]  # typed for numba
     for task in range(count):
         if waiting[task] == 0:
             heappush(starts, (ready[task] + delay[task], rank[task], task))

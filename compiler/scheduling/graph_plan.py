@@ -14,7 +14,7 @@ CROWDED = 1.7
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GraphPlan:
     """A schedule's edges, insertion order and priorities, and which tasks touch which buffer.
 
     `readers` holds, for each input, the tasks that a copy into it must precede; `writers`, for
@@ -32,20 +32,20 @@ class Plan:
     crowded: bool
 
 
-def plan(
+def plan_graph(
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
     measured: Mapping[str, float],
     device: DeviceModel,
     limits: tuple[int, int],
-) -> Plan:
+) -> GraphPlan:
     """Plan a schedule; `device` is for kernels not measured, `limits` are its priorities."""
     before = predecessors(schedule)
     after = reverse(before)
     times = durations(schedule, kernels, measured, device)
     ranks = upward_ranks(times, after)
     inputs, outputs = _users(schedule, "input"), _users(schedule, "output")
-    return Plan(
+    return GraphPlan(
         schedule=schedule,
         before=before,
         order=critical_first(ranks),

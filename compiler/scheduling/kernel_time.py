@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from compiler.schedule import KernelSpec, Launch
-from compiler.scheduling.simulator import Work
+from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, DeviceModel
 
 STAGED_BYTES = 16 << 10
@@ -13,8 +13,8 @@ STAGED_BYTES = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a kind of kernel works: ns that each wave of blocks takes besides, FLOPs and bytes
-    in a ns of one block alone, and of all blocks of an SM together."""
+    """The speed of a kind of kernel: fixed ns of each wave of blocks, FLOPs and bytes in a ns of
+    one block alone, and of all blocks of an SM together."""
 
     wave: float
     block_flops: float
@@ -23,15 +23,15 @@ class Rates:
     bytes: float
 
 
-CONTRACTIONS = Rates(2278.9, 438.0, 119.9, 459.6, 99.4)
-OTHERS = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
+CONTRACTION_RATES = Rates(2278.9, 438.0, 119.9, 459.6, 99.4)
+OTHER_RATES = Rates(701.2, 49.5, 732.7, 30.9, 80.9)
 """Fitted to an H200 (driver API 13.0, 2026-11-21) with tf32 by `benchmarks/cost_model.py --fit`."""
 
 
 def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
     """Nanoseconds of a kernel alone, its launches included: its blocks run in waves.
 
-    Another device's sms are taken to be as much faster as its peaks say.
+    The SMs of another device are faster by the ratio of its peaks to an H200's.
     """
     launching = len(kernel.launches) * device.latencies.dependency
     if not kernel.launches:
@@ -44,7 +44,7 @@ def estimated_time(kernel: KernelSpec, device: DeviceModel) -> float:
 def rates_of(kernel: KernelSpec) -> Rates:
     """Contractions stage operands in shared memory and multiply them on tensor cores."""
     staged = max(launch.shared_bytes + launch.static_shared_bytes for launch in kernel.launches)
-    return CONTRACTIONS if staged >= STAGED_BYTES else OTHERS
+    return CONTRACTION_RATES if staged >= STAGED_BYTES else OTHER_RATES
 
 
 def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceModel) -> float:
@@ -60,12 +60,12 @@ def waves_time(kernel: KernelSpec, launch: Launch, rates: Rates, device: DeviceM
     return waves * (rates.wave + work)
 
 
-def work_of(kernel: KernelSpec, time: float, device: DeviceModel) -> Work:
-    """What a kernel that takes `time` ns alone asks of a device: of its largest launch."""
+def task_demand(kernel: KernelSpec, time: float, device: DeviceModel) -> TaskDemand:
+    """The demand of a kernel that takes `time` ns alone: that of its largest launch."""
     if not kernel.launches:
-        return Work(time, 0, launches=0)
+        return TaskDemand(time, 0, launches=0)
     largest = max(kernel.launches, key=lambda x: prod(x.grid) / fitting(x, device))
-    return Work(
+    return TaskDemand(
         time,
         prod(largest.grid),
         prod(largest.block),

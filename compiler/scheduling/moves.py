@@ -1,8 +1,8 @@
 """Changes of a schedule on plain arrays, and its simulated time: the local search's inner loop.
 
 Compiled by numba: import it only where a search is run. A state is three arrays: `order`, the
-tasks by place; `streams`, by task; `joined`, by place: whether its task is in the partition of the
-task before. The DAG is `predecessors`: task v's are `sources[first[v]:first[v + 1]]`.
+tasks by place; `streams`, by task; `fused`, by place: whether its task is in the partition of the
+previous task. The DAG is `predecessors`: task v's are `sources[first[v]:first[v + 1]]`.
 """
 
 import numpy as np
@@ -16,15 +16,15 @@ Booleans = NDArray[np.bool_]
 
 
 @compiled
-def partition_ends(joined: Booleans) -> tuple[Integers, Integers]:
+def partition_ends(fused: Booleans) -> tuple[Integers, Integers]:
     """The first and the last place of the partition that each place is in."""
-    count = len(joined)
+    count = len(fused)
     head, tail = np.arange(count), np.arange(count)
     for place in range(1, count):
-        if joined[place]:
+        if fused[place]:
             head[place] = head[place - 1]
     for place in range(count - 2, -1, -1):
-        if joined[place + 1]:
+        if fused[place + 1]:
             tail[place] = tail[place + 1]
     return head, tail
 
@@ -40,7 +40,7 @@ def awaited_places(
 ) -> Integers:
     """The last places of the partitions that the one from a place on needs, descending."""
     head, tail = ends
-    found = [begin for _ in range(0)]
+    found = [begin for _ in range(0)]  # typed for numba
     for place in range(begin, tail[begin] + 1):
         task = order[place]
         for index in range(first[task], first[task + 1]):
@@ -52,11 +52,11 @@ def awaited_places(
 
 @compiled
 def kept_edges(
-    order: Integers, streams: Integers, joined: Booleans, first: Integers, sources: Integers
+    order: Integers, streams: Integers, fused: Booleans, first: Integers, sources: Integers
 ) -> Integers:
     """The waits that `elide-sync` leaves, as pairs of tasks: by vector clocks, in launch order."""
     count, width = len(order), streams.max() + 1
-    ends, place_of = partition_ends(joined), np.empty(count, np.int64)
+    ends, place_of = partition_ends(fused), np.empty(count, np.int64)
     for place in range(count):
         place_of[order[place]] = place
     clocks, sequence = np.zeros((count, width), np.int32), np.zeros(count, np.int32)
@@ -66,7 +66,7 @@ def kept_edges(
         stream, known = streams[order[place]], clocks[place]
         if last[stream] >= 0:
             known[:] = clocks[last[stream]]
-        if not joined[place]:
+        if not fused[place]:
             for before in awaited_places(place, order, place_of, ends, first, sources):
                 if known[streams[order[before]]] < sequence[before]:
                     edges[kept, 0], edges[kept, 1] = order[before], order[place]
@@ -88,27 +88,27 @@ def run_time(
 ) -> tuple[float, float]:
     """The makespan as one graph, in ns, and the mean end of all tasks; infinite for a cycle."""
     count, (costs, demands, delays) = len(order), tasks
-    graph, gap, join = latencies
+    graph, gap, awaited = latencies
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
     pairs = np.concatenate((edges, stream_edges(streams, order)))
     first, targets = successors(pairs, count)
     release = np.full(count, graph)
-    _, end = simulate(costs, demands, first, targets, streams, rank, release, delays, gap, join)
+    _, end = simulate(costs, demands, first, targets, streams, rank, release, delays, gap, awaited)
     return end.max(), end.mean()
 
 
 @compiled
-def window(
+def legal_places(
     begin: int,
     order: Integers,
-    joined: Booleans,
+    fused: Booleans,
     before: tuple[Integers, Integers],
     after: tuple[Integers, Integers],
 ) -> tuple[int, int]:
     """The first and the last place that the partition which begins at a place may take."""
     count = len(order)
-    ends, place_of = partition_ends(joined), np.empty(count, np.int64)
+    ends, place_of = partition_ends(fused), np.empty(count, np.int64)
     for place in range(count):
         place_of[order[place]] = place
     head, tail = ends
@@ -127,22 +127,22 @@ def window(
 
 
 @compiled
-def shift(begin: int, end: int, target: int, order: Integers, joined: Booleans) -> None:
+def shift(begin: int, end: int, target: int, order: Integers, fused: Booleans) -> None:
     """Move the partition from begin to end so that it begins, or ends if later, at the target."""
     tasks, flags, size = (
         order[begin : end + 1].copy(),
-        joined[begin : end + 1].copy(),
+        fused[begin : end + 1].copy(),
         end + 1 - begin,
     )
     if target < begin:
         order[target + size : end + 1] = order[target:begin].copy()
-        joined[target + size : end + 1] = joined[target:begin].copy()
+        fused[target + size : end + 1] = fused[target:begin].copy()
         start = target
     else:
         order[begin : target + 1 - size] = order[end + 1 : target + 1].copy()
-        joined[begin : target + 1 - size] = joined[end + 1 : target + 1].copy()
+        fused[begin : target + 1 - size] = fused[end + 1 : target + 1].copy()
         start = target + 1 - size
-    order[start : start + size], joined[start : start + size] = tasks, flags
+    order[start : start + size], fused[start : start + size] = tasks, flags
 
 
 @compiled
@@ -154,15 +154,15 @@ def change(
     after: tuple[Integers, Integers],
 ) -> bool:
     """Change a schedule in place by one legal move that four numbers choose; False for none."""
-    order, _, joined = state
+    order, _, fused = state
     count = len(order)
-    head, tail = partition_ends(joined)
+    head, tail = partition_ends(fused)
     place, kind = int(dice[1]) % count, int(dice[0]) % 20
     begin, end = int(head[place]), int(tail[place])
     if kind < 9:
         return change_stream(begin, end, dice, width, state, before)
     if kind < 18:
-        low, high = window(begin, order, joined, before, after)
+        low, high = legal_places(begin, order, fused, before, after)
         choices = begin - low + high - end
         if choices == 0:
             return False
@@ -170,12 +170,12 @@ def change(
         if target >= begin:
             target += end + 1 - begin
         snapped = int(head[target]) if target < begin else int(tail[target])
-        shift(begin, end, snapped, order, joined)
+        shift(begin, end, snapped, order, fused)
         return True
     if kind == 18:
         if begin == end:
             return False
-        joined[max(place, begin + 1)] = False
+        fused[max(place, begin + 1)] = False
         return True
     return merge_next(end, tail, state)
 
@@ -206,12 +206,12 @@ def change_stream(
 @compiled
 def merge_next(end: int, tail: Integers, state: tuple[Integers, Integers, Booleans]) -> bool:
     """Let a partition absorb the next one, on its stream."""
-    order, streams, joined = state
+    order, streams, fused = state
     if end + 1 == len(order):
         return False
     for place in range(end + 1, tail[end + 1] + 1):
         streams[order[place]] = streams[order[end]]
-    joined[end + 1] = True
+    fused[end + 1] = True
     return True
 
 
@@ -230,18 +230,18 @@ def improve(
     Of runs of one length, that whose tasks end earlier on average is kept. Returns the ns of the
     last run and the number of moves kept.
     """
-    order, streams, joined = state
-    edges = kept_edges(order, streams, joined, before[0], before[1])
+    order, streams, fused = state
+    edges = kept_edges(order, streams, fused, before[0], before[1])
     best = run_time(order, streams, edges, tasks, latencies)
     kept = 0
     for step in range(len(chances)):
-        saved = order.copy(), streams.copy(), joined.copy()
+        saved = order.copy(), streams.copy(), fused.copy()
         if not change(chances[step], width, state, before, after):
             continue
-        edges = kept_edges(order, streams, joined, before[0], before[1])
+        edges = kept_edges(order, streams, fused, before[0], before[1])
         found = run_time(order, streams, edges, tasks, latencies)
         if found < best:
             best, kept = found, kept + 1
         else:
-            order[:], streams[:], joined[:] = saved
+            order[:], streams[:], fused[:] = saved
     return best[0], kept

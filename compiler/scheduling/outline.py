@@ -1,4 +1,4 @@
-"""What the schedule passes make of a placement, as far as it needs no memory: tasks and waits."""
+"""The schedule that the passes make of a placement, without memory: tasks and waits."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -17,8 +17,9 @@ Numbers = Sequence[int | None]
 class Placement:
     """The nodes in launch order, and by node its partition, its stream and its stage.
 
-    None stands for what is not decided, or for none. The nodes of a partition follow each other on
-    one stream and are launched as one; nodes in no partition are launched alone.
+    None stands for a decision that is open, or for no partition, stream or stage. The nodes of a
+    partition follow each other on one stream and are launched as one; nodes in no partition are
+    launched alone.
     """
 
     order: Sequence[int]
@@ -29,7 +30,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What policies know of a graph's nodes: the DAG, and the FLOPs and bytes of each.
+    """The facts that policies use: the DAG of a graph's nodes, and the FLOPs and bytes of each.
 
     The device computes `balance` FLOPs while it moves a byte, and caches `cache_bytes`.
     """
@@ -41,7 +42,7 @@ class Groups:
     cache_bytes: int
 
     def demand(self, nodes: Sequence[int]) -> Demand:
-        """What nodes that run one after another ask of the device."""
+        """The demand of nodes that run one after another."""
         flops, nbytes = sum(self.flops[v] for v in nodes), sum(self.nbytes[v] for v in nodes)
         largest = max(self.nbytes[v] for v in nodes)
         return Demand(flops < nbytes * self.balance, largest / self.cache_bytes)
@@ -80,7 +81,7 @@ def place(groups: Groups, policy: PlacementPolicy) -> Placement:
 
 
 def partition_graph(dag: DAG, policy: str, max_nodes: int) -> Placement:
-    """Cut the graph into partitions by a policy of `PARTITIONINGS`; streams and stages are open.
+    """Partition the graph by a policy of `PARTITIONINGS`; streams and stages are open.
 
     Raises PipelineError for a policy whose partitions depend on each other in a cycle.
     """

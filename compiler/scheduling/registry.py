@@ -12,7 +12,7 @@ Policy = TypeVar("Policy")
 class Registry(Mapping[str, Policy]):
     """The policies of one kind by name; an unknown name is a PipelineError that lists them all.
 
-    `FILE.py:FUNCTION` names a function of a file of the user's own, which is executed.
+    `FILE.py:FUNCTION` names a function in a user's file, which is executed.
     """
 
     def __init__(self, kind: str) -> None:
@@ -44,7 +44,7 @@ class Registry(Mapping[str, Policy]):
         """A function of a user's file."""
         found = load_object(name, "policy", "FUNCTION")
         if not callable(found):
-            raise PipelineError(f"{name} is no function")
+            raise PipelineError(f"{name} is not a function")
         return cast(Policy, found)
 
     def __iter__(self) -> Iterator[str]:

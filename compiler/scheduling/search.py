@@ -23,17 +23,17 @@ STREAM_COUNTS = (4, 8, 16, 32, 2)
 """Streams that policies are tried with, the best guesses first."""
 
 STEP_TASKS = 2_000_000
-"""Moves are tried until so many tasks have been simulated, unless `MOST_STEPS` is reached."""
+"""Moves are tried until so many tasks have been simulated, unless `MOST_MOVES` is reached."""
 
-MOST_STEPS = 20_000
+MOST_MOVES = 20_000
 
 START_TASKS = 40_000
 """Policies are tried, the best guesses first, until they have placed so many nodes."""
 
-MARGIN = 0.05
-"""The share by which moves must shorten a run to be taken: what the simulator errs in the median.
+SEARCH_MARGIN = 0.05
+"""The share by which moves must shorten a run to be taken: the simulator's median error.
 
-Smaller gains fit its errors: schedules that it saw shortened by 1 to 4 % took up to 3 % longer.
+Smaller gains are noise: schedules that it saw shortened by 1 to 4 % took up to 3 % longer.
 """
 
 SMALL = 24
@@ -41,10 +41,10 @@ SMALL = 24
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchResult:
     """The placement found and how: times are simulated ns of one graph, by policy.
 
-    `moved` is what the moves from `start` came to, of which `kept` shortened the run; where they
+    `moved` is the time after the moves from `start`, of which `kept` shortened the run; where they
     gained too little, `placement` and `makespan` are those of `start`.
     """
 
@@ -65,7 +65,7 @@ class ScheduleSearch:
         known = simulator.device.latencies
         self.groups = groups
         self._tasks = simulator.arrays
-        self._latencies = (known.graph, known.gap, known.join)
+        self._latencies = (known.graph, known.gap, known.awaited)
         self.before = _rows(groups.dag.predecessors)
         self.after = _rows(groups.dag.successors)
 
@@ -105,8 +105,8 @@ def search(
     simulator: Simulator,
     steps: int | None = None,
     seed: int = 0,
-    margin: float = MARGIN,
-) -> Searched:
+    margin: float = SEARCH_MARGIN,
+) -> SearchResult:
     """The best placement by the simulator: never worse than any of `starts`.
 
     `steps` is the number of moves tried, by default as many as take about a second; they are taken
@@ -131,14 +131,14 @@ def search(
     if moved < (1.0 - margin) * before:
         best, after = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
-    return Searched(best, after, start, before, moved, steps, kept, figures)
+    return SearchResult(best, after, start, before, moved, steps, kept, figures)
 
 
 def default_steps(count: int) -> int:
     """How many moves are tried on so many nodes; without numba, which warns, a hundredth."""
     from compiler.scheduling.event_loop import COMPILER
 
-    steps = min(MOST_STEPS, STEP_TASKS // max(count, 1))
+    steps = min(MOST_MOVES, STEP_TASKS // max(count, 1))
     return steps if COMPILER is not None else steps // 100
 
 
@@ -168,7 +168,7 @@ def _starts(count: int) -> Iterator[PlacementPolicy]:
 
 def _rows(lists: Iterable[Iterable[int]]) -> Edges:
     """Lists one after another, and where each begins."""
-    parts = [list(each) for each in lists]
+    parts = [list(row) for row in lists]
     first = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     return first, np.array([v for part in parts for v in part], np.int64)
 
@@ -176,15 +176,15 @@ def _rows(lists: Iterable[Iterable[int]]) -> Edges:
 def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """A placement as fresh arrays, streams numbered without gaps."""
     streams = np.unique(np.array(placement.streams, np.int64), return_inverse=True)[1]
-    joined = np.ones(len(placement.order), np.bool_)
-    joined[[places.start for places in launched_together(placement)]] = False
-    return np.array(placement.order, np.int64), streams.astype(np.int64), joined
+    fused = np.ones(len(placement.order), np.bool_)
+    fused[[places.start for places in launched_together(placement)]] = False
+    return np.array(placement.order, np.int64), streams.astype(np.int64), fused
 
 
-def placement_of(order: Integers, streams: Integers, joined: NDArray[np.bool_]) -> Placement:
+def placement_of(order: Integers, streams: Integers, fused: NDArray[np.bool_]) -> Placement:
     """The placement of such arrays; streams that have no node are left out."""
     partitions = np.empty(len(order), np.int64)
-    partitions[order] = np.cumsum(~joined) - 1
+    partitions[order] = np.cumsum(~fused) - 1
     used = np.unique(streams, return_inverse=True)[1]
     return Placement(
         order=order.tolist(),

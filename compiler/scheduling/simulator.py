@@ -1,4 +1,4 @@
-"""A simulator of a GPU that runs a schedule: streams, edges, latencies, and kernels side by side.
+"""A simulator of a GPU that runs a schedule: streams, edges, latencies and concurrent kernels.
 
 It decides where no device is present, guides the search for schedules, and draws the predicted
 timeline. Tasks are plain numbers here, and so are schedules: see `Simulator`.
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from compiler.schedule import Mode, Schedule
 from compiler.target.devices import H200, DeviceModel, Latencies
 
-Numbers = Sequence[int] | NDArray[Any]
+IntegerSequence = Sequence[int] | NDArray[Any]
 Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What one task asks: nanoseconds alone on the device, its blocks, and the bytes it moves.
+class TaskDemand:
+    """The demand of a task: nanoseconds alone on the device, its blocks, and the bytes it moves.
 
     `threads` and `shared_bytes` are a block's, `registers` a thread's; where a task has several
     `launches`, they are those of the launch that takes the most of the device. The time includes
-    what a dependent launch costs. `early` launches can begin along programmatic edges.
+    the cost of a dependent launch. `early` launches can begin along programmatic edges.
     """
 
     time: float
@@ -52,11 +52,11 @@ class Timeline:
 
 
 class Simulator:
-    """Simulates schedules of the same tasks on one device; what they have in common is done once.
+    """Simulates schedules of the same tasks on one device; their common part is computed once.
 
     A schedule gives each task a stream (`stream_of`, any numbers from 0), the tasks in launch
     order (`order`), and `edges`, an array of pairs (earlier, later): the tasks' dependencies.
-    An edge that others imply costs no more than `Latencies.join`, so a search can pass the same
+    An edge that others imply costs no more than `Latencies.awaited`, so a search can pass the same
     edges always. Tasks on one stream follow each other in launch order.
 
         simulator = Simulator(works)
@@ -69,10 +69,14 @@ class Simulator:
     (Graham, 1969); otherwise it cannot.
     """
 
-    def __init__(self, works: Sequence[Work], device: DeviceModel = H200, *, early: bool = False):
+    def __init__(
+        self, works: Sequence[TaskDemand], device: DeviceModel = H200, *, early: bool = False
+    ):
         self.device = device
         self._costs = np.array([execution(work, device) for work in works], np.float64)
-        self._demands = np.array([demand(w, device) for w in works]).reshape(-1, 3).T.copy()
+        self._demands = (
+            np.array([resource_demand(w, device) for w in works]).reshape(-1, 3).T.copy()
+        )
         delays = [launch_delay(work, device, early=early) for work in works]
         self._delays = np.array(delays, np.float64)
 
@@ -81,15 +85,15 @@ class Simulator:
         """Each task's execution in ns, its demand in three rows, and its launches' delay in ns."""
         return self._costs, self._demands, self._delays
 
-    def makespan(self, stream_of: Numbers, order: Numbers, edges: Pairs) -> float:
+    def makespan(self, stream_of: IntegerSequence, order: IntegerSequence, edges: Pairs) -> float:
         """Nanoseconds of one run as one graph; ValueError for tasks that wait in a cycle."""
         _, end = self.times(stream_of, order, edges)
         return float(end.max(initial=0.0))
 
     def times(
         self,
-        stream_of: Numbers,
-        order: Numbers,
+        stream_of: IntegerSequence,
+        order: IntegerSequence,
         edges: Pairs,
         release: Floats | None = None,
         delay: Floats | None = None,
@@ -110,25 +114,25 @@ class Simulator:
         queued = np.full(count, known.graph) if release is None else release
         later = self._delays if delay is None else self._delays + delay
         schedule, host = (*arrows, streams, rank), (queued, later)
-        tasks, rates = (self._costs, self._demands), (known.gap, known.join)
+        tasks, rates = (self._costs, self._demands), (known.gap, known.awaited)
         start, end = simulate(*tasks, *schedule, *host, *rates)
         if np.isinf(end).any():
             raise ValueError("tasks wait for each other in a cycle")
         return start, end
 
 
-def execution(work: Work, device: DeviceModel) -> float:
+def execution(work: TaskDemand, device: DeviceModel) -> float:
     """Nanoseconds alone during which a task's blocks run: its time without the launches' part."""
     return max(0.0, work.time - work.launches * device.latencies.dependency)
 
 
-def launch_delay(work: Work, device: DeviceModel, *, early: bool) -> float:
-    """Nanoseconds from the end of what a task waits for to its blocks, for all its launches."""
+def launch_delay(work: TaskDemand, device: DeviceModel, *, early: bool) -> float:
+    """Nanoseconds from the end of the last awaited task to the first block, for all launches."""
     known = device.latencies
     return work.launches * known.dependency + early * work.early * known.programmatic
 
 
-def demand(work: Work, device: DeviceModel) -> tuple[float, float, float]:
+def resource_demand(work: TaskDemand, device: DeviceModel) -> tuple[float, float, float]:
     """The shares of the device that a task takes alone: block slots, interference, bandwidth."""
     fit = device.resident_blocks(work.threads, work.registers, work.shared_bytes)
     blocks = max(1, work.blocks)
@@ -140,7 +144,7 @@ def demand(work: Work, device: DeviceModel) -> tuple[float, float, float]:
 
 def predict(
     schedule: Schedule,
-    works: Sequence[Work],
+    works: Sequence[TaskDemand],
     mode: Mode,
     device: DeviceModel = H200,
     *,
@@ -165,7 +169,7 @@ def predict(
 
 
 def dispatch(
-    schedule: Schedule, works: Sequence[Work], mode: Mode, latencies: Latencies
+    schedule: Schedule, works: Sequence[TaskDemand], mode: Mode, latencies: Latencies
 ) -> tuple[Floats, Floats]:
     """For each task outside one graph: when the host has queued it, and its launch's delay."""
     together, tasks = _together(schedule, mode), schedule.tasks

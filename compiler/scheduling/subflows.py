@@ -131,7 +131,7 @@ def stage_barriers(
 
 
 def _only(what: str, values: Sequence[int | None]) -> int | None:
-    """What all nodes of a part share."""
+    """The value that all nodes of a part share."""
     if values.count(values[0]) != len(values):
         named = " and ".join(map(str, dict.fromkeys(values)))
         raise PipelineError(f"a partition {what} {named}: run assign-streams after partition-graph")

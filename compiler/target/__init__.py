@@ -1,1 +1,1 @@
-"""What code is compiled for, and what each device can do."""
+"""Targets of compilation, and a model of each device."""

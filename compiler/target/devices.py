@@ -1,18 +1,18 @@
-"""What GPUs of each architecture can do and hold, and what launches cost there."""
+"""Device models: the peaks and limits of each architecture's GPUs, and the cost of launches."""
 
 from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Nanoseconds that a run spends besides its kernels' work; the defaults are an H200's.
+    """Nanoseconds of a run outside its kernels' work; the defaults are an H200's.
 
     On the device: `graph` before a graph's first kernel; `dependency` from the end of a task to
     the first block of one that waits for it, and `plain` besides where that one is launched
-    plainly or begins a graph; `gap` between the starts of two kernels, and `join` more for each
-    task on another stream that the second waits for; `programmatic` is what a launch along a
-    programmatic edge takes longer than the chain of itself in which its kernel was timed: its
-    instructions are not in the caches, which outweighs what such an edge hides. On the host:
+    plainly or begins a graph; `gap` between the starts of two kernels, and `awaited` more for
+    each task on another stream that the second waits for; `programmatic` is the extra latency of a
+    launch along a programmatic edge over the chain in which its kernel was timed: its instructions
+    are not in the caches, which outweighs the latency that such an edge hides. On the host:
     `launch` for a plain launch or a graph, `event` for one record or wait.
 
     Fitted to the runs of `benchmarks/calibration`.
@@ -22,7 +22,7 @@ class Latencies:
     dependency: float = 490.0
     plain: float = 1200.0
     gap: float = 250.0
-    join: float = 130.0
+    awaited: float = 130.0
     launch: float = 2800.0
     event: float = 700.0
     programmatic: float = 200.0
@@ -120,7 +120,7 @@ DEVICES = {
 Jetson AGX Orin (sm_87) by their data sheets, with the latencies of an H200."""
 
 DEFAULT_ARCHITECTURES = {"cuda": "sm_90", "hip": "gfx90a"}
-"""What is compiled for when no device is present and none is named."""
+"""The architectures of targets where no device is present and none is named."""
 
 
 def device_of(architecture: str) -> DeviceModel:
@@ -137,7 +137,7 @@ SPECIFIC_HEADERS = {"warpgroups.cuh": "sm_90a", "wgmma_gemm.cuh": "sm_90a"}
 
 
 def compiled_for(architecture: str) -> str:
-    """What compilers are told: sm_90 with its architecture-specific instructions."""
+    """The architecture of a compiler's option: sm_90 with its specific instructions."""
     return "sm_90a" if architecture == "sm_90" else architecture
 
 

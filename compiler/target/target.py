@@ -1,4 +1,4 @@
-"""What code is compiled for: a CPU, or architectures of GPUs. The only parser of targets' text."""
+"""Targets: a CPU, or architectures of GPUs. The only parser of their text."""
 
 import re
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ PRECISIONS_OF: Mapping[str, tuple[str, ...]] = {
 """The precisions of each kind of target, its default first."""
 
 BACKENDS = ("cpu", "cuda", "hip", "emu")
-"""The first words of targets' texts: what runs the kernels."""
+"""The first words of targets' texts: the backends that run the kernels."""
 
 MFMA_ARCHITECTURES = ("gfx90a", "gfx942")
 """AMD's architectures whose matrix cores are used."""
@@ -38,13 +38,13 @@ MFMA_ARCHITECTURES = ("gfx90a", "gfx942")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target(ABC):
-    """What a model is compiled for; passes and kernel templates ask for its capabilities.
+    """The target of a compilation; passes and kernel templates ask for its capabilities.
 
     `str` gives the text form that `parse_target` reads.
     """
 
     precision: str = "fp32"
-    """What the operands of contractions are rounded to."""
+    """The type that the operands of contractions are rounded to."""
 
     kind: ClassVar[str]
     """`cpu`, `cuda` or `hip`: whose kernels."""
@@ -61,7 +61,7 @@ class Target(ABC):
     @property
     @abstractmethod
     def backend(self) -> str:
-        """What builds and runs the kernels: one of `BACKENDS`."""
+        """The backend that builds and runs the kernels: one of `BACKENDS`."""
 
     @property
     @abstractmethod
@@ -86,7 +86,7 @@ class Target(ABC):
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget(Target):
-    """An LLVM processor name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
+    """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
     mcpu: str = ""
@@ -97,12 +97,12 @@ class CpuTarget(Target):
 
     @property
     def backend(self) -> str:
-        """What builds and runs the kernels."""
+        """The backend that builds and runs the kernels."""
         return "cpu"
 
     @property
     def architecture(self) -> str:
-        """LLVM's name of the processor; '' for the host."""
+        """LLVM's name of the CPU; '' for the host."""
         return self.mcpu
 
     @property
@@ -132,7 +132,7 @@ class GpuTarget(Target):
 
     @property
     def backend(self) -> str:
-        """What builds and runs the kernels."""
+        """The backend that builds and runs the kernels."""
         return "emu" if self.emulated else self.kind
 
     @property
@@ -192,7 +192,7 @@ class GpuTarget(Target):
 
     @property
     def has_clusters(self) -> bool:
-        """Whether blocks of a cluster share their shared memory."""
+        """Whether thread block clusters share their shared memory."""
         return False
 
     @property
@@ -215,7 +215,7 @@ class CudaTarget(GpuTarget):
         name = ",".join(self.architectures)
         if not re.fullmatch(r"sm_\d+", name):
             raise KernelError(
-                f"'{name}' is no architecture of NVIDIA: use one such as sm_80 or sm_90"
+                f"'{name}' is not an architecture of NVIDIA: use one such as sm_80 or sm_90"
             )
         if self.capability < 80:
             raise KernelError(f"the architecture {name} is too old: the oldest is sm_80")
@@ -248,7 +248,7 @@ class CudaTarget(GpuTarget):
 
     @property
     def has_clusters(self) -> bool:
-        """Whether blocks of a cluster share their shared memory."""
+        """Whether thread block clusters share their shared memory."""
         return self.capability >= 90
 
     @property
@@ -264,10 +264,10 @@ class HipTarget(GpuTarget):
     kind: ClassVar[str] = "hip"
 
     def __post_init__(self) -> None:
-        for each in self.architectures:
-            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", each):
+        for name in self.architectures:
+            if not re.fullmatch(r"gfx[0-9a-f]{3,5}", name):
                 raise KernelError(
-                    f"'{each}' is no architecture of AMD: use one such as gfx90a, gfx942 or"
+                    f"'{name}' is not an architecture of AMD: use one such as gfx90a, gfx942 or"
                     " gfx1030, or several as gfx90a,gfx942"
                 )
         GpuTarget.__post_init__(self)
@@ -280,12 +280,12 @@ class HipTarget(GpuTarget):
     @property
     def has_mfma(self) -> bool:
         """Whether all architectures have AMD's matrix cores (MFMA)."""
-        return all(each in MFMA_ARCHITECTURES for each in self.architectures)
+        return all(name in MFMA_ARCHITECTURES for name in self.architectures)
 
     @property
     def idle_matrix_cores(self) -> tuple[str, ...]:
         """The architectures whose matrix cores kernels leave idle, as another has none."""
-        able = tuple(each for each in self.architectures if each in MFMA_ARCHITECTURES)
+        able = tuple(name for name in self.architectures if name in MFMA_ARCHITECTURES)
         return () if self.has_mfma or self.emulated else able
 
 
@@ -313,7 +313,7 @@ def parse_gpu(text: str) -> GpuTarget:
     """`parse_target` of the text of a GPU; raises KernelError for others."""
     backend, _, rest = text.partition(":")
     if backend == "cpu" or backend not in BACKENDS:
-        raise KernelError(f"'{text}' is no target of a GPU: use one such as 'cuda:sm_90:tf32'")
+        raise KernelError(f"'{text}' is not a target of a GPU: use one such as 'cuda:sm_90:tf32'")
     return _gpu(backend, rest)
 
 
@@ -322,7 +322,7 @@ def parse_cpu(text: str) -> CpuTarget:
     """`parse_target` of the text of a CPU; raises KernelError for others."""
     backend, _, rest = text.partition(":")
     if backend != "cpu":
-        raise KernelError(f"'{text}' is no target of a CPU: use one such as 'cpu:x86-64-v3'")
+        raise KernelError(f"'{text}' is not a target of a CPU: use one such as 'cpu:x86-64-v3'")
     return _cpu(rest)
 
 
@@ -362,14 +362,14 @@ def _cpu(rest: str) -> CpuTarget:
     mcpu, _, features = rest.partition(":")
     if features and not mcpu:
         raise KernelError(
-            f"the target 'cpu:{rest}' has features of no processor: write"
+            f"the target 'cpu:{rest}' has features but no CPU: write"
             " cpu:MCPU:FEATURES, such as 'cpu:x86-64-v3:+avx512f'"
         )
     return CpuTarget(mcpu=mcpu, features=features)
 
 
 def _class_of(backend: str, architectures: str) -> type[CudaTarget] | type[HipTarget]:
-    """The class of a GPU's target: the emulator runs both kinds, told apart by architecture."""
+    """The class of a GPU's target: the emulator runs both kinds, by the architecture's name."""
     amd = backend == "hip" or (backend == "emu" and architectures.startswith("gfx"))
     return HipTarget if amd else CudaTarget
 

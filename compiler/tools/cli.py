@@ -15,7 +15,7 @@ from compiler.errors import FlowloomError
 from compiler.tools import commands, tuning
 
 MODEL = "ONNX file, or zoo:NAME for a network of examples/zoo"
-"""What names a model."""
+"""The help of an argument that names a model."""
 
 
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -306,7 +306,9 @@ def _add_measuring(step: argparse.ArgumentParser) -> None:
 
 def with_step(arguments: Sequence[str]) -> list[str]:
     """The arguments with the step that `flowloom tune MODEL` leaves out."""
-    at = next((i for i, each in enumerate(arguments) if not each.startswith("-")), len(arguments))
+    at = next(
+        (i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments)
+    )
     command, rest = [*arguments[: at + 1]], arguments[at + 1 :]
     if command[-1:] != ["tune"] or not rest or rest[0] in (*TUNE, "-h", "--help"):
         return [*arguments]

@@ -1,10 +1,9 @@
-"""What each command of `flowloom` does; returns the exit status."""
+"""The commands of `flowloom`, each with its exit status."""
 
 import json
 import re
 import sys
 import zipfile
-import zlib
 from argparse import Namespace
 from pathlib import Path
 from statistics import median
@@ -15,17 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import compiler
-from compiler.errors import ArtifactError, FlowloomError, ModelError, ShapeError
+from compiler.errors import ArtifactError, FlowloomError, ModelError
 from compiler.target.target import parse_target
+from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
 
 Array = NDArray[Any]
-
-UNREADABLE = (
-    *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-"""What numpy raises for a file that is not an archive of arrays."""
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
@@ -61,7 +55,7 @@ def _gap(module: compiler.Module) -> str:
 def run_command(options: Namespace) -> int:
     """`flowloom run MODEL|DIR`: one run, its outputs described, saved or checked."""
     module = _load_or_compile(options)
-    inputs = _inputs(module, options)
+    inputs = _inputs(options, module)
     if options.inputs is None and inputs:
         print(f"inputs: random, seed {options.seed}")
     outputs = module.run(inputs)
@@ -92,7 +86,7 @@ def _check(
 def bench_command(options: Namespace) -> int:
     """`flowloom bench MODEL|DIR`: median and spread of many runs, in milliseconds."""
     module = _load_or_compile(options)
-    inputs = _inputs(module, options)
+    inputs = _inputs(options, module)
     for _ in range(3):
         module.run(inputs)
     times: list[float] = []
@@ -285,28 +279,10 @@ def _model_to_check_against(options: Namespace) -> Path:
     return options.model
 
 
-def _inputs(module: compiler.Module, options: Namespace) -> dict[str, Array]:
+def _inputs(options: Namespace, module: compiler.Module) -> dict[str, Array]:
     if options.inputs is None:
         return random_inputs(module, options.seed)
-    try:
-        with np.load(options.inputs, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except UNREADABLE as error:
-        raise ShapeError(
-            f"cannot read inputs from {options.inputs}: {error}; it must be what numpy.savez writes"
-        ) from error
-
-
-def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
-    """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
-    generator = np.random.default_rng(seed)
-    inputs: dict[str, Array] = {}
-    for spec in module.inputs:
-        if np.dtype(spec.dtype).kind in "iub":
-            inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)
-        else:
-            inputs[spec.name] = generator.standard_normal(spec.shape).astype(spec.dtype)
-    return inputs
+    return read_inputs(options.inputs)
 
 
 def _statistics(array: Array) -> str:

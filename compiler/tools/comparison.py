@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.rounding import rounded_inputs, rounded_weights
-from compiler.tools.tolerance import LARGEST, TOLERANCES
+from compiler.tools.tolerance import LARGEST_ELEMENT_FACTOR, TOLERANCES
 
 Array = NDArray[Any]
 
@@ -40,13 +40,14 @@ class Difference:
     @property
     def passed(self) -> bool:
         """Whether the output is within its bounds."""
-        within = self.relative <= self.bound and self.largest <= LARGEST * self.bound
+        within = self.relative <= self.bound and self.largest <= LARGEST_ELEMENT_FACTOR * self.bound
         return within and not self.problem
 
     def __str__(self) -> str:
         figures = (
             f"relative error {self.relative:.2g} (bound {self.bound:.2g}), "
-            f"largest {self.largest:.2g} of the largest value (bound {LARGEST * self.bound:.2g})"
+            f"largest {self.largest:.2g} of the largest value"
+            f" (bound {LARGEST_ELEMENT_FACTOR * self.bound:.2g})"
         )
         if not self.bound:
             figures = "equal"
@@ -63,7 +64,7 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether every output is within its bounds."""
-        return all(each.passed for each in self.differences)
+        return all(difference.passed for difference in self.differences)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.differences))
@@ -86,7 +87,7 @@ def _difference(name: str, actual: Array | None, expected: Array, bound: float) 
     if actual is None:
         return Difference(name, problem="the output is missing")
     if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
-        types = [f"{each.dtype}{list(each.shape)}" for each in (actual, expected)]
+        types = [f"{array.dtype}{list(array.shape)}" for array in (actual, expected)]
         return Difference(name, problem=f"is {types[0]}, the reference is {types[1]}")
     if expected.dtype.kind in "iubSUO":
         wrong = int(np.count_nonzero(actual != expected))
@@ -102,7 +103,7 @@ def _floats(name: str, actual: Array, expected: Array, bound: float) -> Differen
         return Difference(name, bound=bound, problem=problem)
     a, b = actual[finite], expected[finite]
     relative = _ratio(float(np.linalg.norm(a - b)), float(np.linalg.norm(b)))
-    largest = _ratio(*(float(np.max(np.abs(each), initial=0.0)) for each in (a - b, b)))
+    largest = _ratio(*(float(np.max(np.abs(array), initial=0.0)) for array in (a - b, b)))
     return Difference(name, relative, largest, bound)
 
 

@@ -8,7 +8,7 @@ from compiler.export import artifact
 from compiler.export.generate import Check, export_project
 from compiler.target.target import parse_target
 from compiler.tools import reference
-from compiler.tools.commands import random_inputs
+from compiler.tools.inputs import random_inputs
 from compiler.tools.inspection import open_module
 from compiler.tools.models import named_model
 from compiler.tools.tolerance import TOLERANCES

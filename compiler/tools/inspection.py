@@ -11,7 +11,7 @@ from compiler.graph.cost import estimate
 from compiler.module import Module
 from compiler.schedule import Mode
 from compiler.scheduling.bounds import lower_bound, needs
-from compiler.scheduling.simulator import Timeline, Work, predict
+from compiler.scheduling.simulator import TaskDemand, Timeline, predict
 from compiler.target.devices import DeviceModel
 from compiler.target.target import parse_target
 
@@ -36,7 +36,7 @@ class Prediction:
 
     mode: Mode
     timeline: Timeline
-    works: list[Work]
+    works: list[TaskDemand]
     measured: frozenset[str]
     device: DeviceModel
 
@@ -58,7 +58,7 @@ def prediction(module: Module) -> Prediction:
     target = parse_target(module.target)
     if not target.is_gpu:
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
-        works = [Work(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
+        works = [TaskDemand(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
         line = predict(schedule, works, "graph", target.device)
         return Prediction("streams", line, works, frozenset(), target.device)
     mode: Mode = "graph" if choice is None else choice.mode

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import onnx
 
 ZOO = "zoo:"
-"""What the name of a network of the zoo begins with."""
+"""The prefix of the names of the zoo's networks."""
 
 ZOO_PACKAGE = Path(__file__).parents[2] / "examples" / "zoo" / "__init__.py"
 """The zoo's loader in a clone of the repository; an installed package does not have it."""

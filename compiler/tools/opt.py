@@ -26,9 +26,9 @@ def optimize(text: str, name: str, pipeline: str, dump: Path | None, timing: boo
     runner.write(module, "input", "input")
     runner.run(module, passes)
     if timing:
-        for each in runner.timings:
+        for step in runner.timings:
             print(
-                f"{each.seconds:9.3f} s  + {each.verify_seconds:.3f} s verify  {each.spec}",
+                f"{step.seconds:9.3f} s  + {step.verify_seconds:.3f} s verify  {step.spec}",
                 file=sys.stderr,
             )
     return str(module)

@@ -45,7 +45,7 @@ def document(name: str, kind: type[ModulePass]) -> str:
     return f"## {name}\n\n{body}\n" + (f"\nOptions:\n\n{options}\n" if options else "")
 
 
-def generate() -> str:
+def pass_reference() -> str:
     """The whole page."""
     pipeline = textwrap.dedent(DEFAULT_PIPELINE).strip()
     sections = [document(name, kind) for name, kind in PASSES.items()]
@@ -53,4 +53,4 @@ def generate() -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).parents[2].joinpath("docs", "passes.md").write_text(generate())
+    Path(__file__).parents[2].joinpath("docs", "passes.md").write_text(pass_reference())

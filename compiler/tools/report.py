@@ -155,5 +155,5 @@ def _figures(choice: ScheduleChoice) -> Iterator[str]:
 def _timing(found: Timing | None) -> str:
     if found is None:
         return f"{'-':>28} {'-':>5}"
-    low, middle, high = (each / 1e3 for each in (found.low, found.median, found.high))
+    low, middle, high = (nanoseconds / 1e3 for nanoseconds in (found.low, found.median, found.high))
     return f"{middle:10.1f} [{low:6.1f}, {high:6.1f}] {found.count:5}"

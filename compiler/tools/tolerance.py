@@ -10,7 +10,7 @@ In fp32 u is 2^-24, but there the functions (exp, erf, tanh: a few 1e-7) and sum
 count more, and normalisations magnify them; measured on the CPU, GoogLeNet: 6.4e-7.
 """
 
-LARGEST = 4.0
+LARGEST_ELEMENT_FACTOR = 4.0
 """How much more one element may be off, as a part of the output's largest value.
 
 Of 10^6 errors drawn from a normal distribution the largest is five times the root mean square;

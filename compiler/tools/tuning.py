@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.errors import ArtifactError, DeviceError, ModelError
 
-PRECISIONS = ("tf32",)
+DEFAULT_PRECISIONS = ("tf32",)
 """The precisions to tune for by default."""
 
 
@@ -33,12 +33,12 @@ def model_files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
 
 def tune_command(options: Namespace) -> int:
     """`flowloom tune MODEL|DIR...`: prepare, measure and merge; needs TVM, a GPU and NVRTC."""
-    from compiler.autotune.kernels.tune import Wanted, tune
+    from compiler.autotune.kernels.tune import TuneOptions, tune
 
     models = [file for _, file in model_files(options.models)]
-    wanted = Wanted(
+    wanted = TuneOptions(
         models,
-        options.precision or PRECISIONS,
+        options.precision or DEFAULT_PRECISIONS,
         dict(options.input_shape),
         options.candidates,
         options.budget,
@@ -64,11 +64,13 @@ def _device() -> Any:
 
 def prepare_command(options: Namespace) -> int:
     """`flowloom tune prepare MODEL|DIR... -o BUNDLE`: needs TVM, but no GPU."""
-    from compiler.autotune.kernels.prepare import prepare
+    from compiler.autotune.kernels.prepare import prepare_bundle
 
-    precisions = options.precision or PRECISIONS
+    precisions = options.precision or DEFAULT_PRECISIONS
     models, shapes = model_files(options.models), dict(options.input_shape)
-    found = prepare(models, precisions, options.arch, options.candidates, _print_line, shapes)
+    found = prepare_bundle(
+        models, precisions, options.arch, options.candidates, _print_line, shapes
+    )
     print(write_bundle(found, options.output, options.limit))
     return 0
 
@@ -76,7 +78,7 @@ def prepare_command(options: Namespace) -> int:
 def write_bundle(found: Any, path: Path, limit: float) -> str:
     """Write a bundle of at most some megabytes; what it holds and how long it takes, in words."""
     from compiler.autotune.kernels.bundle import bounded, write
-    from compiler.autotune.kernels.expected import expected
+    from compiler.autotune.kernels.duration import expected_duration
 
     kept, content = bounded(found, int(1e6 * limit))
     write(content, path)
@@ -84,25 +86,26 @@ def write_bundle(found: Any, path: Path, limit: float) -> str:
     less = f" ({dropped} more would exceed {limit:g} MB)" if dropped else ""
     return (
         f"{path}: {kept.count} candidates of {len(kept.kernels)} kernels{less},"
-        f" {len(content) / 1e6:.1f} MB\n{expected(kept)}"
+        f" {len(content) / 1e6:.1f} MB\n{expected_duration(kept)}"
     )
 
 
 def measure_command(options: Namespace) -> int:
     """`flowloom tune measure BUNDLE... -o RESULTS`: needs a GPU and NVRTC, but no TVM."""
-    from compiler.autotune.kernels.bundle import joined, load
+    from compiler.autotune.kernels.bundle import load_bundle, merge_bundles
     from compiler.autotune.kernels.compiling import compile_all
-    from compiler.autotune.kernels.expected import expected
+    from compiler.autotune.kernels.duration import expected_duration
     from compiler.autotune.kernels.measure import header_of, measure
     from compiler.autotune.kernels.results import ResultFile
     from compiler.backends.cuda.device import device
 
-    bundle = joined([load(path) for path in options.bundles])
+    bundle = merge_bundles([load_bundle(path) for path in options.bundles])
     driver = device()
     results = ResultFile(options.output, header_of(driver, bundle))
     jobs = options.jobs or os.cpu_count() or 1
     _print_line(
-        f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}"
+        f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
+        f" {expected_duration(bundle, jobs)}"
     )
     arch, headers = bundle.compiler_arch, bundle.headers
     compiler = partial(compile_all, arch=arch, headers=headers, jobs=jobs)
@@ -118,11 +121,11 @@ def measure_command(options: Namespace) -> int:
 def merge_command(options: Namespace) -> int:
     """`flowloom tune merge RESULTS...`: into the database of their architecture."""
     from compiler.autotune.kernels.merge import entries_of, merge_into
-    from compiler.autotune.kernels.results import load as load_results
+    from compiler.autotune.kernels.results import load_results
     from compiler.kernels.database import user_file
 
     loaded = [(*load_results(path), path) for path in options.results]
-    found = [each[:2] for each in sorted(loaded, key=lambda each: (each[0], each[2]))]
+    found = [part[:2] for part in sorted(loaded, key=lambda part: (part[0], part[2]))]
     archs = {header.arch for header, _ in found}
     if len(archs) > 1:
         raise ArtifactError(f"results of {', '.join(sorted(archs))}: merge one architecture a time")
@@ -144,7 +147,7 @@ def status_command(options: Namespace) -> int:
     from compiler.target.target import parse_target
 
     for name, path in model_files(options.models):
-        for precision in options.precision or PRECISIONS:
+        for precision in options.precision or DEFAULT_PRECISIONS:
             target = full_target("cuda", options.arch, precision)
             architecture = parse_target(target).architecture
             device = options.device or _present(architecture) or device_of(architecture)

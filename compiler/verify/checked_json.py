@@ -10,7 +10,7 @@ from compiler.schedule import ELEMENT_BYTES
 T = TypeVar("T")
 
 
-def parse(text: str | bytes, what: str) -> Any:
+def parse_json(text: str | bytes, what: str) -> Any:
     """The value of a JSON text; ArtifactError that begins with `what` if it is none."""
     try:
         return json.loads(text)
@@ -25,7 +25,7 @@ def as_object(value: object, place: str) -> dict[str, Any]:
     return cast(dict[str, Any], value)
 
 
-def sequence(
+def checked_sequence(
     entry: dict[Any, Any], key: str | int, place: str, read: Callable[[object, str], T]
 ) -> tuple[T, ...]:
     """The list below a key; `read` checks each of its entries."""
@@ -34,7 +34,7 @@ def sequence(
     if not isinstance(value, list):
         raise ArtifactError(f"{inside} is not a list")
     entries = cast(list[object], value)
-    return tuple(read(each, f"{inside}[{index}]") for index, each in enumerate(entries))
+    return tuple(read(item, f"{inside}[{index}]") for index, item in enumerate(entries))
 
 
 def string(entry: dict[str, Any], key: str, place: str) -> str:
@@ -49,7 +49,7 @@ def text(value: object, place: str) -> str:
     return value
 
 
-def integer(value: object, place: str) -> int:
+def checked_integer(value: object, place: str) -> int:
     """A value that must be a whole number of 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ArtifactError(f"{place} is not an integer")
@@ -60,12 +60,12 @@ def integer(value: object, place: str) -> int:
 
 def natural(value: object, place: str) -> int:
     """A value that must be a whole number of at least 0."""
-    if (number := integer(value, place)) < 0:
+    if (checked_number := checked_integer(value, place)) < 0:
         raise ArtifactError(f"{place} is negative")
-    return number
+    return checked_number
 
 
-def number(value: object, place: str) -> float:
+def checked_number(value: object, place: str) -> float:
     """A value that must be a number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ArtifactError(f"{place} is not a number")
@@ -79,7 +79,7 @@ def boolean(value: object, place: str) -> bool:
     return value
 
 
-def one_of(value: object, known: Iterable[str], place: str) -> str:
+def checked_one_of(value: object, known: Iterable[str], place: str) -> str:
     """A value that must be one of some strings."""
     if value not in (names := [*known]):
         raise ArtifactError(f"{place} is {value!r}, not {', '.join(names)}")
@@ -89,5 +89,5 @@ def one_of(value: object, known: Iterable[str], place: str) -> str:
 def dtype(value: object, place: str) -> str:
     """A value that must be a dtype's name."""
     if (name := text(value, place)) not in ELEMENT_BYTES:
-        raise ArtifactError(f"{place} is {name!r}, which is no dtype")
+        raise ArtifactError(f"{place} is {name!r}, which is not a dtype")
     return name

@@ -49,7 +49,7 @@ class _Whole:
 
 
 class _Memory:
-    """Bytes cut into segments, each with its last writer and the readers since."""
+    """Bytes in segments, each with its last writer and the readers since."""
 
     __slots__ = "begins", "end", "readers", "writers"
 
@@ -60,7 +60,7 @@ class _Memory:
         self.readers: list[list[int]] = [[]]
 
     def _cut(self, position: int) -> int:
-        """The index of the segment that begins at this byte, after cutting there."""
+        """The index of the segment that begins at this byte, split off where there was none."""
         index = bisect_left(self.begins, position)
         if index == len(self.begins) or self.begins[index] != position:
             if position < self.end:
@@ -98,7 +98,7 @@ class _Memory:
 
 
 class _Regions:
-    """The parts of an allocation that no view crosses, so that each is cut up on its own."""
+    """The parts of an allocation that no view crosses, so that each is divided separately."""
 
     def __init__(self, extents: Iterable[tuple[int, int]]):
         self.begins: list[int] = []
@@ -122,9 +122,9 @@ class _Regions:
 def _regions(schedule: Schedule) -> dict[int, _Regions]:
     """The parts of each allocation that tasks write; an output is one, as callers read it whole."""
     extents: dict[int, set[tuple[int, int]]] = {
-        number: {(0, each.nbytes)} if each.kind == "output" else set()
-        for number, each in enumerate(schedule.allocations)
-        if each.kind in ("arena", "output")
+        number: {(0, allocation.nbytes)} if allocation.kind == "output" else set()
+        for number, allocation in enumerate(schedule.allocations)
+        if allocation.kind in ("arena", "output")
     }
     for task in schedule.tasks:
         for view in (*task.reads, *task.writes):
@@ -137,7 +137,7 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
     """Each access against the last write of its bytes, each write also against the reads since.
 
     These imply all other orders: a schedule is free of races if and only if each pair is ordered.
-    O(n log n) in the accesses, and linear in the pieces that they cut each other into.
+    O(n log n) in the accesses, and linear in the pieces between their ends.
     """
     memory = _regions(schedule)
     for index, task in enumerate(schedule.tasks):
@@ -158,8 +158,8 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
 def needed_waits(schedule: Schedule) -> list[set[int]]:
     """For each task the earlier ones that touch the same bytes, unless both only read.
 
-    The tasks' own waits are not counted. O(n log n) in the accesses, and linear in the pieces that
-    they cut each other into.
+    The tasks' own waits are not counted. O(n log n) in the accesses, and linear in the pieces
+    between their ends.
     """
     waits: list[set[int]] = [set() for _ in schedule.tasks]
     for pair in conflicts(schedule):

@@ -8,7 +8,7 @@ from compiler.errors import ScheduleError
 from compiler.schedule import Schedule, View
 from compiler.verify.structure import describe_task
 
-UNKNOWN = 0
+UNKNOWN_VALUE = 0
 """The number of what no task has written."""
 
 Piece = tuple[int, int, int]
@@ -17,7 +17,7 @@ Piece = tuple[int, int, int]
 
 @dataclass
 class _Bytes:
-    """Which value's bytes lie where in an allocation."""
+    """The values whose bytes an allocation holds, by position."""
 
     begins: list[int]
     pieces: list[Piece]
@@ -33,7 +33,7 @@ class _Bytes:
             found.append((value, first + skip, first + skip + size))
             begin += size
             index += 1
-        return tuple(_joined(found))
+        return tuple(_merged(found))
 
     def write(self, begin: int, end: int, value: int) -> None:
         """Put a value into a range."""
@@ -55,7 +55,7 @@ class _Bytes:
             ]
 
 
-def _joined(pieces: list[Piece]) -> Iterator[Piece]:
+def _merged(pieces: list[Piece]) -> Iterator[Piece]:
     """The pieces, with those of one value that follow each other made one."""
     last: Piece | None = None
     for piece in pieces:
@@ -82,10 +82,14 @@ class _Numbering:
     def run(self, schedule: Schedule) -> tuple[list[int], dict[str, tuple[Piece, ...]]]:
         """The number of each task and the pieces of each output, executing in launch order."""
         memory = list[_Bytes]()
-        for each in schedule.allocations:
-            given = each.kind in ("input", "weight")
-            value = self.of((each.kind, each.name, each.dtype, each.shape)) if given else UNKNOWN
-            memory.append(_Bytes([0], [(value, 0, max(each.nbytes, 1))]))
+        for allocation in schedule.allocations:
+            given = allocation.kind in ("input", "weight")
+            value = (
+                self.of((allocation.kind, allocation.name, allocation.dtype, allocation.shape))
+                if given
+                else UNKNOWN_VALUE
+            )
+            memory.append(_Bytes([0], [(value, 0, max(allocation.nbytes, 1))]))
 
         def read(view: View) -> object:
             pieces = memory[view.allocation].read(view.offset, view.offset + view.nbytes)
@@ -100,9 +104,9 @@ class _Numbering:
                     value = self.of((tasks[-1], index))
                     memory[view.allocation].write(view.offset, view.offset + size, value)
         outputs = {
-            each.name: memory[number].read(0, each.nbytes)
-            for number, each in enumerate(schedule.allocations)
-            if each.kind == "output"
+            allocation.name: memory[number].read(0, allocation.nbytes)
+            for number, allocation in enumerate(schedule.allocations)
+            if allocation.kind == "output"
         }
         return tasks, outputs
 
@@ -122,7 +126,7 @@ def check_equivalent(found: Schedule, reference: Schedule) -> None:
             raise ScheduleError(
                 f"task {index} {describe_task(found, index)} is not one of the model's: it reads"
                 " something else, or has another kernel or types; restore its buffers and its"
-                " place behind the tasks that it depends on"
+                " place after the tasks that it depends on"
             )
     if list(outputs) != list(expected):
         names = ", ".join(outputs), ", ".join(expected)

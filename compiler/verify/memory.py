@@ -54,13 +54,13 @@ def plan_arena(schedule: Schedule, allocation: int, order: HappensBefore) -> Are
     """Pack an arena: two regions share bytes only if all uses of one happen before the other.
 
     Best fit in launch order; for small arenas also largest first, and the better of the two. An
-    arena that this would enlarge stays: parts of a tensor that nobody uses as a whole may lie
+    arena that this would enlarge stays: parts of a tensor that nobody uses as a whole may be
     closer.
     """
     regions = lifetimes(schedule, allocation, order)
     offsets = _in_launch_order(regions)
     if len(regions.begins) <= EXHAUSTIVE_REGIONS:
-        offsets = min(offsets, _largest_first(regions), key=lambda each: _top(regions, each))
+        offsets = min(offsets, _largest_first(regions), key=lambda region: _top(regions, region))
     before, size = schedule.allocations[allocation].nbytes, _top(regions, offsets)
     if size > before:
         return ArenaPlan(before, before, (0,), (0,))

@@ -52,19 +52,19 @@ def from_json(text: str) -> Schedule:
 
     Types and names are checked here; whether the schedule is valid is for `check_schedule`.
     """
-    head = read.as_object(read.parse(text, "the schedule"), "the schedule")
+    head = read.as_object(read.parse_json(text, "the schedule"), "the schedule")
     _check_version(head)
     return Schedule(
         read.string(head, "name", "the schedule"),
-        read.sequence(head, "allocations", "the schedule", _allocation),
-        read.sequence(head, "tasks", "the schedule", _task),
+        read.checked_sequence(head, "allocations", "the schedule", _allocation),
+        read.checked_sequence(head, "tasks", "the schedule", _task),
     )
 
 
 def _check_version(head: dict[str, Any]) -> None:
     if head.get("format") != FORMAT:
         raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
-    if (version := read.integer(head.get("version"), "the schedule's version")) != VERSION:
+    if (version := read.checked_integer(head.get("version"), "the schedule's version")) != VERSION:
         raise ArtifactError(
             f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
             " compile the model again"
@@ -73,9 +73,9 @@ def _check_version(head: dict[str, Any]) -> None:
 
 def _allocation(value: object, place: str) -> Allocation:
     entry = read.as_object(value, place)
-    kind = read.one_of(entry.get("kind"), get_args(AllocationKind), f"{place}.kind")
+    kind = read.checked_one_of(entry.get("kind"), get_args(AllocationKind), f"{place}.kind")
     dtype = read.dtype(entry.get("dtype"), f"{place}.dtype")
-    shape = read.sequence(entry, "shape", place, read.natural)
+    shape = read.checked_sequence(entry, "shape", place, read.natural)
     return Allocation(cast(AllocationKind, kind), read.string(entry, "name", place), dtype, shape)
 
 
@@ -84,16 +84,16 @@ def _task(value: object, place: str) -> Task:
     return Task(
         kernel=read.string(entry, "kernel", place),
         stream=read.natural(entry.get("stream"), f"{place}.stream"),
-        after=read.sequence(entry, "after", place, read.natural),
-        reads=read.sequence(entry, "reads", place, _view),
-        writes=read.sequence(entry, "writes", place, _view),
+        after=read.checked_sequence(entry, "after", place, read.natural),
+        reads=read.checked_sequence(entry, "reads", place, _view),
+        writes=read.checked_sequence(entry, "writes", place, _view),
         subflow=_subflow(entry.get("subflow"), f"{place}.subflow"),
-        nodes=read.sequence(entry, "nodes", place, read.text),
+        nodes=read.checked_sequence(entry, "nodes", place, read.text),
     )
 
 
 def _subflow(value: object, place: str) -> int | None:
-    number = read.integer(value, place)
+    number = read.checked_integer(value, place)
     return None if number == NO_SUBFLOW else read.natural(number, place)
 
 
@@ -105,5 +105,5 @@ def _view(value: object, place: str) -> View:
         read.natural(allocation, f"{place}[0]"),
         read.natural(offset, f"{place}[1]"),
         read.dtype(dtype, f"{place}[2]"),
-        read.sequence(dict(enumerate(entries)), 3, place, read.natural),
+        read.checked_sequence(dict(enumerate(entries)), 3, place, read.natural),
     )

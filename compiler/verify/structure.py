@@ -1,4 +1,4 @@
-"""What must hold of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
+"""The invariants of a schedule whatever the order of its tasks: bounds, tokens and subflows."""
 
 from compiler.errors import ScheduleError
 from compiler.schedule import ELEMENT_BYTES, Schedule, View

@@ -6,21 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.autotune.kernel_times import Database, Key, Record, kernel_hash
+from compiler.autotune.kernel_times import (
+    KernelTimeDatabase,
+    KernelTimeKey,
+    KernelTimeRecord,
+    kernel_hash,
+)
 from compiler.autotune.profile import measure_kernels
 from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec, Launch
 from tests.backends.gpu.cases import case
 from tests.backends.gpu.recording import RecordingDriver
 
-KEYS = st.builds(Key, st.sampled_from("ab"), st.just("gpu"), st.integers(1, 2), st.just("13.0"))
+KEYS = st.builds(
+    KernelTimeKey, st.sampled_from("ab"), st.just("gpu"), st.integers(1, 2), st.just("13.0")
+)
 TIMES = st.floats(1, 100)
-RECORDS = st.builds(Record, TIMES, TIMES, TIMES, TIMES, st.integers(1, 3))
+RECORDS = st.builds(KernelTimeRecord, TIMES, TIMES, TIMES, TIMES, st.integers(1, 3))
 DATABASES = st.lists(st.tuples(KEYS, RECORDS), max_size=6)
 
 
-def database(entries: list[tuple[Key, Record]]) -> Database:
-    found = Database()
+def database(entries: list[tuple[KernelTimeKey, KernelTimeRecord]]) -> KernelTimeDatabase:
+    found = KernelTimeDatabase()
     for entry in entries:
         found.add(*entry)
     return found
@@ -28,7 +35,8 @@ def database(entries: list[tuple[Key, Record]]) -> Database:
 
 @given(DATABASES, DATABASES)
 def test_the_record_with_more_samples_is_kept(
-    mine: list[tuple[Key, Record]], theirs: list[tuple[Key, Record]]
+    mine: list[tuple[KernelTimeKey, KernelTimeRecord]],
+    theirs: list[tuple[KernelTimeKey, KernelTimeRecord]],
 ):
     merged = database(mine)
     merged.merge(database(theirs))
@@ -40,15 +48,17 @@ def test_the_record_with_more_samples_is_kept(
 
 def test_round_trip_and_damage(tmp_path: Path):
     path = tmp_path / "times.json"
-    found = Database({Key("a", "gpu", 1, "13.0"): Record(1.5, 2.0, 1.0, 2.0, 9)})
+    found = KernelTimeDatabase(
+        {KernelTimeKey("a", "gpu", 1, "13.0"): KernelTimeRecord(1.5, 2.0, 1.0, 2.0, 9)}
+    )
     found.save(path)
-    assert Database.load(path).records == found.records
+    assert KernelTimeDatabase.load(path).records == found.records
     path.write_text(path.read_text()[:-9])
-    with pytest.raises(ArtifactError, match="no database of kernel times"):
-        Database.load(path)
+    with pytest.raises(ArtifactError, match="not a database of kernel times"):
+        KernelTimeDatabase.load(path)
     path.write_text('{"format": 7, "kernels": []}')
     with pytest.raises(ArtifactError, match="format 7"):
-        Database.load(path)
+        KernelTimeDatabase.load(path)
 
 
 def test_a_kernel_is_known_by_its_code_and_launches():
@@ -73,12 +83,14 @@ def test_every_kernel_of_a_schedule_is_timed():
 def test_without_a_device_the_one_that_most_kernels_were_timed_on_counts():
     specs = [KernelSpec(name, "cuda", name.encode(), (), ()) for name in "ab"]
     a, b = (kernel_hash(spec) for spec in specs)
-    found = Database({Key(a, "old", 1, "13.0"): Record(9, None, 9, 9, 5)})
+    found = KernelTimeDatabase(
+        {KernelTimeKey(a, "old", 1, "13.0"): KernelTimeRecord(9, None, 9, 9, 5)}
+    )
     assert found.costs_anywhere(specs) == {"a": 9}
-    found.add(Key(a, "new", 1, "13.0"), Record(3, 4, 3, 3, 5))
-    found.add(Key(b, "new", 1, "13.0"), Record(5, None, 5, 5, 5))
+    found.add(KernelTimeKey(a, "new", 1, "13.0"), KernelTimeRecord(3, 4, 3, 3, 5))
+    found.add(KernelTimeKey(b, "new", 1, "13.0"), KernelTimeRecord(5, None, 5, 5, 5))
     assert found.costs_anywhere(specs) == {"a": 3.25, "b": 5}
-    assert Database().costs_anywhere(specs) == {}
+    assert KernelTimeDatabase().costs_anywhere(specs) == {}
 
 
 def test_quick_times_are_warm_only_and_end_when_time_is_over():

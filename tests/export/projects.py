@@ -14,7 +14,7 @@ import compiler
 from compiler.export import artifact
 from compiler.export.generate import Check, export_project
 from compiler.target.target import parse_target
-from compiler.tools.commands import random_inputs
+from compiler.tools.inputs import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.tolerance import TOLERANCES
 from tests.export.code_objects import resources

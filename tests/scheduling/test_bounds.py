@@ -6,24 +6,24 @@ import pytest
 
 from compiler.schedule import Allocation, Schedule, Task, View
 from compiler.scheduling.bounds import Bound, lower_bound, needs
-from compiler.scheduling.simulator import Work
+from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import H200, NONE, Latencies
 
 FREE = replace(H200, latencies=NONE)
 
 
 def test_the_longest_path_counts_where_work_is_small():
-    works = [Work(time) for time in (10.0, 20.0, 5.0, 1.0)]
+    works = [TaskDemand(time) for time in (10.0, 20.0, 5.0, 1.0)]
     assert lower_bound(works, [(0, 2), (1, 2), (2, 3)], FREE).path == 26
 
 
 def test_all_work_counts_where_every_task_fills_the_device():
-    assert lower_bound([Work(100.0, 10_000)] * 7, [], FREE).time == pytest.approx(700)
+    assert lower_bound([TaskDemand(100.0, 10_000)] * 7, [], FREE).time == pytest.approx(700)
 
 
 def test_starting_kernels_takes_time_too():
     device = replace(H200, latencies=Latencies(graph=1000, gap=50, dependency=0))
-    bound = lower_bound([Work(10.0)] * 11, [(0, 1)], device)
+    bound = lower_bound([TaskDemand(10.0)] * 11, [(0, 1)], device)
     assert bound == Bound(1000 + 20, 1000 + 10 * 50 + 10)
 
 

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.schedule import KernelSpec, Launch
-from compiler.scheduling.kernel_time import CONTRACTIONS, OTHERS, estimated_time, rates_of, work_of
-from compiler.scheduling.simulator import Work
+from compiler.scheduling.kernel_time import (
+    CONTRACTION_RATES,
+    OTHER_RATES,
+    estimated_time,
+    rates_of,
+    task_demand,
+)
+from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import DEVICES, H200
 
 
@@ -30,18 +36,18 @@ def test_blocks_that_do_not_fit_at_once_take_another_wave():
     shared = 100 << 10
     once = estimated_time(kernel(2 * 132, shared=shared), H200)
     twice = estimated_time(kernel(2 * 132 + 1, shared=shared), H200)
-    assert twice - once == pytest.approx(CONTRACTIONS.wave)
+    assert twice - once == pytest.approx(CONTRACTION_RATES.wave)
 
 
 def test_kernels_that_stage_operands_are_contractions():
-    assert rates_of(kernel(shared=64 << 10)) is CONTRACTIONS
-    assert rates_of(kernel(shared=1 << 10)) is OTHERS
+    assert rates_of(kernel(shared=64 << 10)) is CONTRACTION_RATES
+    assert rates_of(kernel(shared=1 << 10)) is OTHER_RATES
 
 
 def test_nothing_launched_takes_no_time():
     nothing = KernelSpec("k", "cuda", b"", (), ())
     assert estimated_time(nothing, H200) == 0
-    assert work_of(nothing, 0.0, H200).launches == 0
+    assert task_demand(nothing, 0.0, H200).launches == 0
 
 
 def test_the_work_of_a_kernel_is_that_of_its_largest_launch():
@@ -50,7 +56,7 @@ def test_the_work_of_a_kernel_is_that_of_its_largest_launch():
         Launch("b", (), (8, 2, 1), (64, 2, 1), 5, 40, 7),
     )
     found = replace(kernel(nbytes=11), launches=(small, large))
-    assert work_of(found, 99.0, H200) == Work(99.0, 16, 128, 40, 12, 11, 2)
+    assert task_demand(found, 99.0, H200) == TaskDemand(99.0, 16, 128, 40, 12, 11, 2)
 
 
 @pytest.mark.parametrize(

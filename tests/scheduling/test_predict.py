@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.schedule import MODES, Mode, Schedule, Task
-from compiler.scheduling.simulator import Work, execution, predict
+from compiler.scheduling.simulator import TaskDemand, execution, predict
 from compiler.target.devices import H200, NONE, DeviceModel
 from tests.backends.gpu.cases import case
 
-SMALL = [Work(100.0)] * 12
+SMALL = [TaskDemand(100.0)] * 12
 
 
 def device(**latencies: float) -> DeviceModel:
@@ -34,7 +34,9 @@ def chains(streams: int, length: int) -> Schedule:
 def test_every_token_and_every_stream_is_respected(seed: int, streams: int, mode: Mode):
     found = case(seed, tasks=15, streams=streams).schedule
     chance = Random(seed)
-    works = [Work(float(chance.randint(1, 9000)), chance.randint(1, 600)) for _ in found.tasks]
+    works = [
+        TaskDemand(float(chance.randint(1, 9000)), chance.randint(1, 600)) for _ in found.tasks
+    ]
     line = predict(found, works, mode)
     last: dict[int, int] = {}
     for index, task in enumerate(found.tasks):
@@ -82,7 +84,7 @@ def test_early_launches_take_longer_than_chains_of_themselves(
     mode: Mode, subflow: int | None, more: int
 ):
     """Six tasks, of which three launch twice: a unit's first launch follows what is in no graph."""
-    works = [Work(5000.0, launches=n, early=n) for n in (1, 2, 1, 2, 1, 2)]
+    works = [TaskDemand(5000.0, launches=n, early=n) for n in (1, 2, 1, 2, 1, 2)]
     tasks = schedule(*[(0, ())] * 6, subflow=subflow)
     plain, early = (predict(tasks, works, mode, early=e).makespan for e in (False, True))
     assert early - plain == pytest.approx(more * H200.latencies.programmatic)

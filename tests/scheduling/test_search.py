@@ -20,7 +20,7 @@ from compiler.scheduling.outline import launched_together, outline
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
 from compiler.scheduling.search import SMALL, ScheduleSearch, placement_of, search, starts, state_of
-from compiler.scheduling.simulator import Simulator, Work, predict
+from compiler.scheduling.simulator import Simulator, TaskDemand, predict
 from tests.strategies import Model, dataflow_graphs
 
 TAIL = "lower-to-taskflow,insert-sync,elide-sync,plan-memory"
@@ -40,7 +40,9 @@ def problems(draw: st.DrawFn, tasks: int = SMALL) -> tuple[Groups, Simulator]:
     chance = Random(draw(st.integers(0, 10**6)))
     count = draw(st.integers(1, tasks))
     edges = [(u, v) for v in range(count) for u in range(v) if chance.random() < 2 / count]
-    works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
+    works = [
+        TaskDemand(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)
+    ]
     dag = DAG.from_edges([round(work.time) for work in works], edges)
     flops, nbytes = ([chance.randrange(10**6) for _ in works] for _ in range(2))
     return Groups(dag, flops, nbytes, balance=4.0, cache_bytes=1 << 20), Simulator(works)
@@ -69,7 +71,9 @@ def test_moves_pay_where_every_policy_leaves_something():
     chance = Random(3)
     count = 60
     edges = [(u, v) for v in range(count) for u in range(max(0, v - 9), v) if chance.random() < 0.2]
-    works = [Work(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)]
+    works = [
+        TaskDemand(float(chance.randint(500, 9000)), chance.randint(1, 300)) for _ in range(count)
+    ]
     dag = DAG.from_edges([round(work.time) for work in works], edges)
     ones = [1] * count
     problem = Groups(dag, ones, ones, balance=4.0, cache_bytes=1 << 20), Simulator(works)
@@ -154,11 +158,11 @@ def test_what_is_found_is_a_verified_schedule_of_that_time(model: Model, seed: i
     assert predict(schedule, works, "graph").makespan == pytest.approx(found.makespan)
 
 
-def grouped(model: Model) -> tuple[Groups, Simulator, dict[str, Work]]:
+def grouped(model: Model) -> tuple[Groups, Simulator, dict[str, TaskDemand]]:
     """A model's groups with costs by kernel."""
     (graph,) = graphs_of(model.module)
     names = sorted({g.kernel.data for g in graph.groups if g.kernel is not None})
-    kernels = {name: Work(1000.0 * (i + 1), 7 * i + 1) for i, name in enumerate(names)}
+    kernels = {name: TaskDemand(1000.0 * (i + 1), 7 * i + 1) for i, name in enumerate(names)}
     works = [kernels[g.kernel.data] for g in graph.groups if g.kernel is not None]
     return read_groups(graph), Simulator(works), kernels
 

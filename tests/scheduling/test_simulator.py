@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.scheduling.bounds import lower_bound
-from compiler.scheduling.simulator import Simulator, Work, demand, execution
+from compiler.scheduling.simulator import Simulator, TaskDemand, execution, resource_demand
 from compiler.target.devices import H200, NONE, DeviceModel
 
 FREE = replace(H200, latencies=NONE)
@@ -24,7 +24,7 @@ Edges = list[tuple[int, int]]
 class Plan:
     """Tasks and one schedule of them."""
 
-    works: list[Work]
+    works: list[TaskDemand]
     streams: list[int]
     edges: Edges
     order: list[int]
@@ -61,7 +61,7 @@ def plans(draw: st.DrawFn, largest: int = 600, tasks: int = 12) -> Plan:
     chance = Random(draw(st.integers(0, 10**6)))
     count, streams = draw(st.integers(1, tasks)), draw(st.integers(1, 5))
     works = [
-        Work(
+        TaskDemand(
             float(chance.randint(100, 9000)),
             chance.randint(1, largest),
             chance.choice([64, 128, 256, 1024]),
@@ -93,7 +93,7 @@ def shares(running: Sequence[int], demands: Sequence[tuple[float, ...]]) -> dict
 def reference(plan: Plan, device: DeviceModel) -> tuple[list[float], list[float]]:
     """The same run, slowly: at each moment everything is worked out anew from starts and ends."""
     known = device.latencies
-    demands = [demand(work, device) for work in plan.works]
+    demands = [resource_demand(work, device) for work in plan.works]
     start, end, left = dict[int, float](), dict[int, float](), dict[int, float]()
     now = -1.0
     while len(end) < plan.count:
@@ -106,7 +106,7 @@ def reference(plan: Plan, device: DeviceModel) -> tuple[list[float], list[float]
         speeds = shares(list(left), demands)
         finish = {t: now + left[t] / s if s else np.inf for t, s in speeds.items()}
         last = max(start.values(), default=-np.inf)
-        issue = {t: last + known.gap + known.join * plan.foreign(t) for t in arrivals}
+        issue = {t: last + known.gap + known.awaited * plan.foreign(t) for t in arrivals}
         moments = {t: max(now, issue[t], a) for t, a in arrivals.items()}
         first = min(finish, key=lambda t: finish[t], default=None)
         following = min(moments, key=lambda t: (arrivals[t], plan.order.index(t)), default=None)
@@ -173,31 +173,36 @@ def test_a_longer_task_never_helps_where_tasks_do_not_contend(plan: Plan, index:
     plan, task = replace(plan, works=works), index % plan.count
     longer = [*works]
     longer[task] = replace(works[task], time=works[task].time + more)
-    free = replace(H200, interference=0.0, latencies=replace(H200.latencies, gap=0.0, join=0.0))
+    free = replace(H200, interference=0.0, latencies=replace(H200.latencies, gap=0.0, awaited=0.0))
     assert replace(plan, works=longer).makespan(free) >= plan.makespan(free) - 1e-6
 
 
 @given(plans())
 @settings(max_examples=20, deadline=None)
-def test_it_is_deterministic_and_implied_edges_cost_no_more_than_a_join(plan: Plan):
+def test_it_is_deterministic_and_implied_edges_cost_no_more_than_an_awaited_task(plan: Plan):
     ahead = {v: {u for u, w in plan.waits() if w == v} for v in range(plan.count)}
     implied = {(a, v) for v in ahead for u in ahead[v] for a in ahead[u]} - {*plan.edges}
     more = replace(plan, edges=[*plan.edges, *sorted(implied)])
     assert plan.times() == plan.times()
-    free = replace(H200, latencies=replace(H200.latencies, join=0.0))
+    free = replace(H200, latencies=replace(H200.latencies, awaited=0.0))
     assert more.makespan(free) == pytest.approx(plan.makespan(free))
 
 
 def test_a_longer_task_can_help_where_tasks_contend():
     large, narrow = 10_000, 60
-    works = [Work(1000.0, 8), Work(9000.0, large), Work(5000.0, large), Work(9000.0, narrow)]
+    works = [
+        TaskDemand(1000.0, 8),
+        TaskDemand(9000.0, large),
+        TaskDemand(5000.0, large),
+        TaskDemand(9000.0, narrow),
+    ]
     plan = Plan(works, [0, 0, 1, 1], [(0, 1), (2, 3)], [0, 1, 2, 3])
     longer = replace(plan, works=[replace(works[0], time=6000.0), *works[1:]])
     assert longer.makespan(FREE) < plan.makespan(FREE)
 
 
 def test_small_kernels_overlap_and_large_ones_share_the_device():
-    small, large = [Work(1000.0, 2)] * 8, [Work(1000.0, 5000)] * 8
+    small, large = [TaskDemand(1000.0, 2)] * 8, [TaskDemand(1000.0, 5000)] * 8
     assert Simulator(small, FREE).makespan([0] * 8, range(8), []) == 8000
     assert Simulator(small, FREE).makespan(range(8), range(8), []) < 1100
     assert Simulator(large, FREE).makespan(range(8), range(8), []) == pytest.approx(8000)
@@ -206,7 +211,7 @@ def test_small_kernels_overlap_and_large_ones_share_the_device():
 def test_without_numba_a_warning_comes_first_and_the_result_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    works = [Work(float(1000 + 10 * task), 40 * task) for task in range(20)]
+    works = [TaskDemand(float(1000 + 10 * task), 40 * task) for task in range(20)]
     edges = [(task, task + 3) for task in range(17)]
     streams = [task % 3 for task in range(20)]
     expected = Simulator(works).makespan(streams, range(20), edges)
@@ -219,12 +224,12 @@ def test_without_numba_a_warning_comes_first_and_the_result_is_the_same(
 
 def test_tasks_that_wait_in_a_cycle_are_an_error():
     with pytest.raises(ValueError, match="cycle"):
-        Simulator([Work(1.0)] * 2).makespan([0, 0], [0, 1], [(1, 0)])
+        Simulator([TaskDemand(1.0)] * 2).makespan([0, 0], [0, 1], [(1, 0)])
 
 
 def test_a_hundred_thousand_tasks_take_less_than_a_second():
     chance, count = np.random.default_rng(0), 100_000
-    works = [Work(float(t), int(b)) for t, b in chance.integers(1, 5000, (count, 2))]
+    works = [TaskDemand(float(t), int(b)) for t, b in chance.integers(1, 5000, (count, 2))]
     edges = np.array([(max(0, v - int(chance.integers(1, 50))), v) for v in range(1, count)])
     simulator, streams = Simulator(works), np.arange(count) % 32
     simulator.makespan(streams, range(count), edges)

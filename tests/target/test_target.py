@@ -73,13 +73,13 @@ def test_what_a_text_leaves_open_has_a_default(text: str, full: str, precision: 
     [
         ("gpu", "unknown target 'gpu': use 'cpu'"),
         ("", "unknown target '': use 'cpu'"),
-        ("cpu::+avx2", "features of no processor: write cpu:MCPU:FEATURES"),
+        ("cpu::+avx2", "features but no CPU: write cpu:MCPU:FEATURES"),
         ("cuda:sm_70", "sm_70 is too old: the oldest is sm_80"),
-        ("cuda:gfx942", "'gfx942' is no architecture of NVIDIA: use one such as sm_80"),
-        ("cuda:sm_80,sm_90", "'sm_80,sm_90' is no architecture of NVIDIA"),
+        ("cuda:gfx942", "'gfx942' is not an architecture of NVIDIA: use one such as sm_80"),
+        ("cuda:sm_80,sm_90", "'sm_80,sm_90' is not an architecture of NVIDIA"),
         ("cuda:sm_90:int8", "target 'cuda' has no precision 'int8': use one of tf32, fp32"),
-        ("hip:sm_90", "'sm_90' is no architecture of AMD"),
-        ("hip:gfx90a,", "'' is no architecture of AMD: .* several as gfx90a,gfx942"),
+        ("hip:sm_90", "'sm_90' is not an architecture of AMD"),
+        ("hip:gfx90a,", "'' is not an architecture of AMD: .* several as gfx90a,gfx942"),
         ("hip:gfx90a:tf32", "target 'hip' has no precision 'tf32'"),
         ("emu:gfx90a:tf32", "target 'hip' has no precision 'tf32'"),
     ],
@@ -92,9 +92,9 @@ def test_bad_targets_are_named(text: str, named: str):
 def test_a_reader_of_one_kind_refuses_the_other():
     assert parse_gpu("hip:gfx90a") == parse_target("hip:gfx90a")
     assert parse_cpu("cpu:x86-64") == parse_target("cpu:x86-64")
-    with pytest.raises(KernelError, match="'cpu' is no target of a GPU"):
+    with pytest.raises(KernelError, match="'cpu' is not a target of a GPU"):
         parse_gpu("cpu")
-    with pytest.raises(KernelError, match="'emu' is no target of a CPU"):
+    with pytest.raises(KernelError, match="'emu' is not a target of a CPU"):
         parse_cpu("emu")
 
 

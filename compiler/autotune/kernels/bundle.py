@@ -20,7 +20,7 @@ FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class OperandBuffer:
     """An operand or result: its type, its shape before packing, and how it is packed."""
 
     dtype: str
@@ -29,7 +29,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class KernelCandidate:
     """One config of a kernel: its CUDA text, its launches and the bytes of its workspaces.
 
     `estimate` is the microseconds that it should take.
@@ -43,7 +43,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class TunableKernel:
     """A problem's candidates, the one to compare with first, and the work it stands for.
 
     `version` is the hash of the template's code.
@@ -53,9 +53,9 @@ class Kernel:
     name: str
     version: str
     weight: float
-    reads: tuple[Buffer, ...]
-    writes: tuple[Buffer, ...]
-    candidates: tuple[Candidate, ...]
+    reads: tuple[OperandBuffer, ...]
+    writes: tuple[OperandBuffer, ...]
+    candidates: tuple[KernelCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Bundle:
     arch: str
     compiler_arch: str
     headers: dict[str, str]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[TunableKernel, ...]
 
     @property
     def count(self) -> int:
         """How many candidates there are."""
         return sum(len(kernel.candidates) for kernel in self.kernels)
 
-    def in_turns(self, turn: int = 8) -> Iterator[tuple[Kernel, Candidate]]:
+    def in_turns(self, turn: int = 8) -> Iterator[tuple[TunableKernel, KernelCandidate]]:
         """Every kernel's first candidates, the heaviest kernel's first; then the next ones."""
         heavy = sorted(self.kernels, key=lambda kernel: -kernel.weight)
         most = max((len(kernel.candidates) for kernel in heavy), default=0)
@@ -83,22 +83,22 @@ class Bundle:
 
     def first(self, count: int) -> "Bundle":
         """The same with at most some candidates of each kernel."""
-        kept = (replace(each, candidates=each.candidates[:count]) for each in self.kernels)
+        kept = (replace(kernel, candidates=kernel.candidates[:count]) for kernel in self.kernels)
         return replace(self, kernels=tuple(kept))
 
 
-def joined(bundles: Sequence[Bundle]) -> Bundle:
+def merge_bundles(bundles: Sequence[Bundle]) -> Bundle:
     """One bundle of several, the same kernel once; ArtifactError for those that do not fit."""
-    first, kernels = bundles[0], dict[str, Kernel]()
-    for each in bundles:
-        if (each.arch, each.headers) != (first.arch, first.headers):
+    first, kernels = bundles[0], dict[str, TunableKernel]()
+    for bundle in bundles:
+        if (bundle.arch, bundle.headers) != (first.arch, first.headers):
             raise ArtifactError("bundles of several architectures or versions: prepare them anew")
-        for kernel in each.kernels:
+        for kernel in bundle.kernels:
             add_kernel(kernels, kernel)
     return replace(first, kernels=tuple(kernels.values()))
 
 
-def add_kernel(kernels: dict[str, Kernel], kernel: Kernel) -> None:
+def add_kernel(kernels: dict[str, TunableKernel], kernel: TunableKernel) -> None:
     """Put a kernel to others, by key; of one that is there already the weights are added."""
     old = kernels.get(kernel.key)
     weight = kernel.weight + (old.weight if old else 0.0)
@@ -128,7 +128,7 @@ def packed(bundle: Bundle) -> bytes:
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
-def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
+def save_bundle(bundle: Bundle, path: str | os.PathLike[str]) -> None:
     """Write a bundle in place of an older one once complete."""
     write(packed(bundle), path)
 
@@ -145,7 +145,7 @@ def write(content: bytes, path: str | os.PathLike[str]) -> None:
         raise ArtifactError(f"cannot write {path}: {error.strerror}") from error
 
 
-def load(path: str | os.PathLike[str]) -> Bundle:
+def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Read a bundle; raises ArtifactError if it is damaged or of another format."""
     try:
         content = Path(path).read_bytes()
@@ -158,23 +158,23 @@ def load(path: str | os.PathLike[str]) -> Bundle:
 
 
 def _bundle(data: dict[str, Any]) -> Bundle:
-    kernels = tuple(_kernel(each) for each in data.pop("kernels"))
+    kernels = tuple(_kernel(kernel) for kernel in data.pop("kernels"))
     return Bundle(kernels=kernels, **data)
 
 
-def _kernel(data: dict[str, Any]) -> Kernel:
+def _kernel(data: dict[str, Any]) -> TunableKernel:
     reads, writes = (
-        tuple(Buffer(b["dtype"], tuple(b["shape"]), b["packing"]) for b in data.pop(kind))
+        tuple(OperandBuffer(b["dtype"], tuple(b["shape"]), b["packing"]) for b in data.pop(kind))
         for kind in ("reads", "writes")
     )
-    candidates = tuple(_candidate(each) for each in data.pop("candidates"))
-    return Kernel(reads=reads, writes=writes, candidates=candidates, **data)
+    candidates = tuple(_candidate(candidate) for candidate in data.pop("candidates"))
+    return TunableKernel(reads=reads, writes=writes, candidates=candidates, **data)
 
 
-def _candidate(data: dict[str, Any]) -> Candidate:
-    launches = tuple(_launch(each) for each in data["launches"])
+def _candidate(data: dict[str, Any]) -> KernelCandidate:
+    launches = tuple(_launch(launch) for launch in data["launches"])
     scratch, config = tuple(data["scratch"]), as_config(dict(data["config"]))
-    return Candidate(config, data["text"], launches, scratch, data["estimate"])
+    return KernelCandidate(config, data["text"], launches, scratch, data["estimate"])
 
 
 def _launch(data: dict[str, Any]) -> Launch:

@@ -22,9 +22,9 @@ class Coverage:
         tuned = self.counts.get(Provenance.TUNED, 0)
         part = 100 * self.times.get(Provenance.TUNED, 0.0) / time if time else 100.0
         others = [
-            f"{self.counts[each]} {each.value}"
-            for each in Provenance
-            if each is not Provenance.TUNED and self.counts.get(each)
+            f"{self.counts[origin]} {origin.value}"
+            for origin in Provenance
+            if origin is not Provenance.TUNED and self.counts.get(origin)
         ]
         rest = f"; {', '.join(others)}" if others else ""
         return f"{tuned} of {total} kernels tuned, {part:.0f} % of their time{rest}"
@@ -33,7 +33,7 @@ class Coverage:
 def coverage(
     model: Any, target: str, device: str, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Coverage:
-    """What the database holds for the kernels of a model on a device.
+    """The coverage of a model's kernels by the database on a device.
 
     A kernel that several groups of the model need counts once, its time as often as it runs.
     """
@@ -41,10 +41,10 @@ def coverage(
     origins: dict[str, Provenance] = {}
     times = dict.fromkeys(Provenance, 0.0)
     for group, uses in groups_of(model, machine, input_shapes):
-        for contender in measurable(group, machine):
-            configs = contender.shortlist(2)
+        for match in measurable(group, machine):
+            configs = match.shortlist(2)
             if len(configs) > 1:
-                found = contender.provenance(device)
-                origins[contender.key] = found
-                times[found] += contender.estimate_of(configs[0]) * uses
+                found = match.provenance(device)
+                origins[match.key] = found
+                times[found] += match.estimate_of(configs[0]) * uses
     return Coverage(Counter(origins.values()), times)

@@ -9,9 +9,17 @@ from time import perf_counter
 from typing import Any
 
 from compiler.autotune.bindings import timed_run
-from compiler.autotune.kernels.context import Choice, Descent, Step, Subject, Values, descend
+from compiler.autotune.kernel_times import time_in_a_run
+from compiler.autotune.kernels.descent import (
+    Choice,
+    Config,
+    Descent,
+    Improvement,
+    KernelOptions,
+    descend,
+)
 from compiler.autotune.kernels.measure import device_name
-from compiler.autotune.kernels.merge import in_a_run, merge_into
+from compiler.autotune.kernels.merge import merge_into
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.base import chosen_options
 from compiler.backends.gpu.driver import Driver
@@ -44,12 +52,12 @@ class Alternatives:
 
     entry: Entry
     time: float
-    kernels: Mapping[Values, Mapping[str, KernelSpec]]
+    kernels: Mapping[Config, Mapping[str, KernelSpec]]
 
     @property
-    def subject(self) -> Subject:
-        """What the descent sees of it."""
-        return Subject(self.entry.key, self.time, tuple(self.kernels))
+    def subject(self) -> KernelOptions:
+        """The kernel as the descent sees it."""
+        return KernelOptions(self.entry.key, self.time, tuple(self.kernels))
 
 
 def choose_in_context(
@@ -70,7 +78,7 @@ def choose_in_context(
         return None
     options = chosen_options(built.choice)
     base = GpuExecutable.load(driver, built.schedule, built.kernels, built.weights, **options)
-    by_key = {each.entry.key: each.kernels for each in found}
+    by_key = {options.entry.key: options.kernels for options in found}
 
     def compare(choices: Sequence[Choice]) -> list[Timing]:
         kernels = [dict(built.kernels) for _ in choices]
@@ -80,13 +88,13 @@ def choose_in_context(
         return _timed([base.with_kernels(own) for own in kernels])
 
     end = clock() + seconds
-    subjects = [each.subject for each in found]
-    return descend(subjects, compare, lambda: clock() >= end), [each.entry for each in found]
+    subjects = [options.subject for options in found]
+    return descend(subjects, compare, lambda: clock() >= end), [options.entry for options in found]
 
 
 def _timed(loaded: Sequence[GpuExecutable]) -> list[Timing]:
     """Wall times of modules in turns."""
-    executors = [each.executor() for each in loaded]
+    executors = [executable.executor() for executable in loaded]
     try:
         runs = {str(i): timed_run(executor) for i, executor in enumerate(executors)}
         found = time_all(
@@ -108,12 +116,12 @@ def alternatives(
             entry = found.entry
             if entry and provenance_of(entry, device) is Provenance.TUNED:
                 users.setdefault(found.key, []).append(_User(group, found, entry, uses[name]))
-    heavy = sorted(users.values(), key=lambda own: (-sum(each.time for each in own), own[0].key))
+    heavy = sorted(users.values(), key=lambda own: (-sum(user.time for user in own), own[0].key))
     # texts are written here, one by one; NVRTC, which takes most of the time, holds no lock
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [(own, _started(own, target, pool)) for own in heavy[:HEAVIEST]]
     found = [_options(own, built, specs) for own, specs in running]
-    return [each for each in found if len(each.kernels) > 1]
+    return [options for options in found if len(options.kernels) > 1]
 
 
 @dataclass(frozen=True)
@@ -132,16 +140,16 @@ class _User:
     @property
     def time(self) -> float:
         first = self.entry.ranked[0]
-        return self.uses * in_a_run(first.warm, first.cold)
+        return self.uses * time_in_a_run(first.warm, first.cold)
 
 
 def _started(
     users: Sequence[_User], target: GpuTarget, pool: ThreadPoolExecutor
-) -> dict[Values, dict[str, _Spec]]:
+) -> dict[Config, dict[str, _Spec]]:
     """The best options of one key, the present one first: of each, every group's kernel."""
     first = users[0].candidate
     read = first.template.config
-    near = [read(each.config) for each in users[0].entry.ranked if each.cold is not None][:BEST]
+    near = [read(known.config) for known in users[0].entry.ranked if known.cold is not None][:BEST]
     near += [config for best in near[:1] for config in first.variants(best)]
     return {
         config_fields(config): {
@@ -161,11 +169,11 @@ def _kernel(user: _User, config: Any) -> CudaKernel | None:
 
 
 def _options(
-    users: Sequence[_User], built: Build, specs: Mapping[Values, Mapping[str, _Spec]]
+    users: Sequence[_User], built: Build, specs: Mapping[Config, Mapping[str, _Spec]]
 ) -> Alternatives:
-    """What all groups of one key can be built with; nothing if another template built them."""
-    entry, found = users[0].entry, dict[Values, dict[str, KernelSpec]]()
-    ready = {v: {n: each.result() for n, each in own.items()} for v, own in specs.items()}
+    """The configs that fit all groups of a key; none if another template built these."""
+    entry, found = users[0].entry, dict[Config, dict[str, KernelSpec]]()
+    ready = {v: {n: future.result() for n, future in own.items()} for v, own in specs.items()}
     first = next(iter(ready.values()), dict[str, KernelSpec | None]())
     ours = [n for n, spec in first.items() if spec and spec.source == built.kernels[n].source]
     for values, own in ready.items():
@@ -199,9 +207,9 @@ def record(
     merge_into(user_file(target.architecture), chosen, device)
 
 
-def _chosen(entry: Entry, step: Step, model: str) -> Entry:
+def _chosen(entry: Entry, step: Improvement, model: str) -> Entry:
     """An entry with a step's choice; a variant takes as long by itself as what it differs from."""
     context, configs = InContext(step.values, model, round(step.gain, 4)), entry.configs
-    if step.values not in [each.config for each in configs]:
+    if step.values not in [known.config for known in configs]:
         configs = (*configs[: KEPT - 1], replace(entry.ranked[0], config=step.values))
     return replace(entry, configs=configs, context=context)

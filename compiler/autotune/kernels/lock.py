@@ -11,7 +11,7 @@ from compiler.errors import ArtifactError
 
 @contextmanager
 def locked(path: str | os.PathLike[str], busy: str = "") -> Generator[None, None, None]:
-    """Hold the lock beside a file; wait for it, or raise ArtifactError(busy) if it is taken."""
+    """Hold `FILE.lock`; wait for it, or raise ArtifactError(busy) if it is taken."""
     place = Path(f"{os.fspath(path)}.lock")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.profile import COLD_LENGTHS, chain_time
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
@@ -36,7 +36,7 @@ PROBES, TRIES = 3, 3
 """Launches by which a candidate is first judged, and how often one that seems slow is: other
 processes can keep the host from launching, which looks as if the kernel took that time."""
 
-NUMBERS = (1 << 20) + 7
+RANDOM_NUMBERS = (1 << 20) + 7
 """Random numbers that operands repeat: a prime, so that no row equals another."""
 
 PLACED = 4
@@ -48,12 +48,12 @@ BOUND = 0.02
 POISON = 0xFF
 """Every byte of a result before a launch: NaN in each float type."""
 
-Compiled = Iterator[tuple[int, bytes | str]]
-Compiler = Callable[[Sequence[str]], Compiled]
+CompiledTexts = Iterator[tuple[int, bytes | str]]
+TextCompiler = Callable[[Sequence[str]], CompiledTexts]
 
 
 def device_name(driver: Driver) -> str:
-    """The architecture, the number of processors and the name, which decide what is fast."""
+    """The architecture, the number of SMs and the name, which decide what is fast."""
     device = driver.device
     return f"{device.architecture}/{device.multiprocessors} {device.name}"
 
@@ -61,44 +61,44 @@ def device_name(driver: Driver) -> str:
 @dataclass
 class _Progress:
     total: int
-    told: Callable[[str], None]
+    report: Callable[[str], None]
     done: int = 0
     start: float = 0.0
 
     def step(self, clock: Callable[[], float]) -> None:
-        """Count one, and tell of every fiftieth how long the rest will take."""
+        """Count one; at every fiftieth report the seconds that are left."""
         self.done += 1
         if self.done % 50 == 0 or self.done == self.total:
             rest = (clock() - self.start) / self.done * (self.total - self.done)
-            self.told(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
+            self.report(f"{self.done}/{self.total} candidates, {rest:.0f} s left")
 
 
 def measure(
     driver: Driver,
     bundle: Bundle,
     results: ResultFile,
-    compile_texts: Compiler,
+    compile_texts: TextCompiler,
     seconds: float = float("inf"),
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
     clock: Callable[[], float] = perf_counter,
 ) -> int:
-    """Measure what has no result yet, heavy kernels first, until time is over; returns how many.
+    """Measure candidates without a result, heavy kernels first, until time is over; their number.
 
     Raises DeviceError when a candidate makes the device unusable: it is recorded, and the next run
-    goes on behind it.
+    goes on after it.
     """
     known = {result.identity for result in results.found}
     wanted = _wanted(bundle, known)
     if not wanted:
-        told("every candidate was measured before")
+        report("every candidate was measured before")
         return 0
-    progress = _Progress(len(wanted), told, start=clock())
+    progress = _Progress(len(wanted), report, start=clock())
     bench = _Bench(driver, results, known)
     compiled = compile_texts([candidate.text for _, candidate in wanted])
     try:
         for number, code in compiled:
             if clock() - progress.start >= seconds:
-                told(f"time is over: {progress.total - progress.done} candidates are left")
+                report(f"time is over: {progress.total - progress.done} candidates are left")
                 break
             bench.take(*wanted[number], code)
             progress.step(clock)
@@ -109,8 +109,8 @@ def measure(
     return progress.done
 
 
-def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[Kernel, Candidate]]:
-    """What has no result yet, and what to compare it with."""
+def _wanted(bundle: Bundle, known: set[Any]) -> list[tuple[TunableKernel, KernelCandidate]]:
+    """The candidates that have no result yet, and the references to compare them with."""
     missing = {
         (k.key, c.config)
         for k in bundle.kernels
@@ -138,23 +138,23 @@ class _Bench:
         lengths = COLD_LENGTHS
         self.flush_ns = chain_time(driver, (), self.flush, self.stream, SAMPLES, lengths).median
         self.references: dict[str, Array] = {}
-        self.waiting: dict[str, list[tuple[Candidate, bytes | str]]] = {}
+        self.waiting: dict[str, list[tuple[KernelCandidate, bytes | str]]] = {}
         self.placed: dict[str, tuple[Handle, list[int]]] = {}
         self.best: dict[str, float] = {}
         self.events = [driver.create_event(timing=True) for _ in range(2)]
         self.pinned: Pinned | None = None
 
-    def take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+    def take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         """Measure a candidate, once the one that it is compared with has run."""
         first = candidate is kernel.candidates[0]
         if not first and kernel.key not in self.references:
             self.waiting.setdefault(kernel.key, []).append((candidate, code))
             return
         self._take(kernel, candidate, code)
-        for each in self.waiting.pop(kernel.key, ()) if first else ():
-            self._take(kernel, *each)
+        for waiting in self.waiting.pop(kernel.key, ()) if first else ():
+            self._take(kernel, *waiting)
 
-    def _take(self, kernel: Kernel, candidate: Candidate, code: bytes | str) -> None:
+    def _take(self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes | str) -> None:
         blank = Result(kernel.key, candidate.config, kernel.version, weight=kernel.weight)
         if isinstance(code, str):
             self._add(replace(blank, problem=code[:300]))
@@ -172,7 +172,9 @@ class _Bench:
             self.known.add(result.identity)
             self.results.add(result)
 
-    def _run(self, kernel: Kernel, candidate: Candidate, code: bytes, blank: Result) -> Result:
+    def _run(
+        self, kernel: TunableKernel, candidate: KernelCandidate, code: bytes, blank: Result
+    ) -> Result:
         addresses, driver = self._place(kernel), self.driver
         module, scratch = driver.load_module(code), list[int]()
         try:
@@ -186,7 +188,7 @@ class _Bench:
                 driver.free(address)
             driver.unload_module(module)
 
-    def _place(self, kernel: Kernel) -> list[int]:
+    def _place(self, kernel: TunableKernel) -> list[int]:
         """The address of each buffer of a kernel, whose operands are copied there once."""
         if kernel.key not in self.placed:
             while len(self.placed) >= PLACED:
@@ -195,12 +197,12 @@ class _Bench:
         return self.placed[kernel.key][1]
 
     def _outputs(
-        self, kernel: Kernel, calls: Sequence[PreparedLaunch], addresses: list[int]
+        self, kernel: TunableKernel, calls: Sequence[PreparedLaunch], addresses: list[int]
     ) -> Array:
         """The results of one run on poisoned buffers, one after the other."""
         driver, stream = self.driver, self.stream
         places = addresses[len(kernel.reads) :][: len(kernel.writes)]
-        sizes = [nbytes(each) for each in kernel.writes]
+        sizes = [unpacked_bytes(buffer) for buffer in kernel.writes]
         for address, size in zip(places, sizes, strict=True):
             driver.fill(address, POISON, size, stream)
         for call in calls:
@@ -220,15 +222,15 @@ class _Bench:
             self.pinned = Pinned(self.driver, nbytes)
         return self.pinned
 
-    def _differs(self, kernel: Kernel, outputs: Array) -> str:
-        """What is wrong with results; empty if nothing is. The first results are the reference."""
+    def _differs(self, kernel: TunableKernel, outputs: Array) -> str:
+        """The error of results; empty if there is none. The first results are the reference."""
         reference = self.references.get(kernel.key)
         if reference is None or reference.size == 0:
             self.references[kernel.key] = outputs
             return ""
         start = 0
         for buffer in kernel.writes:
-            end = start + nbytes(buffer)
+            end = start + unpacked_bytes(buffer)
             if not agree(outputs[start:end], reference[start:end], buffer.dtype):
                 return "wrong: the results differ from the reference's"
             start = end
@@ -275,7 +277,7 @@ class _Bench:
 
 
 def chain_lengths(nanoseconds: float) -> tuple[int, int]:
-    """How many links two chains have whose difference can be told from noise, and no more."""
+    """The least lengths of two chains whose difference is above noise."""
     fewest, most = LINKS
     links = max(fewest, min(most, round(CHAIN_NS / max(1.0, nanoseconds))))
     short = max(1, links // 5)
@@ -288,7 +290,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
     one, other = outputs.view(kind), reference.view(kind)
     if "float" not in dtype:
         return bool((one == other).all())
-    a, b = (each.astype(np.float32, copy=False) for each in (one, other))
+    a, b = (array.astype(np.float32, copy=False) for array in (one, other))
     finite = np.isfinite(b)
     if not np.array_equal(finite, np.isfinite(a)) or not finite.any():
         return np.array_equal(a, b, equal_nan=True)
@@ -297,7 +299,7 @@ def agree(outputs: Array, reference: Array, dtype: str) -> bool:
     return same and float(np.abs(a - b).max()) <= BOUND * float(np.abs(b).max())
 
 
-def nbytes(buffer: Buffer) -> int:
+def unpacked_bytes(buffer: OperandBuffer) -> int:
     """Bytes of a buffer before packing."""
     return prod(buffer.shape) * ELEMENT_BYTES[buffer.dtype]
 
@@ -312,10 +314,10 @@ def _call(
     return driver.call(function, launch.grid, launch.block, launch.shared_bytes, arguments)
 
 
-def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
+def _place(driver: Driver, kernel: TunableKernel) -> tuple[Handle, list[int]]:
     """A block of device memory with a kernel's operands in it, and the address of each buffer."""
     reads = [_random(buffer, number) for number, buffer in enumerate(kernel.reads)]
-    sizes = [read.size for read in reads] + [nbytes(write) for write in kernel.writes]
+    sizes = [read.size for read in reads] + [unpacked_bytes(write) for write in kernel.writes]
     ends = np.cumsum([0, *map(aligned, sizes)])
     block = reserve(driver, int(ends[-1]), f"kernel {kernel.name!r}")
     addresses = [block + int(end) for end in ends[:-1]]
@@ -323,7 +325,7 @@ def _place(driver: Driver, kernel: Kernel) -> tuple[Handle, list[int]]:
     return block, addresses
 
 
-def _random(buffer: Buffer, number: int) -> Array:
+def _random(buffer: OperandBuffer, number: int) -> Array:
     """Bytes of random numbers, packed; integers are 0 or 1, which are valid indices.
 
     `number` makes the operands of a kernel differ.
@@ -336,11 +338,11 @@ def _random(buffer: Buffer, number: int) -> Array:
 @cache
 def _numbers() -> NDArray[np.float32]:
     """Normal numbers of which operands are made: drawing each anew takes longer than measuring."""
-    return np.random.default_rng(0).normal(0, 0.25, NUMBERS).astype(np.float32)
+    return np.random.default_rng(0).normal(0, 0.25, RANDOM_NUMBERS).astype(np.float32)
 
 
 def header_of(driver: Driver, bundle: Bundle) -> Header:
-    """What this device's results of a bundle belong to; DeviceError for another architecture."""
+    """The header of this device's results of a bundle; DeviceError for another architecture."""
     if driver.device.architecture != bundle.arch:
         raise DeviceError(
             f"the bundle is for {bundle.arch}, the device is {driver.device.architecture}: prepare"

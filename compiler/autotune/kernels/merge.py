@@ -3,17 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from compiler.autotune.kernel_times import COLD_SHARE
+from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.kernels.lock import locked
 from compiler.autotune.kernels.results import Header, Result
 from compiler.kernels.database import KEPT, Database, Entry, Measured, load, save
 from compiler.kernels.database.fields import Config
 from compiler.kernels.gpu.headers import full_version
-
-
-def in_a_run(warm: float, cold: float | None) -> float:
-    """Nanoseconds between other kernels: mostly as with warm caches."""
-    return warm + COLD_SHARE * max(0.0, (cold or warm) - warm)
 
 
 def entries_of(header: Header, results: Iterable[Result]) -> list[Entry]:
@@ -37,11 +32,11 @@ def _fastest(results: list[Result]) -> tuple[Measured, ...]:
 
 def _rank(measured: Measured) -> tuple[bool, float, Config]:
     """Those without cold times come last: they were far from the best."""
-    time = in_a_run(measured.warm, measured.cold)
+    time = time_in_a_run(measured.warm, measured.cold)
     return measured.cold is None, time, measured.config
 
 
-def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
+def merge_entries(old: Database, new: Iterable[Entry], device: str) -> Database:
     """A database with further entries, for a device or else the one that it was for.
 
     Of one problem, device and version the new times count, and the old ones of other configs.
@@ -49,20 +44,20 @@ def merged(old: Database, new: Iterable[Entry], device: str) -> Database:
     entries = {entry.identity: entry for entry in old.entries}
     for entry in new:
         before = entries.get(entry.identity)
-        entries[entry.identity] = _joined(before, entry) if before else entry
+        entries[entry.identity] = _merged(before, entry) if before else entry
     return Database(sorted(entries.values(), key=lambda e: e.identity), device or old.device)
 
 
 def merge_into(path: Path, new: Iterable[Entry], device: str) -> Database:
     """Put entries into a database's file, which one process changes at a time."""
     with locked(path):
-        found = merged(load(path) if path.exists() else Database(), new, device)
+        found = merge_entries(load(path) if path.exists() else Database(), new, device)
         save(path, found)
     return found
 
 
-def _joined(old: Entry, new: Entry) -> Entry:
-    configs = {each.config: each for each in (*old.configs, *new.configs)}
+def _merged(old: Entry, new: Entry) -> Entry:
+    configs = {found.config: found for found in (*old.configs, *new.configs)}
     context = new.context or old.context
     ranked = sorted(configs.values(), key=_rank)
     kept = ranked[:KEPT]

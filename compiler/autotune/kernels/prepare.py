@@ -7,7 +7,13 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.autotune.kernels.bundle import FEWEST, Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.bundle import (
+    FEWEST,
+    Bundle,
+    KernelCandidate,
+    OperandBuffer,
+    TunableKernel,
+)
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
@@ -15,12 +21,11 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import headers
-from compiler.kernels.gpu.select import Candidate as Contender
-from compiler.kernels.gpu.select import code_of, measurable
+from compiler.kernels.gpu.select import Candidate, code_of, measurable
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import LOWERING_MODULES as LOWERING_MODULES  # registers them
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.target.target import GpuTarget, parse_gpu
 
 CANDIDATES = 24
@@ -29,39 +34,39 @@ MOST_THREADS = 1024
 """Threads of a block on any device."""
 
 
-def prepare(
+def prepare_bundle(
     models: Iterable[tuple[str, Any]],
     precisions: Iterable[str],
     arch: str,
     count: int = CANDIDATES,
-    told: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Bundle:
     """The candidates of every distinct kernel with a choice of some models in some precisions.
 
-    Models come by name, each as what `import_model` reads; `told` hears of each one done.
+    Models come by name, as `import_model` reads them; `report` gets a line for each one done.
     """
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, TunableKernel] = {}
     targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
     for name, model in models:
         for target in targets:
             for group, uses in groups_of(model, target, input_shapes):
                 _add_group(kernels, group, uses, target, count)
         total = sum(len(kernel.candidates) for kernel in kernels.values())
-        told(f"{name}: {len(kernels)} kernels with {total} candidates so far")
+        report(f"{name}: {len(kernels)} kernels with {total} candidates so far")
     return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))
 
 
 def _add_group(
-    kernels: dict[str, Kernel], group: Group, uses: int, target: GpuTarget, count: int
+    kernels: dict[str, TunableKernel], group: Group, uses: int, target: GpuTarget, count: int
 ) -> None:
-    for contender in measurable(group, target):
-        configs = contender.shortlist(count)
-        weight = contender.estimate_of(configs[0]) * uses
-        if old := kernels.get(contender.key):
-            kernels[contender.key] = replace(old, weight=old.weight + weight)
-        elif kernel := kernel_of(contender, configs, weight):
-            kernels[contender.key] = kernel
+    for match in measurable(group, target):
+        configs = match.shortlist(count)
+        weight = match.estimate_of(configs[0]) * uses
+        if old := kernels.get(match.key):
+            kernels[match.key] = replace(old, weight=old.weight + weight)
+        elif kernel := tunable_kernel(match, configs, weight):
+            kernels[match.key] = kernel
 
 
 def groups_of(
@@ -80,37 +85,37 @@ def groups_of(
 def fused_groups(module: ModuleOp, target: GpuTarget) -> dict[str, Group]:
     """The distinct groups of a module, by kernel name, after the default graph passes in place."""
     set_target(module, str(target))
-    Runner(None).run(module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner(None).run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     return distinct_groups(module)
 
 
-def kernel_of(contender: Contender, configs: Sequence[Any], weight: float) -> Kernel | None:
+def tunable_kernel(match: Candidate, configs: Sequence[Any], weight: float) -> TunableKernel | None:
     """A group's kernel in every config; None where there is nothing to choose."""
-    group, target = contender.group, contender.target
-    built = [(config, contender.emit(config)) for config in configs]
+    group, target = match.group, match.target
+    built = [(config, match.emit(config)) for config in configs]
     usable = [(config, kernel) for config, kernel in built if fits(kernel, target)]
     if len(usable) < FEWEST:
         return None
     packings = usable[0][1].packings or ("",) * group.inputs
-    return Kernel(
-        key=contender.key,
+    return TunableKernel(
+        key=match.key,
         name=group.name,
-        version=code_of(contender.template),
+        version=code_of(match.template),
         weight=weight,
         reads=tuple(_buffer(t, p) for t, p in zip(group.reads, packings, strict=True)),
         writes=tuple(_buffer(t) for t in group.writes),
-        candidates=tuple(_candidate(contender, config, kernel) for config, kernel in usable),
+        candidates=tuple(_candidate(match, config, kernel) for config, kernel in usable),
     )
 
 
-def _candidate(contender: Contender, config: Any, kernel: CudaKernel) -> Candidate:
-    programmatic = contender.target.has_pdl
-    return Candidate(
+def _candidate(match: Candidate, config: Any, kernel: CudaKernel) -> KernelCandidate:
+    programmatic = match.target.has_pdl
+    return KernelCandidate(
         config_fields(config),
         complete_text(kernel.text),
         tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
         kernel.scratch,
-        round(contender.estimate_of(config), 2),
+        round(match.estimate_of(config), 2),
     )
 
 
@@ -123,5 +128,5 @@ def fits(kernel: CudaKernel, target: GpuTarget) -> bool:
     )
 
 
-def _buffer(info: TensorInfo, packing: str = "") -> Buffer:
-    return Buffer(info.dtype, info.shape if packing else info.stored_shape, packing)
+def _buffer(info: TensorInfo, packing: str = "") -> OperandBuffer:
+    return OperandBuffer(info.dtype, info.shape if packing else info.stored_shape, packing)

@@ -1,4 +1,4 @@
-"""What was measured, as JSON lines added one by one, so that a killed run loses nothing."""
+"""Measurements as JSON lines, added one by one, so that a killed run loses nothing."""
 
 import json
 import lzma
@@ -34,13 +34,13 @@ class Result:
 
     @property
     def identity(self) -> tuple[str, Config, str]:
-        """What is measured once."""
+        """The key of a measurement."""
         return self.key, self.config, self.version
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Header:
-    """What results belong to: an architecture, a device and the compiler of its code."""
+    """The origin of results: an architecture, a device and the compiler of its code."""
 
     arch: str
     device: str
@@ -50,13 +50,13 @@ class Header:
 class ResultFile:
     """The results of one device and one compiler; `found` are those of before.
 
-    Raises ArtifactError when the file belongs to others. A last line that was cut off is dropped.
+    Raises ArtifactError when the file belongs to others. A truncated last line is dropped.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         self.path, self.found = Path(path), list[Result]()
         if self.path.exists() and self.path.stat().st_size:
-            before, self.found = load(self.path)
+            before, self.found = load_results(self.path)
             if before != header:
                 raise ArtifactError(f"{path} holds results of {before}, not {header}: name another")
         self._rewrite(header)
@@ -80,7 +80,7 @@ class ResultFile:
         self._file.close()
 
 
-def load(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
+def load_results(path: str | os.PathLike[str]) -> tuple[Header, list[Result]]:
     """Read results; raises ArtifactError if the file is none. A torn last line is left out."""
     try:
         content = Path(path).read_bytes()

@@ -12,12 +12,12 @@ from compiler.autotune.kernels import bundle as bundles
 from compiler.autotune.kernels.bundle import Bundle
 from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
-from compiler.autotune.kernels.expected import expected
+from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
 from compiler.autotune.kernels.lock import locked
-from compiler.autotune.kernels.measure import Compiler, device_name, header_of, measure
+from compiler.autotune.kernels.measure import TextCompiler, device_name, header_of, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
-from compiler.autotune.kernels.prepare import fused_groups, prepare
+from compiler.autotune.kernels.prepare import fused_groups, prepare_bundle
 from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.backends.gpu.driver import Driver
@@ -31,12 +31,12 @@ from compiler.kernels.database import user_file
 from compiler.target.target import parse_gpu
 
 LEFT_OVER = "work"
-"""The folder beside the databases for what an interrupted run goes on with."""
+"""The folder next to the databases for bundles and results that an interrupted run goes on with."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be tuned."""
+class TuneOptions:
+    """The models to tune, and the limits of a run."""
 
     models: Sequence[Path]
     precisions: Sequence[str] = ("tf32",)
@@ -50,41 +50,46 @@ class Wanted:
     """Seconds for each model and precision of measuring the whole model with the best choices."""
 
 
-def tune(driver: Driver, wanted: Wanted, told: Callable[[str], None]) -> None:
+def tune(driver: Driver, options: TuneOptions, report: Callable[[str], None]) -> None:
     """Tune models for a device into the user's database.
 
-    What was measured is kept when a run is killed: the next one goes on behind it.
+    Measurements are kept when a run is killed: the next one goes on after them.
     """
     folder = user_file(driver.device.architecture).parent / LEFT_OVER
     with locked(folder / "tune", f"another `flowloom tune` is at work in {folder}: wait for it"):
-        _tune(driver, folder, wanted, told)
+        _tune(driver, folder, options, report)
 
 
-def _tune(driver: Driver, folder: Path, wanted: Wanted, told: Callable[[str], None]) -> None:
+def _tune(
+    driver: Driver, folder: Path, options: TuneOptions, report: Callable[[str], None]
+) -> None:
     arch = driver.device.architecture
-    bundle = _prepared(folder, wanted, arch, told)
+    bundle = _prepared(folder, options, arch, report)
     header = header_of(driver, bundle)
-    jobs = wanted.jobs or os.cpu_count() or 1
-    told(f"{bundle.count} candidates of {len(bundle.kernels)} kernels: {expected(bundle, jobs)}")
+    jobs = options.jobs or os.cpu_count() or 1
+    report(
+        f"{bundle.count} candidates of {len(bundle.kernels)} kernels:"
+        f" {expected_duration(bundle, jobs)}"
+    )
     compiler = partial(compile_all, arch=bundle.compiler_arch, headers=bundle.headers, jobs=jobs)
-    _measure(driver, bundle, folder, header, compiler, wanted.budget, told)
-    for path in wanted.models:
-        for precision in wanted.precisions:
-            target, shapes = f"cuda:{arch}:{precision}", wanted.input_shapes
-            if wanted.in_context:
-                told(f"{path.name} {precision}: {_in_context(driver, path, target, wanted)}")
+    _measure(driver, bundle, folder, header, compiler, options.budget, report)
+    for path in options.models:
+        for precision in options.precisions:
+            target, shapes = f"cuda:{arch}:{precision}", options.input_shapes
+            if options.in_context:
+                report(f"{path.name} {precision}: {_in_context(driver, path, target, options)}")
             found = coverage(path, target, header.device, shapes)
-            told(f"{path.name} {precision}: {found}")
+            report(f"{path.name} {precision}: {found}")
 
 
-def _in_context(driver: Driver, path: Path, target: str, wanted: Wanted) -> str:
-    """Choose among the best few of a model's kernels in the whole model; what came of it."""
+def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -> str:
+    """Choose among the best few configs of a model's kernels in the whole model; says the gain."""
     machine = parse_gpu(target)
-    module, shapes = import_model(path, wanted.input_shapes).module, wanted.input_shapes
+    module, shapes = import_model(path, options.input_shapes).module, options.input_shapes
     groups = at_boundary(module, fused_groups(module, machine))
     settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
     built = build(path, shapes, settings)
-    found = choose_in_context(driver, built, groups, machine, wanted.in_context)
+    found = choose_in_context(driver, built, groups, machine, options.in_context)
     if found is None:
         return "no kernel has several measured choices that fit its schedule"
     descent, entries = found
@@ -101,33 +106,35 @@ def _measure(
     bundle: Bundle,
     folder: Path,
     header: Header,
-    compiler: Compiler,
+    compiler: TextCompiler,
     budget: float,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
-    """Measure what is missing, and put what is there into the database, however it ended."""
+    """Measure what is missing, and merge all results into the database, however it ended."""
     results = ResultFile(folder / f"{_mark(asdict(header))}.jsonl", header)
     try:
-        measure(driver, bundle, results, compiler, budget, told)
+        measure(driver, bundle, results, compiler, budget, report)
     finally:
         results.close()
         path = user_file(header.arch)
         found = merge_into(path, entries_of(header, results.found), header.device)
-        told(f"{path}: {len(found.entries)} kernels, for {found.device}")
+        report(f"{path}: {len(found.entries)} kernels, for {found.device}")
 
 
-def _prepared(folder: Path, wanted: Wanted, arch: str, told: Callable[[str], None]) -> Bundle:
+def _prepared(
+    folder: Path, options: TuneOptions, arch: str, report: Callable[[str], None]
+) -> Bundle:
     """The bundle of some models: as an interrupted run left it, or made now."""
-    content = [hashlib.sha256(_bytes(path)).hexdigest() for path in wanted.models]
-    mark = _mark([content, *wanted.precisions, sorted(wanted.input_shapes.items()), arch,
-                  wanted.candidates, generator_version()])  # fmt: skip
+    content = [hashlib.sha256(_bytes(path)).hexdigest() for path in options.models]
+    mark = _mark([content, *options.precisions, sorted(options.input_shapes.items()), arch,
+                  options.candidates, generator_version()])  # fmt: skip
     path = folder / f"{mark}.bundle"
     if path.exists():
-        return bundles.load(path)
-    models = ((each.name, each) for each in wanted.models)
-    shapes = wanted.input_shapes or None
-    found = prepare(models, wanted.precisions, arch, wanted.candidates, told, shapes)
-    bundles.save(found, path)
+        return bundles.load_bundle(path)
+    models = ((path.name, path) for path in options.models)
+    shapes = options.input_shapes or None
+    found = prepare_bundle(models, options.precisions, arch, options.candidates, report, shapes)
+    bundles.save_bundle(found, path)
     for old in folder.glob("*.bundle"):
         if old != path:
             old.unlink(missing_ok=True)

@@ -2,6 +2,6 @@
 
 from compiler.autotune.schedule.candidates import scheduled
 from compiler.autotune.schedule.decision import DEFAULT_BUDGET, Decision, Request, decide
-from compiler.autotune.schedule.search import Searching
+from compiler.autotune.schedule.search import SearchOptions
 
-__all__ = ["DEFAULT_BUDGET", "Decision", "Request", "Searching", "decide", "scheduled"]
+__all__ = ["DEFAULT_BUDGET", "Decision", "Request", "SearchOptions", "decide", "scheduled"]

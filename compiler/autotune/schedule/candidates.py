@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.ir import dataflow, taskflow
 from compiler.ir.flatten import schedule_of
 from compiler.ir.types import int64
-from compiler.pipeline import Runner, default_pipeline, parse, split, taskflow_graph
+from compiler.pipeline import Runner, default_pipeline, parse, split_phases, taskflow_graph
 from compiler.schedule import MODES, KernelSpec, Mode, Schedule
 from compiler.verify.happens_before import check_schedule
 
@@ -36,7 +36,7 @@ class ScheduleSpec:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScheduleCandidate:
     """One schedule in one mode; the name is `MODE/STREAMS/PARTITION`, `MODE/auto` for what the
     search found, or `MODE` for a pipeline of the user's.
 
@@ -53,20 +53,20 @@ class Candidate:
 def competing_pipelines(searched: str) -> dict[str, str]:
     """The pipelines of the schedules that compete, by name.
 
-    The first is the baseline; the last is what the search found. Between them come those that
-    only a measurement can tell from it.
+    The first is the baseline; the last is the search's. Between them come those that only a
+    measurement distinguishes from it.
     """
     fixed = {name: default_pipeline(*options) for name, options in MEASURED.items()}
     return {ONE_STREAM: default_pipeline(streams=1), **fixed, AUTO: searched}
 
 
-def outlined(searched: str, outlines: Mapping[str, Schedule]) -> Iterator[ScheduleSpec]:
+def outlined_specs(searched: str, outlines: Mapping[str, Schedule]) -> Iterator[ScheduleSpec]:
     """The distinct ones of some schedules of which only the outlines are known: none is made."""
     pipelines = competing_pipelines(searched)
     return _distinct((name, pipelines[name], found) for name, found in outlines.items())
 
 
-def made(module: ModuleOp, pipelines: Mapping[str, str]) -> Iterator[ScheduleSpec]:
+def scheduled_specs(module: ModuleOp, pipelines: Mapping[str, str]) -> Iterator[ScheduleSpec]:
     """The distinct schedules that pipelines give a module whose kernels are built, all race-free.
 
     The module stays as it is. Raises a FlowloomError for a pipeline that fails or gives no
@@ -91,15 +91,15 @@ def _distinct(found: Iterable[tuple[str, str, Schedule]]) -> Iterator[ScheduleSp
 
 def scheduled(module: ModuleOp, pipeline: str, runner: Runner | None = None) -> taskflow.GraphOp:
     """The taskflow graph that the schedule passes of a pipeline make of the module, in place."""
-    (runner or Runner(verified=False)).run(module, split(parse(pipeline))[1])
+    (runner or Runner(verified=False)).run(module, split_phases(parse(pipeline))[1])
     return taskflow_graph(module, pipeline)
 
 
-def candidates(spec: ScheduleSpec, *, pdl: bool = False) -> list[Candidate]:
+def mode_candidates(spec: ScheduleSpec, *, pdl: bool = False) -> list[ScheduleCandidate]:
     """A schedule in every mode; with `pdl`, its whole graph in both ways."""
-    found = [Candidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in MODES]
+    found = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in MODES]
     if pdl:
-        found.append(Candidate(f"graph+pdl{spec.name}", "graph", spec, True))
+        found.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
     return found
 
 
@@ -111,7 +111,7 @@ def starts_early(kernels: Mapping[str, KernelSpec]) -> bool:
     return any(launch.programmatic for kernel in kernels.values() for launch in kernel.launches)
 
 
-def put_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:
+def set_costs(module: ModuleOp, costs: Mapping[str, float]) -> None:
     """Put the kernels' nanoseconds on the groups that launch them."""
     for op in module.walk():
         if isinstance(op, dataflow.GroupOp) and op.kernel is not None:

@@ -1,17 +1,17 @@
-"""What each kernel costs: measured now, taken from a database, or estimated from its work."""
+"""The cost of each kernel: measured now, taken from a database, or estimated from its work."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compiler.autotune.kernel_times import Database
+from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.profile import measure_kernels
 from compiler.backends.gpu.driver import DeviceInfo, Driver
 from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec, Schedule
-from compiler.scheduling.kernel_time import estimated_time, work_of
-from compiler.scheduling.simulator import Work
+from compiler.scheduling.kernel_time import estimated_time, task_demand
+from compiler.scheduling.simulator import TaskDemand
 from compiler.target.devices import DeviceModel, device_of
 
 QUICK_SAMPLES = 5
@@ -36,21 +36,21 @@ class Costs:
         every = {n: known.get(n, estimated_time(k, typical)) for n, k in kernels.items()}
         return cls(every, known, typical)
 
-    def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[Work]:
-        """What each task of a schedule asks of the device."""
+    def works(self, schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> list[TaskDemand]:
+        """The demand of each task of a schedule."""
         used = {task.kernel for task in schedule.tasks}
-        by_name = {n: work_of(kernels[n], max(1.0, self.of[n]), self.device) for n in used}
+        by_name = {n: task_demand(kernels[n], max(1.0, self.of[n]), self.device) for n in used}
         return [by_name[task.kernel] for task in schedule.tasks]
 
 
-def open_database(path: str | os.PathLike[str] | None, *, required: bool) -> Database:
+def open_database(path: str | os.PathLike[str] | None, *, required: bool) -> KernelTimeDatabase:
     """The database of a file; an empty one where there is none, unless it is required."""
     if path is not None and (required or Path(path).exists()):
-        return Database.load(path)
-    return Database()
+        return KernelTimeDatabase.load(path)
+    return KernelTimeDatabase()
 
 
-def save_database(database: Database, path: str | os.PathLike[str]) -> None:
+def save_database(database: KernelTimeDatabase, path: str | os.PathLike[str]) -> None:
     """Write a database, with what another process put into the file; ArtifactError if it fails."""
     database.merge(open_database(path, required=False))
     try:
@@ -63,10 +63,10 @@ def measure_missing(
     driver: Driver,
     schedule: Schedule,
     kernels: Mapping[str, KernelSpec],
-    database: Database,
+    database: KernelTimeDatabase,
     expired: Callable[[], bool],
 ) -> None:
-    """Time the kernels that the database lacks for this device until time is over."""
+    """Time the kernels that the database has not for this device until time is over."""
     known = database.costs(kernels.values(), driver.device)
     tasks = {task.kernel: task for task in schedule.tasks if task.kernel not in known}
     if tasks:
@@ -75,7 +75,7 @@ def measure_missing(
 
 
 def recorded_costs(
-    database: Database, kernels: Mapping[str, KernelSpec], device: DeviceInfo | None
+    database: KernelTimeDatabase, kernels: Mapping[str, KernelSpec], device: DeviceInfo | None
 ) -> dict[str, float]:
     """Measured nanoseconds by kernel: on a device, else on the one that most were measured on.
 

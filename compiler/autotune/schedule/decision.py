@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
-from compiler.autotune.kernel_times import Database
+from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.schedule.candidates import (
     ONE_STREAM,
-    Candidate,
+    ScheduleCandidate,
     ScheduleSpec,
-    candidates,
     competing_pipelines,
-    made,
-    outlined,
-    put_costs,
+    mode_candidates,
+    outlined_specs,
     scheduled,
+    scheduled_specs,
+    set_costs,
     starts_early,
 )
 from compiler.autotune.schedule.costs import (
@@ -32,7 +32,7 @@ from compiler.autotune.schedule.costs import (
     recorded_costs,
     save_database,
 )
-from compiler.autotune.schedule.search import Searching, search_module
+from compiler.autotune.schedule.search import SearchOptions, search_module
 from compiler.backends.base import backend
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
@@ -56,13 +56,13 @@ BINDINGS_SHARE = 0.1
 KERNELS_SHARE = 0.5
 """The part of the budget after which no further kernel is timed."""
 
-MARGIN = 0.95
+ESTIMATE_MARGIN = 0.95
 """A candidate is chosen unmeasured if its estimate is at most this part of the baseline's."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be decided: a module whose kernels are built, and what a user said about it.
+    """The input of a decision: a module whose kernels are built, and the user's options.
 
     `pack` gives the weights of a taskflow graph as its kernels want them, by allocation.
     """
@@ -74,7 +74,7 @@ class Request:
     pipeline: str | None = None
     budget: float = DEFAULT_BUDGET
     profile: str | os.PathLike[str] | None = None
-    searching: Searching = field(default_factory=Searching)
+    searching: SearchOptions = field(default_factory=SearchOptions)
 
 
 @dataclass(frozen=True)
@@ -107,20 +107,23 @@ def decide(request: Request) -> Decision:
 
 
 def present_device(target: str) -> Driver:
-    """The device that runs a target's kernels; DeviceError, naming what lacks, without one."""
+    """The device that runs a target's kernels; DeviceError, naming what is missing, without one."""
     found = backend(target)
     found.check(found.requirements(target))
     return device()
 
 
-def _predicted(request: Request, database: Database, why: str) -> Decision:
+def _predicted(request: Request, database: KernelTimeDatabase, why: str) -> Decision:
     recorded = recorded_costs(database, request.kernels, None)
     costs = Costs.make(request.kernels, recorded, parse_target(request.target).architecture)
     _warn_of_estimates(request, costs)
     specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
-    modes = [each for spec in specs for each in candidates(spec)]
-    found = {each.name: replace(each, pdl=pdl and each.mode != "streams") for each in modes}
+    modes = [candidate for spec in specs for candidate in mode_candidates(spec)]
+    found = {
+        candidate.name: replace(candidate, pdl=pdl and candidate.mode != "streams")
+        for candidate in modes
+    }
     estimates = _estimates(found, request, costs)
     chosen = found[choose_estimated(estimates, baseline_of(request.pipeline))]
     record = _record(request, costs, chosen, estimates)
@@ -130,7 +133,7 @@ def _predicted(request: Request, database: Database, why: str) -> Decision:
 
 
 def _warn_of_estimates(request: Request, costs: Costs) -> None:
-    """Say so where a database was given and lacks kernels: those of older code are not taken."""
+    """Warn where the given database has not all kernels: those of older code are not taken."""
     known, every = len(costs.measured), len(request.kernels)
     if request.profile is not None and known < every:
         warnings.warn(
@@ -146,16 +149,16 @@ def _competing(
 ) -> tuple[list[ScheduleSpec], SearchRecord | None]:
     """The schedules that compete, and what a search for the last of them records.
 
-    A user's pipeline competes alone. What is not measured is not made before it has won.
+    A user's pipeline competes alone. Without measuring, only the winner is made, and that later.
     """
-    put_costs(request.module, costs.of)
+    set_costs(request.module, costs.of)
     if request.pipeline is not None:
-        return list(made(request.module, {"": request.pipeline})), None
+        return list(scheduled_specs(request.module, {"": request.pipeline})), None
     found = search_module(request.module, request.kernels, costs, request.searching)
     if measured:
-        competing = made(request.module, competing_pipelines(found.pipeline))
+        competing = scheduled_specs(request.module, competing_pipelines(found.pipeline))
     else:
-        competing = outlined(found.pipeline, found.outlines)
+        competing = outlined_specs(found.pipeline, found.outlines)
     return list(competing), found.record
 
 
@@ -167,25 +170,29 @@ def baseline_of(pipeline: str | None) -> str:
 def choose_estimated(estimates: Mapping[str, float], baseline: str) -> str:
     """The candidate of the least estimate if that is clearly below the baseline's."""
     best = min(estimates, key=lambda name: (estimates[name], name != baseline))
-    return best if estimates[best] <= MARGIN * estimates[baseline] else baseline
+    return best if estimates[best] <= ESTIMATE_MARGIN * estimates[baseline] else baseline
 
 
-def _estimates(found: Mapping[str, Candidate], request: Request, costs: Costs) -> dict[str, float]:
-    def of(each: Candidate) -> float:
+def _estimates(
+    found: Mapping[str, ScheduleCandidate], request: Request, costs: Costs
+) -> dict[str, float]:
+    def of(each: ScheduleCandidate) -> float:
         schedule = each.spec.schedule
         works = costs.works(schedule, request.kernels)
         return predict(schedule, works, each.mode, costs.device, early=each.pdl).makespan
 
-    return {name: of(each) for name, each in found.items()}
+    return {name: of(candidate) for name, candidate in found.items()}
 
 
-def _measured(request: Request, database: Database, driver: Driver) -> Decision:
+def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) -> Decision:
     weights, spent = _profile(request, database, driver)
     recorded = recorded_costs(database, request.kernels, driver.device)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     specs, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
-    found = {each.name: each for spec in specs for each in candidates(spec, pdl=pdl)}
+    found = {
+        candidate.name: candidate for spec in specs for candidate in mode_candidates(spec, pdl=pdl)
+    }
     base = GpuExecutable.load(
         driver, specs[0].schedule, request.kernels, weights, costs=costs.measured
     )
@@ -208,13 +215,13 @@ def _measured(request: Request, database: Database, driver: Driver) -> Decision:
 
 
 def _profile(
-    request: Request, database: Database, driver: Driver
+    request: Request, database: KernelTimeDatabase, driver: Driver
 ) -> tuple[dict[str, Array], float]:
-    """Time the kernels that the database lacks; the weights of every schedule, seconds taken."""
+    """Time kernels that are not in the database; the weights of every schedule, seconds taken."""
     recorded = recorded_costs(database, request.kernels, driver.device)
     first = request.pipeline or default_pipeline(streams=1)
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
-    put_costs(request.module, costs.of)
+    set_costs(request.module, costs.of)
     graph = scheduled(request.module.clone(), first)
     schedule, start = schedule_of(graph), perf_counter()
 
@@ -229,17 +236,24 @@ def _profile(
 
 
 def _timed(
-    found: Mapping[str, Candidate], base: GpuExecutable, baseline: str, seconds: float
+    found: Mapping[str, ScheduleCandidate], base: GpuExecutable, baseline: str, seconds: float
 ) -> MeasuredChoice:
-    alternatives = {each.spec.name: base.alternative(each.spec.schedule) for each in found.values()}
+    alternatives = {
+        candidate.spec.name: base.alternative(candidate.spec.schedule)
+        for candidate in found.values()
+    }
     openers = {
-        name: partial(alternatives[each.spec.name].executor, mode=each.mode, pdl=each.pdl)
-        for name, each in found.items()
+        name: partial(
+            alternatives[candidate.spec.name].executor, mode=candidate.mode, pdl=candidate.pdl
+        )
+        for name, candidate in found.items()
     }
     return measured_choice(openers, baseline, seconds)
 
 
-def _bindings(kept: Candidate, base: GpuExecutable, seconds: float) -> dict[str, BindingChoice]:
+def _bindings(
+    kept: ScheduleCandidate, base: GpuExecutable, seconds: float
+) -> dict[str, BindingChoice]:
     """How buffers that move are best bound to the schedule that was chosen, by name."""
     alternative = base.alternative(kept.spec.schedule, mode=kept.mode, pdl=kept.pdl)
     executor = alternative.executor()
@@ -256,9 +270,9 @@ def _why(choice: MeasuredChoice) -> str:
 
 
 def _record(
-    request: Request, costs: Costs, chosen: Candidate, estimates: Mapping[str, float]
+    request: Request, costs: Costs, chosen: ScheduleCandidate, estimates: Mapping[str, float]
 ) -> ScheduleChoice:
-    """What every choice records, but its source and reason."""
+    """The record of a choice, but its source and reason."""
     return ScheduleChoice(
         mode=chosen.mode,
         costs=dict(sorted(costs.measured.items())),

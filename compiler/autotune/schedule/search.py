@@ -1,4 +1,4 @@
-"""The search for a module's schedule by the simulator: what it may take, and what it records."""
+"""The search for a module's schedule by the simulator: its options and its record."""
 
 import os
 import re
@@ -17,17 +17,17 @@ from compiler.pipeline import LOWERING, default_pipeline, parse
 from compiler.schedule import KernelSpec, Schedule, SearchRecord
 from compiler.scheduling.adapter import read_groups
 from compiler.scheduling.bounds import lower_bound
-from compiler.scheduling.kernel_time import work_of
+from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.outline import outline
 from compiler.scheduling.placement import Placement, PlacementPolicy, place
 from compiler.scheduling.placement_text import placement_to_text
-from compiler.scheduling.search import Searched, search
+from compiler.scheduling.search import SearchResult, search
 from compiler.scheduling.simulator import Simulator
 from compiler.target.target import parse_target
 
 
 @dataclass(frozen=True)
-class Searching:
+class SearchOptions:
     """How a schedule is searched for: `steps` moves, by default about a second's, from a seed."""
 
     steps: int | None = None
@@ -37,7 +37,7 @@ class Searching:
     def asked(
         cls, schedule: str | os.PathLike[str] | None, target: str, pipeline: str | None
     ) -> Self | None:
-        """What `auto`, or `auto{steps=N seed=N}`, asks for; None for no search, or for a file.
+        """The search that `auto`, or `auto{steps=N seed=N}`, asks for; None for a file, or nothing.
 
         Raises PipelineError for another option, a target without a simulator and a pipeline.
         """
@@ -51,12 +51,12 @@ class Searching:
             )
         options = [option.partition("=") for option in (found[2] or "").split()]
         if any(name not in ("steps", "seed") or not text.isdecimal() for name, _, text in options):
-            raise PipelineError(f"'{schedule}' is no search: write auto{{steps=1000 seed=0}}")
+            raise PipelineError(f"'{schedule}' is not a search: write auto{{steps=1000 seed=0}}")
         return cls(**{name: int(text) for name, _, text in options})
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchedPipeline:
     """The pipeline that makes the best schedule found, and every figure of the search.
 
     `outlines` are this and the baseline as schedules without memory, by name.
@@ -68,13 +68,13 @@ class Found:
 
 
 def search_module(
-    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: Searching
-) -> Found:
+    module: ModuleOp, kernels: Mapping[str, KernelSpec], costs: Costs, how: SearchOptions
+) -> SearchedPipeline:
     """Search for a module whose groups have their costs; all on plain data."""
     (graph,) = graphs_of(module)
     groups = read_groups(graph)
     names = [group.kernel.data for group in graph.groups if group.kernel is not None]
-    asked = [work_of(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
+    asked = [task_demand(kernels[n], max(1.0, costs.of[n]), costs.device) for n in names]
     early = starts_early(kernels)
     simulator = Simulator(asked, costs.device, early=early)
     best = search(groups, simulator, how.steps, how.seed)
@@ -84,7 +84,7 @@ def search_module(
         AUTO: outline(groups.dag, best.placement, names),
     }
     record = _record(best, how.seed, asdict(bound))
-    return Found(placed_pipeline(groups.dag, best.placement), record, outlines)
+    return SearchedPipeline(placed_pipeline(groups.dag, best.placement), record, outlines)
 
 
 PLACING = ("partition-graph", "assign-streams", "order-launches")
@@ -95,12 +95,12 @@ def placed_pipeline(dag: DAG, placement: Placement) -> str:
     """The default pipeline with a placement instead of the policies that decide one."""
     passes = parse(default_pipeline())
     text = placement_to_text(dag, placement)
-    specs = [str(each.spec()) for each in passes if each.name not in PLACING]
+    specs = [str(known.spec()) for known in passes if known.name not in PLACING]
     specs.insert(specs.index(LOWERING), f'import-placement{{placement="{text}"}}')
     return ",".join(specs)
 
 
-def _record(best: Searched, seed: int, bound: Mapping[str, float]) -> SearchRecord:
+def _record(best: SearchResult, seed: int, bound: Mapping[str, float]) -> SearchRecord:
     return SearchRecord(
         start=best.start.name,
         started_at=best.started_at,

@@ -15,7 +15,7 @@ from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
 from compiler.errors import DeviceError
 from compiler.schedule import MODES, KernelSpec, Schedule
-from compiler.scheduling.graph_plan import Plan, plan
+from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.target.devices import device_of
 from compiler.verify.structure import check_structure
 
@@ -40,7 +40,7 @@ class GpuExecutable:
         typical = device_of(driver.device.architecture)
         self._programs, self._schedule, self._settings = programs, schedule, settings
         self._costs = costs
-        self._plan = plan(schedule, programs.kernels, costs, typical, driver.priorities)
+        self._plan = plan_graph(schedule, programs.kernels, costs, typical, driver.priorities)
         self._program = programs.of(self._plan)
         self._own: GpuExecutor | None = None
         self._lock = Lock()
@@ -79,7 +79,7 @@ class GpuExecutable:
         return GpuExecutable(programs, self._schedule, self._costs, self._settings)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> GraphPlan:
         """The edges, order and priorities of its graphs."""
         return self._plan
 

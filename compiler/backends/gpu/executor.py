@@ -19,7 +19,7 @@ from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 
 EVENTS = 8
 """Events that runs use in turn: a run this many runs ago shares its event with a later one."""
@@ -87,7 +87,7 @@ class Programs:
         self._loaded: dict[bool, GpuProgram] = {}
         self._lock = RLock()
 
-    def of(self, plan: Plan) -> GpuProgram:
+    def of(self, plan: GraphPlan) -> GpuProgram:
         """What executors of a planned schedule share."""
         with self._lock:
             if plan.crowded not in self._loaded:
@@ -115,7 +115,7 @@ class GpuExecutor:
     """
 
     def __init__(
-        self, program: GpuProgram, plan: Plan, settings: ExecutionSettings | None = None
+        self, program: GpuProgram, plan: GraphPlan, settings: ExecutionSettings | None = None
     ) -> None:
         self.settings = settings or ExecutionSettings()
         self._program, self._driver, self._plan = program, program.driver, plan

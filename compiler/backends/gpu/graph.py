@@ -9,7 +9,7 @@ from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import size
 from compiler.errors import DeviceError
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow, subflows
 
 SETTLED = 8
@@ -47,7 +47,9 @@ class GraphBuilder:
     all its predecessors.
     """
 
-    def __init__(self, driver: Driver, plan: Plan, calls: Calls, options: GraphOptions) -> None:
+    def __init__(
+        self, driver: Driver, plan: GraphPlan, calls: Calls, options: GraphOptions
+    ) -> None:
         self._driver, self._plan, self._calls, self._options = driver, plan, calls, options
         self.graph = driver.create_graph()
         self.nodes: dict[int, Handle] = {}
@@ -191,7 +193,7 @@ class ExecutableGraph:
 
 def whole_graph(
     driver: Driver,
-    plan: Plan,
+    plan: GraphPlan,
     calls: Calls,
     options: GraphOptions,
     *,
@@ -216,7 +218,7 @@ def whole_graph(
 
 
 def unit_graph(
-    driver: Driver, plan: Plan, calls: Calls, options: GraphOptions, unit: Subflow
+    driver: Driver, plan: GraphPlan, calls: Calls, options: GraphOptions, unit: Subflow
 ) -> GraphBuilder:
     """The graph of one unit; its stream and events order it after other units."""
     builder = GraphBuilder(driver, plan, calls, options)

@@ -18,7 +18,7 @@ from compiler.backends.gpu.graph import (
     whole_graph,
 )
 from compiler.backends.gpu.kernels import Calls
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 
 Command = tuple[Callable[..., object], tuple[Any, ...]]
@@ -30,7 +30,7 @@ class GraphRunner:
     def __init__(
         self,
         driver: Driver,
-        plan: Plan,
+        plan: GraphPlan,
         calls: Calls,
         options: GraphOptions,
         stream: Handle,
@@ -75,7 +75,7 @@ class StreamRunner:
     def __init__(
         self,
         driver: Driver,
-        plan: Plan,
+        plan: GraphPlan,
         calls: Calls,
         options: GraphOptions,
         stream: Handle,
@@ -98,7 +98,7 @@ class StreamRunner:
         self._events = {index: driver.create_event() for index in self._awaited()}
         self._commands: tuple[Handle, list[Command]] | None = None
 
-    def _build_graphs(self, plan: Plan, stream: Handle) -> None:
+    def _build_graphs(self, plan: GraphPlan, stream: Handle) -> None:
         for index, unit in enumerate(self._units):
             if sum(len(self._calls.of_task[task]) for task in unit.tasks) > 1:
                 build = partial(unit_graph, self._driver, plan, self._calls, self._options, unit)

@@ -9,7 +9,7 @@ from compiler.backends.gpu.executor import ExecutionSettings, GpuExecutor, GpuPr
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
-from compiler.scheduling.graph_plan import Plan
+from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow
 
 WARM_UP = 3
@@ -56,7 +56,7 @@ class TimedRunner(StreamRunner):
 class TimedExecutor(GpuExecutor):
     """An executor in mode `streams` whose runs are timed task by task."""
 
-    def __init__(self, program: GpuProgram, plan: Plan) -> None:
+    def __init__(self, program: GpuProgram, plan: GraphPlan) -> None:
         super().__init__(program, plan, ExecutionSettings(mode="streams"))
         self._timed: TimedRunner | None = None
 
@@ -73,7 +73,7 @@ class TimedExecutor(GpuExecutor):
         return self._timed.spans()
 
 
-def measure_timeline(program: GpuProgram, plan: Plan, runs: int = 15) -> list[Span]:
+def measure_timeline(program: GpuProgram, plan: GraphPlan, runs: int = 15) -> list[Span]:
     """The spans of all tasks in the run of median length; they include the cost of the events."""
     executor = TimedExecutor(program, plan)
     try:

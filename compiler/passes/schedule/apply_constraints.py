@@ -59,8 +59,8 @@ def _constrain(graph: GraphOp, wanted: Constraints) -> None:
     tasks = list(graph.tasks)
     found = constrain(_tasks(graph), wanted)
     for task, stream, after in zip(tasks, found.streams, found.after, strict=True):
-        for each in (task, *task.launches):
-            each.stream = int64(stream)
+        for operation in (task, *task.launches):
+            operation.stream = int64(stream)
         tokens = dict.fromkeys([*task.after, *(tasks[other].token for other in sorted(after))])
         set_after(task, list(tokens))
     for index in found.order:

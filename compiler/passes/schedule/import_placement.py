@@ -15,7 +15,7 @@ from compiler.scheduling.placement_text import placement_from_text
 class ImportPlacement(SchedulePass):
     """Place groups as a schedule search did, in place of the three passes that use policies.
 
-    Requires the groups that the placement was found for: `fuse-operators` and what follows it ran
+    Requires the groups that the placement was found for: `fuse-operators` and the later passes ran
     as they did then; raises PipelineError for another graph. Ensures what `partition-graph`,
     `assign-streams` and `order-launches` ensure. The pipeline that a searched schedule records has
     this pass, so that it gives the same schedule again without a search.

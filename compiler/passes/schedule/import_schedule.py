@@ -42,7 +42,7 @@ class ImportSchedule(SchedulePass):
             found = from_json(Path(self.file).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ScheduleError(f"cannot read {self.file}: {error}") from None
-        for graph in [each for each in op.ops if isinstance(each, GraphOp)]:
+        for graph in [graph for graph in op.ops if isinstance(graph, GraphOp)]:
             if graph.unsynchronized is not None:
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")
             check_schedule(found)

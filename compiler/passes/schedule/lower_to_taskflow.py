@@ -40,7 +40,7 @@ class LowerToTaskflow(SchedulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replace every `dataflow.graph` of the module; raises PipelineError."""
-        for graph in [each for each in op.ops if isinstance(each, dataflow.GraphOp)]:
+        for graph in [graph for graph in op.ops if isinstance(graph, dataflow.GraphOp)]:
             Rewriter.replace_op(graph, _lower(graph), new_results=[])
 
 

@@ -1,4 +1,4 @@
-"""`partition-graph`: cut the graph into partitions."""
+"""`partition-graph`: divide the graph into partitions."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,7 @@ def _plan(graph: GraphOp) -> None:
     schedule = schedule_of(graph)
     order = HappensBefore(schedule)
     arenas = [op for op in graph.body.block.ops if isinstance(op, ArenaOp)]
-    numbers = [i for i, each in enumerate(schedule.allocations) if each.kind == "arena"]
+    numbers = [i for i, allocation in enumerate(schedule.allocations) if allocation.kind == "arena"]
     for arena, number in zip(arenas, numbers, strict=True):
         _replace(arena, plan_arena(schedule, number, order))
 

@@ -27,7 +27,7 @@ def depth_first_order(dag: DAG) -> list[int]:
 
 
 def equal_intervals(dag: DAG, order: Sequence[int], partitions: int) -> list[int]:
-    """The partition of each node when an order is cut where the work is nearest to equal."""
+    """The partition of each node when an order is divided into intervals of nearly equal work."""
     ends = list(accumulate((dag.costs[v] for v in order), initial=0))
     partition_of = [0] * len(dag)
     for place, v in enumerate(order):
@@ -80,7 +80,7 @@ def _best_move(
 
 
 def partition_balanced(dag: DAG, max_nodes: int) -> list[int]:
-    """Partitions of equal work: intervals of a depth-first order, refined to cut fewer edges.
+    """Partitions of equal work: intervals of a depth-first order, refined to cross fewer edges.
 
     After Moreira, Popp and Schulz, "Graph Partitioning with Acyclicity Constraints" (SEA 2017).
     O(n + e) a round.

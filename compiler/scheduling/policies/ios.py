@@ -11,11 +11,11 @@ from compiler.scheduling.policies.list_schedule import WAIT_NS
 MOST_NODES = 5_000
 BLOCK_NODES = 100
 GROUP_NODES, MOST_GROUPS = 3, 8
-"""What IOS calls r and s: nodes in a group, and groups in a stage."""
+"""IOS's r and s: nodes in a group, and groups in a stage."""
 MOST_ENDINGS = 8_000
-"""A block whose search looks at more stages than this is cut in two, and searched again."""
+"""A block whose search looks at more stages than this is split in two, and searched again."""
 
-Groups = tuple[int, ...]
+NodeSets = tuple[int, ...]
 Stage = tuple[tuple[int, ...], ...]
 """The groups of a stage, the most expensive first; those of a group run one after another."""
 
@@ -24,15 +24,15 @@ class _TooLarge(Exception):
     """A block has more states than the search may look at."""
 
 
-def narrowest_cut(widths: Sequence[int], begin: int, end: int) -> int:
+def narrowest_position(widths: Sequence[int], begin: int, end: int) -> int:
     """The position in the middle half where the fewest tensors are alive, nearest to the middle."""
     margin, middle = (end - begin) // 4, (begin + end) // 2
     inner = range(begin + max(1, margin), end - margin)
     return min(inner, key=lambda p: (widths[p], abs(p - middle)))
 
 
-def cut_widths(dag: DAG) -> list[int]:
-    """For each position in node order, how many nodes before it are needed behind it."""
+def crossing_tensors(dag: DAG) -> list[int]:
+    """For each position in node order, how many nodes before it are needed after it."""
     ends = [0] * (len(dag) + 2)
     for u, after in enumerate(dag.successors):
         if after:
@@ -50,7 +50,9 @@ class _Block:
     dag: DAG
     groups: int
     left: int = field(default_factory=lambda: MOST_ENDINGS)
-    best: dict[int, tuple[float, Groups]] = field(default_factory=dict[int, tuple[float, Groups]])
+    best: dict[int, tuple[float, NodeSets]] = field(
+        default_factory=dict[int, tuple[float, NodeSets]]
+    )
 
     def __post_init__(self) -> None:
         self.after = [sum(1 << w for w in targets) for targets in self.dag.successors]
@@ -84,10 +86,10 @@ class _Block:
             self.best[state] = cost, groups
         return self.best[state][0]
 
-    def endings(self, state: int) -> Iterator[Groups]:
+    def endings(self, state: int) -> Iterator[NodeSets]:
         """Every possible last stage: sets that nothing else in the state depends on."""
         nodes = [v for v in reversed(range(len(self.dag))) if state >> v & 1]
-        stack: list[tuple[int, int, Groups]] = [(0, 0, ())]
+        stack: list[tuple[int, int, NodeSets]] = [(0, 0, ())]
         while stack:
             index, chosen, parts = stack.pop()
             if chosen and len(parts) <= self.groups:
@@ -95,13 +97,13 @@ class _Block:
             rest = state & ~chosen
             for place in range(index, len(nodes)):
                 v = nodes[place]
-                if not self.after[v] & rest and (joined := self.join(v, parts)):
+                if not self.after[v] & rest and (merged := self.merge(v, parts)):
                     self.left -= 1
                     if self.left < 0:
                         raise _TooLarge
-                    stack.append((place + 1, chosen | 1 << v, joined))
+                    stack.append((place + 1, chosen | 1 << v, merged))
 
-    def join(self, v: int, parts: Groups) -> Groups:
+    def merge(self, v: int, parts: NodeSets) -> NodeSets:
         """The groups with a node added to those it feeds; empty if that makes one too large."""
         merged, others = 1 << v, list[int]()
         for part in parts:
@@ -111,7 +113,7 @@ class _Block:
                 others.append(part)
         return (*others, merged) if merged.bit_count() <= GROUP_NODES else ()
 
-    def stage_cost(self, groups: Groups) -> float:
+    def stage_cost(self, groups: NodeSets) -> float:
         """Nanoseconds: the longest group, or all work where the device is full; then a barrier."""
         for part in groups:
             if part not in self.costs:
@@ -126,21 +128,21 @@ class _Block:
 
 
 def _block_stages(dag: DAG, nodes: range, widths: Sequence[int], groups: int) -> list[Stage]:
-    """The stages of some consecutive nodes; blocks that are too large are cut in two."""
+    """The stages of some consecutive nodes; blocks that are too large are split in two."""
     if len(nodes) <= BLOCK_NODES:
         try:
             local = _Block(subgraph(dag, nodes), groups).stages()
             return [tuple(tuple(nodes[v] for v in group) for group in stage) for stage in local]
         except _TooLarge:
             pass
-    cut = narrowest_cut(widths, nodes.start, nodes.start + min(len(nodes), 2 * BLOCK_NODES))
-    parts = range(nodes.start, cut), range(cut, nodes.stop)
+    middle = narrowest_position(widths, nodes.start, nodes.start + min(len(nodes), 2 * BLOCK_NODES))
+    parts = range(nodes.start, middle), range(middle, nodes.stop)
     return [stage for part in parts for stage in _block_stages(dag, part, widths, groups)]
 
 
 @STREAM_ASSIGNMENTS.register("ios")
 def assign_ios(dag: DAG, streams: int) -> Assignment:
-    """IOS (MLSys 2021), Algorithm 1: stages of groups, each group on a stream of its own.
+    """IOS (MLSys 2021), Algorithm 1: stages of groups, one stream for each group.
 
     Blocks are intervals of the breadth-first order that end where few tensors are alive; in each,
     dynamic programming over the sets of nodes left finds the stages of least total time.
@@ -155,7 +157,9 @@ def assign_ios(dag: DAG, streams: int) -> Assignment:
     depths = dag.depths()
     waves = sorted(range(len(dag)), key=lambda v: (depths[v], v))
     level = subgraph(dag, waves)
-    stages = _block_stages(level, range(len(dag)), cut_widths(level), min(streams, MOST_GROUPS))
+    stages = _block_stages(
+        level, range(len(dag)), crossing_tensors(level), min(streams, MOST_GROUPS)
+    )
     stream_of, stage_of = [0] * len(dag), [0] * len(dag)
     for number, stage in enumerate(stages):
         for stream, group in enumerate(stage):

@@ -7,7 +7,7 @@ WAIT_NS = 150
 """Nanoseconds from a node's end to the start of one on another stream: a CUDA graph's branch."""
 
 
-def finish_times(dag: DAG, found: Assignment) -> list[int]:
+def assignment_finish_times(dag: DAG, found: Assignment) -> list[int]:
     """When each node ends, in ns, if every stream runs its nodes in launch order, in O(n + e).
 
     A stage starts `WAIT_NS` after the end of the last node of earlier ones. Contention for the
@@ -29,10 +29,10 @@ def finish_times(dag: DAG, found: Assignment) -> list[int]:
 
 
 def makespan(dag: DAG, found: Assignment) -> int:
-    """When the last node ends, in ns, by `finish_times`."""
-    return max(finish_times(dag, found), default=0)
+    """When the last node ends, in ns, by `assignment_finish_times`."""
+    return max(assignment_finish_times(dag, found), default=0)
 
 
-def lower_bound(dag: DAG, streams: int) -> int:
+def assignment_bound(dag: DAG, streams: int) -> int:
     """No assignment to so many streams is faster, in ns: the longest path, and work by streams."""
     return max(dag.longest_path(), -(-sum(dag.costs) // streams))

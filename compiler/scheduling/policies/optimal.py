@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.assignment import STREAM_ASSIGNMENTS, Assignment
-from compiler.scheduling.policies.list_schedule import WAIT_NS, lower_bound, makespan
+from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_bound, makespan
 
 MOST_NODES = 200
 MOST_STEPS = 20_000
@@ -34,10 +34,10 @@ class _Search:
         self.stream_of, self.finish = [0] * len(self.dag), [0] * len(self.dag)
         self.free: list[int] = []
         self.left = sum(self.dag.costs)
-        self.bound = lower_bound(self.dag, self.streams)
+        self.bound = assignment_bound(self.dag, self.streams)
 
     def run(self, ready: Sequence[int]) -> None:
-        """Try every way to go on; those that cannot beat the best are cut."""
+        """Try every next step; those that cannot beat the best are pruned."""
         if len(self.order) == len(self.dag):
             self.best = max(self.finish, default=0)
             self.found = Assignment(list(self.stream_of), order=list(self.order))
@@ -64,7 +64,7 @@ class _Search:
         return max(free, max(ends, default=0))
 
     def go_on(self, v: int, stream: int, start: int, ready: Sequence[int]) -> None:
-        """Take one step, search behind it, and take it back."""
+        """Take one step, search from there, and take it back."""
         before = list(self.free)
         self.free[stream : stream + 1] = [start + self.dag.costs[v]]
         self.stream_of[v], self.finish[v] = stream, start + self.dag.costs[v]
@@ -104,12 +104,12 @@ class _Search:
         return frozenset(self.order), max(self.finish, default=0), tuple(parts)
 
 
-def search(dag: DAG, streams: int) -> tuple[Assignment, bool]:
+def branch_and_bound(dag: DAG, streams: int) -> tuple[Assignment, bool]:
     """The best assignment found, at least as good as every other policy's, and whether proven."""
     others = [policy for name, policy in STREAM_ASSIGNMENTS.items() if name != "optimal"]
     found = [policy(dag, streams) for policy in others]
-    unstaged = [Assignment(each.streams, order=each.launch_order()) for each in found]
-    first = min(unstaged, key=lambda each: makespan(dag, each))
+    unstaged = [Assignment(known.streams, order=known.launch_order()) for known in found]
+    first = min(unstaged, key=lambda known: makespan(dag, known))
     work = _Search(dag, streams, makespan(dag, first), first)
     work.run([v for v, before in enumerate(dag.predecessors) if not before])
     return work.found, work.steps > 0 or work.best <= work.bound
@@ -127,8 +127,8 @@ def assign_optimal(dag: DAG, streams: int) -> Assignment:
             f"optimal handles at most {MOST_NODES} nodes, and there are {len(dag)}: run partition"
             " before it, or use policy=critical-path"
         )
-    found, proven = search(dag, streams)
-    best, bound = makespan(dag, found), lower_bound(dag, streams)
+    found, proven = branch_and_bound(dag, streams)
+    best, bound = makespan(dag, found), assignment_bound(dag, streams)
     level = logging.INFO if proven else logging.WARNING
     state = "proven best" if proven else f"not proven best in {MOST_STEPS} steps"
     LOGGER.log(level, "optimal: %.3f us, %s; bound %.3f us", best / 1e3, state, bound / 1e3)

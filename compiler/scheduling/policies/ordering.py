@@ -10,9 +10,9 @@ from compiler.scheduling.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a partition asks of the device while it runs.
+    """The demand of a partition on the device while it runs.
 
-    `memory_bound` tells whether bytes or FLOPs bound its time; `share` is the largest fraction
+    `memory_bound` says whether bytes or FLOPs bound its time; `share` is the largest fraction
     that it takes of any resource of the device.
     """
 
@@ -36,7 +36,7 @@ def order_source(dag: DAG, demands: Sequence[Demand]) -> list[int]:
 
 @ORDERINGS.register("critical-path")
 def order_critical_path(dag: DAG, demands: Sequence[Demand]) -> list[int]:
-    """Of the ready nodes, the one with the most work on a path behind it first: HEFT's order.
+    """Of the ready nodes, the one with the longest path to the end first: HEFT's order.
 
     Topcuoglu et al. (IEEE TPDS 13(3), 2002), section 5. O(n log n + e).
     """

@@ -1,4 +1,4 @@
-"""Policies that cut a graph into partitions, each launched as one."""
+"""Policies that divide a graph into partitions, each launched as one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ def _pop(heap: list[tuple[int, ...]], taken: list[int]) -> int | None:
 def partition_ppd(dag: DAG, max_nodes: int) -> list[int]:
     """PPD (ACM TODAES 31(2) art. 20), Algorithm 1: partitions of equal work with few edges between.
 
-    Partitions grow while their work is below `max_nodes` times the mean cost. Every node joins
+    Partitions grow while their work is below `max_nodes` times the mean cost. Every node is added
     after its predecessors, so partitions never wait for each other in a cycle. O((n + e) log n).
     """
     threshold = sum(dag.costs) * max_nodes / max(len(dag), 1)
@@ -108,7 +108,7 @@ def _release_successors(
 
 @PARTITIONINGS.register("none")
 def partition_none(dag: DAG, max_nodes: int) -> list[int]:
-    """Every node is a partition of its own, whatever `max_nodes` says."""
+    """A partition for every node, whatever `max_nodes` says."""
     del max_nodes
     return list(range(len(dag)))
 

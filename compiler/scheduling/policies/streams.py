@@ -61,7 +61,7 @@ def assign_wavefront(dag: DAG, streams: int) -> Assignment:
 def assign_critical_path(dag: DAG, streams: int) -> Assignment:
     """HEFT (Topcuoglu et al., IEEE TPDS 13(3), 2002), with the critical path kept on stream 0.
 
-    Nodes come by upward rank (cost of the longest path behind); each goes where it ends first,
+    Nodes come by upward rank (cost of the longest path to the end); each goes where it ends first,
     with `WAIT_NS` for a predecessor elsewhere. The critical path stays together, as in the same
     paper's CPOP. Only streams of predecessors and the idlest one can be best: O(n log n + e).
     """

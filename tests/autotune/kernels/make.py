@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from compiler.autotune.kernels.bundle import Buffer, Bundle, Candidate, Kernel
+from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.measure import header_of, measure
-from compiler.autotune.kernels.results import Result, ResultFile, load
+from compiler.autotune.kernels.results import Result, ResultFile, load_results
 from compiler.kernels.database.fields import Config, problem_key
 from compiler.schedule import Launch
 from tests.backends.gpu.recording import RecordingDriver
@@ -40,20 +40,24 @@ def config(number: int) -> Config:
     return (("number", number),)
 
 
-def candidate(number: int, symbol: str, times: int = 1, scratch: int = 0) -> Candidate:
+def candidate(number: int, symbol: str, times: int = 1, scratch: int = 0) -> KernelCandidate:
     """A candidate whose launches take as many microseconds as there are."""
     args = (0, 1, 2) if scratch else (0, 1)
     launches = (Launch(symbol, args),) * times
-    return Candidate(config(number), symbol, launches, (scratch,) if scratch else (), float(times))
+    return KernelCandidate(
+        config(number), symbol, launches, (scratch,) if scratch else (), float(times)
+    )
 
 
-def kernel(key: str, *candidates: Candidate, weight: float = 1.0) -> Kernel:
+def kernel(key: str, *candidates: KernelCandidate, weight: float = 1.0) -> TunableKernel:
     """A kernel of one operand and one result."""
-    buffer = Buffer("float32", (SIZE,))
-    return Kernel(key_of(key), f"kernel_{key}", "v", weight, (buffer,), (buffer,), candidates)
+    buffer = OperandBuffer("float32", (SIZE,))
+    return TunableKernel(
+        key_of(key), f"kernel_{key}", "v", weight, (buffer,), (buffer,), candidates
+    )
 
 
-def make_bundle(*candidates: Candidate) -> Bundle:
+def make_bundle(*candidates: KernelCandidate) -> Bundle:
     """A bundle of one kernel."""
     return Bundle("sm_90", "sm_90a", {"a.cuh": ""}, (kernel("k", *candidates),))
 
@@ -75,4 +79,4 @@ def run(path: Path, bundle: Bundle, **options: Any) -> list[Result]:
     results = ResultFile(path, header_of(device, bundle))
     measure(device, bundle, results, options.pop("compiler", compiled), **options)
     results.close()
-    return load(path)[1]
+    return load_results(path)[1]

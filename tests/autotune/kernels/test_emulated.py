@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from compiler.autotune.kernels import measure as measuring
-from compiler.autotune.kernels.bundle import Bundle, Kernel
-from compiler.autotune.kernels.prepare import prepare
+from compiler.autotune.kernels.bundle import Bundle, TunableKernel
+from compiler.autotune.kernels.prepare import prepare_bundle
 from compiler.backends.emu.device import device
 from compiler.emulator.compile import compile_kernels
 from compiler.kernels.database.fields import problem_fields
@@ -36,7 +36,7 @@ def depthwise() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[opset], ir_version=10)
 
 
-def two_of(kernel: Kernel) -> Kernel:
+def two_of(kernel: TunableKernel) -> TunableKernel:
     """A kernel with its first candidate and its last one that the emulator knows."""
     known = [c for c in kernel.candidates if "wgmma_gemm" not in c.text]
     return replace(kernel, candidates=(known[0], known[-1]))
@@ -46,7 +46,7 @@ def bundle() -> Bundle:
     """Two candidates of each template."""
     attention = Attention("plain", "none", 1, 2, 40, 100, 16, 16).model()
     models = [("products", network()), ("attention", attention), ("depthwise", depthwise())]
-    found = prepare(models, ["tf32"], "sm_90", 40)
+    found = prepare_bundle(models, ["tf32"], "sm_90", 40)
     return replace(found, arch="emu", kernels=tuple(map(two_of, found.kernels)))
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from compiler.autotune.kernels import bundle as bundles
 from compiler.autotune.kernels import compiling, in_context, tune
 from compiler.autotune.kernels.lock import locked
-from compiler.autotune.kernels.prepare import prepare
+from compiler.autotune.kernels.prepare import prepare_bundle
 from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.timing import Timing
 from compiler.backends.cuda import device as cuda_target
@@ -119,7 +119,7 @@ def test_a_killed_run_keeps_what_it_measured(
         assert main(command) == 130
     (entry,) = database.load(database.user_file("sm_90")).entries
     assert len(entry.configs) == 2
-    monkeypatch.setattr(tune, "prepare", None)
+    monkeypatch.setattr(tune, "prepare_bundle", None)
     assert main(command) == 0
     assert len(database.load(database.user_file("sm_90")).entries) == 2
 
@@ -165,7 +165,7 @@ def test_prepare_takes_folders_and_says_size_and_time(
     said = capsys.readouterr().out
     assert "8 candidates of 2 kernels, 0.0 MB" in said
     assert "measuring should take" in said
-    assert bundles.load(bundle).count == 8
+    assert bundles.load_bundle(bundle).count == 8
     assert main([*command, "--limit", "0.001"]) == 1
     assert "fewer models" in capsys.readouterr().err
     (model.parent / "manifest.json").write_text("{}")
@@ -213,7 +213,7 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     """The device likes the third best product; the database then has it first, and says why."""
     (kernel,) = [
         each
-        for each in prepare([("", model)], ["tf32"], "sm_90", 8).kernels
+        for each in prepare_bundle([("", model)], ["tf32"], "sm_90", 8).kernels
         if problem_fields(each.key)["template"] == "gemm"
     ]
     tiles = [each.config for each in kernel.candidates if len(each.launches) == 1][:4]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from compiler.autotune.kernels import bundle as bundles
-from compiler.autotune.kernels.bundle import Bundle, bounded, joined, packed
-from compiler.autotune.kernels.expected import compile_seconds, device_seconds, expected
+from compiler.autotune.kernels.bundle import Bundle, bounded, merge_bundles, packed
+from compiler.autotune.kernels.duration import compile_seconds, device_seconds, expected_duration
 from compiler.autotune.kernels.measure import CHAIN_NS, PROBES, agree, chain_lengths
-from compiler.autotune.kernels.merge import entries_of, merged
-from compiler.autotune.kernels.results import Header, Result, load
+from compiler.autotune.kernels.merge import entries_of, merge_entries
+from compiler.autotune.kernels.results import Header, Result, load_results
 from compiler.backends.gpu.driver import Handle
 from compiler.errors import ArtifactError, DeviceError
 from compiler.kernels import database
@@ -39,7 +39,7 @@ HEADER = Header("sm_90", "d", "c")
 
 def test_the_fastest_candidate_comes_first(tmp_path: Path):
     found = run(tmp_path / "r", GOOD)
-    (entry,) = entries_of(load(tmp_path / "r")[0], found)
+    (entry,) = entries_of(load_results(tmp_path / "r")[0], found)
     assert entry.configs[0].config == config(1)
     assert entry.device == "sm_90/132 recorder"
     assert entry.version == f"v {nvrtc_version()}"
@@ -93,13 +93,13 @@ def test_results_of_another_device_are_refused(tmp_path: Path):
 
 def test_a_bundle_survives_and_a_damaged_one_is_refused(tmp_path: Path):
     path = tmp_path / "b"
-    bundles.save(GOOD, path)
-    assert bundles.load(path) == GOOD
+    bundles.save_bundle(GOOD, path)
+    assert bundles.load_bundle(path) == GOOD
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(ArtifactError, match="damaged"):
-        bundles.load(path)
+        bundles.load_bundle(path)
 
 
 def test_agreement_sees_one_element_and_knows_nan():
@@ -179,12 +179,12 @@ def test_chains_are_long_enough_to_be_told_apart_and_no_longer():
         assert (long - short) * time <= 1.5 * CHAIN_NS
 
 
-def test_bundles_are_joined_with_the_same_kernel_once():
-    both = joined([GOOD, GOOD])
+def test_bundles_are_merged_with_the_same_kernel_once():
+    both = merge_bundles([GOOD, GOOD])
     assert [each.weight for each in both.kernels] == [2.0]
     assert both.count == 3
     with pytest.raises(ArtifactError, match="prepare them anew"):
-        joined([GOOD, replace(GOOD, headers={"a.cuh": "other"})])
+        merge_bundles([GOOD, replace(GOOD, headers={"a.cuh": "other"})])
 
 
 def noisy(count: int) -> Bundle:
@@ -210,8 +210,8 @@ def test_the_expected_time_is_the_longer_of_measuring_and_compiling():
     many = noisy(100)
     assert compile_seconds(many, 1) == pytest.approx(2 * compile_seconds(many, 2))
     assert 0.8 < device_seconds(many) < 3.0
-    assert f"should take {compile_seconds(many, 2):.0f} s" in expected(many, 2)
-    assert f"should take {device_seconds(many):.0f} s" in expected(many, 1000)
+    assert f"should take {compile_seconds(many, 2):.0f} s" in expected_duration(many, 2)
+    assert f"should take {device_seconds(many):.0f} s" in expected_duration(many, 1000)
 
 
 def measured(*numbers: int) -> tuple[Measured, ...]:
@@ -222,9 +222,9 @@ def measured(*numbers: int) -> tuple[Measured, ...]:
 def test_merging_keeps_every_device_and_version_and_the_fastest_tiles():
     old = Database([Entry(KEY, "d", "v", measured(5))], "d")
     same, other = Entry(KEY, "d", "v", measured(4)), Entry(KEY, "d", "w", measured(6))
-    (entry,) = merged(old, [same], "").entries
+    (entry,) = merge_entries(old, [same], "").entries
     assert [each.config for each in entry.configs] == [config(4), config(5)]
-    found = merged(old, [other, replace(same, device="e")], "e")
+    found = merge_entries(old, [other, replace(same, device="e")], "e")
     assert [each.identity[1:] for each in found.entries] == [("d", "v"), ("d", "w"), ("e", "v")]
     assert found.device == "e"
 
@@ -234,15 +234,15 @@ def test_the_order_of_merging_different_results_does_not_matter():
         Entry(KEY, "d", "v", measured(1, 3, 5, 7, 9)),
         Entry(KEY, "d", "v", measured(2, 4, 6)),
     )
-    first = merged(merged(Database(), [one], "d"), [two], "d")
-    assert first == merged(merged(Database(), [two], "d"), [one], "d")
+    first = merge_entries(merge_entries(Database(), [one], "d"), [two], "d")
+    assert first == merge_entries(merge_entries(Database(), [two], "d"), [one], "d")
     assert [each.config for each in first.entries[0].configs] == [config(n) for n in range(1, 7)]
 
 
 def test_the_choice_of_a_whole_model_outlives_faster_tiles():
     chosen = InContext(config(9), "m", 0.01)
     old = Database([Entry(KEY, "d", "v", measured(9), chosen)], "d")
-    (entry,) = merged(old, [Entry(KEY, "d", "v", measured(1, 2, 3, 4, 5, 6))], "d").entries
+    (entry,) = merge_entries(old, [Entry(KEY, "d", "v", measured(1, 2, 3, 4, 5, 6))], "d").entries
     assert entry.context == chosen
     assert [each.config for each in entry.configs] == [config(n) for n in (1, 2, 3, 4, 5, 9)]
     assert entry.ranked[0].config == config(9)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import compiler
-from compiler.autotune.kernel_times import Database
+from compiler.autotune.kernel_times import KernelTimeDatabase
 from compiler.autotune.schedule import decision
 from compiler.autotune.schedule.costs import Costs
 from compiler.backends.gpu.executable import GpuExecutable
@@ -149,7 +149,7 @@ def test_only_the_winner_of_the_simulator_is_made(monkeypatch: pytest.MonkeyPatc
     def unwanted(*_: object) -> None:
         raise AssertionError("a schedule that nobody measures was made")
 
-    monkeypatch.setattr(decision, "made", unwanted)
+    monkeypatch.setattr(decision, "scheduled_specs", unwanted)
     module = compiled(budget=0)
     found = chosen(module)
     assert found["chosen"] == "graph/auto"
@@ -168,7 +168,7 @@ def test_every_kernel_is_timed_and_its_time_is_its_cost(driver: RecordingDriver,
     found = chosen(module)
     assert found["kernels"] == {"measured": len(module.kernels), "of": len(module.kernels)}
     assert found["costs"] == dict.fromkeys(module.kernels, 1000.0)
-    records = Database.load(profile).records
+    records = KernelTimeDatabase.load(profile).records
     assert {key.device for key in records} == {"recorder"}
     before = profile.read_bytes()
     compiled(budget=0.1, profile=profile)

@@ -15,7 +15,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import compiler
-from compiler.autotune.kernel_times import Database, Key, Record, kernel_hash
+from compiler.autotune.kernel_times import (
+    KernelTimeDatabase,
+    KernelTimeKey,
+    KernelTimeRecord,
+    kernel_hash,
+)
 from compiler.autotune.schedule import decision
 from compiler.autotune.schedule.costs import save_database
 from compiler.errors import DeviceError
@@ -67,11 +72,11 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def times_of(kernels: dict[str, KernelSpec], path: Path) -> None:
     """Write a database in which every kernel has a time of its own."""
-    found = Database()
+    found = KernelTimeDatabase()
     for place, name in enumerate(sorted(kernels)):
         time = 2000.0 + 700.0 * place
-        key = Key(kernel_hash(kernels[name]), "some", 10**6, "13.0")
-        found.add(key, Record(time, None, time, time, 5))
+        key = KernelTimeKey(kernel_hash(kernels[name]), "some", 10**6, "13.0")
+        found.add(key, KernelTimeRecord(time, None, time, time, 5))
     found.save(path)
 
 
@@ -124,7 +129,7 @@ def test_times_of_kernels_that_changed_are_not_taken_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     profile = tmp_path / "times.json"
-    Database().save(profile)
+    KernelTimeDatabase().save(profile)
     with pytest.warns(UserWarning, match="times of 0 of this model's"):
         specs = compiled(profile, monkeypatch)["specs"]
     times_of(specs, profile)
@@ -140,25 +145,30 @@ def test_times_of_kernels_that_changed_are_not_taken_in_silence(
 def test_what_another_process_measured_meanwhile_is_kept(tmp_path: Path):
     path = tmp_path / "times.json"
     mine, theirs = (
-        Database({Key(name, "some", 1, "13.0"): Record(9.0, None, 9.0, 9.0, 5)}) for name in "ab"
+        KernelTimeDatabase(
+            {KernelTimeKey(name, "some", 1, "13.0"): KernelTimeRecord(9.0, None, 9.0, 9.0, 5)}
+        )
+        for name in "ab"
     )
     save_database(theirs, path)
     save_database(mine, path)
-    assert {key.kernel for key in Database.load(path).records} == {"a", "b"}
+    assert {key.kernel for key in KernelTimeDatabase.load(path).records} == {"a", "b"}
 
 
 def test_a_database_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "times.json"
-    Database().save(path)
+    KernelTimeDatabase().save(path)
     before = path.read_bytes()
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("compiler.autotune.kernel_times.os.replace", full)
-    entry = Database({Key("a", "some", 1, "13.0"): Record(9.0, None, 9.0, 9.0, 5)})
+    entry = KernelTimeDatabase(
+        {KernelTimeKey("a", "some", 1, "13.0"): KernelTimeRecord(9.0, None, 9.0, 9.0, 5)}
+    )
     with pytest.raises(compiler.ArtifactError, match=r"times\.json: No space left on device"):
         save_database(entry, path)
     assert path.read_bytes() == before

@@ -173,7 +173,7 @@ def test_the_requirement_is_the_architecture_that_is_compiled_for():
     assert requirements("cuda:sm_100") == {"architecture": "sm_100"}
     assert requirements("cuda:sm_80:fp16") == {"architecture": "sm_80"}
     assert requirements("cuda:sm_90:tf32") == {"architecture": "sm_90a"}
-    with pytest.raises(KernelError, match="'fast' is no architecture of NVIDIA"):
+    with pytest.raises(KernelError, match="'fast' is not an architecture of NVIDIA"):
         requirements("cuda:fast")
 
 

@@ -64,5 +64,5 @@ def test_kernels_of_an_amd_architecture_are_fp32_by_default():
 
 @pytest.mark.parametrize(("arch", "known"), [("gfx1", "gfx90a"), ("sm_x", "sm_80"), ("7", "sm_80")])
 def test_an_unknown_architecture_is_named(arch: str, known: str):
-    with pytest.raises(KernelError, match=f"'{arch}' is no architecture of .* such as {known}"):
+    with pytest.raises(KernelError, match=f"'{arch}' is not an architecture of .* such as {known}"):
         compiler.compile(parser.parse_model(MODEL), target="emu", arch=arch)

@@ -19,7 +19,7 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.group import Group, TensorInfo
 from compiler.kernels.kernel import build_kernel
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.schedule import KernelSpec
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
@@ -42,7 +42,7 @@ def module_of(name: str, precision: str) -> tuple[ModuleOp, dict[str, KernelSpec
     target = f"emu:sm_90:{precision}"
     module = import_model(reduced.load(name)).module
     set_target(module, target)
-    graph_passes, _ = split(parse(DEFAULT_PIPELINE))
+    graph_passes, _ = split_phases(parse(DEFAULT_PIPELINE))
     Runner().run(module, graph_passes)
     return module, build_kernels(module, target, KernelCache(), 1)
 

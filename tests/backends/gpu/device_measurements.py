@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from compiler.autotune.bindings import measure_bindings, measured_choice
-from compiler.autotune.kernel_times import time_in_a_run
 from compiler.autotune.profile import measure_kernels
 from compiler.schedule import MODES, Allocation, Schedule, Task, View
 from tests.backends.gpu import device_checks as on
@@ -99,7 +98,7 @@ def check_profile() -> str:
     times = measure_kernels(driver, found.schedule, specs)
     record = next(iter(times.records.values()))
     assert 2000 < record.warm < 30000, record
-    assert times.costs(specs.values(), driver.device) == {"chain": time_in_a_run(record)}
+    assert times.costs(specs.values(), driver.device) == {"chain": record.in_a_run}
     return f"warm {record.warm:.0f} ns [{record.low:.0f}, {record.high:.0f}], cold {record.cold}"
 
 

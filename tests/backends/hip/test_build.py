@@ -148,9 +148,11 @@ def test_targets(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(DeviceError, match="no precision 'tf32'; it has fp32, fp16, bf16"):
         full_target("hip", precision="tf32")
     for arch in ("sm_90", "gfx1", "gfx90a,sm_90"):
-        with pytest.raises(KernelError, match=f"'{arch[-5:]}' is no architecture of AMD.*gfx942"):
+        with pytest.raises(
+            KernelError, match=f"'{arch[-5:]}' is not an architecture of AMD.*gfx942"
+        ):
             full_target("hip", arch)
-    with pytest.raises(KernelError, match="'sm_90' is no architecture of AMD"):
+    with pytest.raises(KernelError, match="'sm_90' is not an architecture of AMD"):
         HipBackend().requirements("hip:sm_90:fp32")
 
 

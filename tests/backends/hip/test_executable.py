@@ -14,7 +14,7 @@ from compiler.backends.hip.executable import HipExecutable
 from compiler.build import Build
 from compiler.errors import DeviceError, ShapeError
 from compiler.module import Module
-from compiler.tools.commands import random_inputs
+from compiler.tools.inputs import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.trace import measured_times
 from tests.backends.hip.projects import configure, emulated_library, generated, model, module_of

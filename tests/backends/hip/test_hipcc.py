@@ -11,7 +11,7 @@ from compiler.backends.hip.build import compiled_architectures, needed_runtime
 from compiler.backends.hip.driver import HipRuntime
 from compiler.errors import DeviceError, KernelError
 from compiler.kernels.gpu.compilers import hip_toolchain as toolchain
-from compiler.tools.commands import random_inputs
+from compiler.tools.inputs import random_inputs
 from compiler.tools.reference import run_onnxruntime
 from tests.backends.hip.projects import model
 from tests.hip_architectures import kernels_of

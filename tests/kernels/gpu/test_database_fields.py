@@ -98,7 +98,7 @@ def test_databases_and_results_of_format_2_are_read(tmp_path: Path):
     head = {"arch": "sm_90", "device": "d", "compiler": "c", "format": 2}
     line = {"key": KEYS["gemm"], "tile": VALUES["gemm"], "version": "v", "warm": 1.0}
     (tmp_path / "results").write_text(f"{json.dumps(head)}\n{json.dumps(line)}\n")
-    _, (result,) = results.load(tmp_path / "results")
+    _, (result,) = results.load_results(tmp_path / "results")
     assert result.key == positional.named_problem(KEYS["gemm"])
     assert result.config == positional.named_config("gemm", VALUES["gemm"])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from compiler.autotune.kernels import in_context
-from compiler.autotune.kernels.context import Descent, Step
+from compiler.autotune.kernels.descent import Descent, Improvement
 from compiler.autotune.timing import Timing
 from compiler.kernels import database
 from compiler.kernels.database import Entry, Measured
@@ -45,7 +45,7 @@ def test_a_whole_model_chooses_an_early_variant():
     first, second = list(candidates(problem, TARGET))[:2]
     measured = Measured(config_fields(first), 1.0, 1.5), Measured(config_fields(second), 2.0, 2.5)
     own = Entry(key_text("gemm", problem, TARGET), "sm_90/132", "v", measured)
-    step = Step(own.key, config_fields(early(first)), 1000.0, 900.0)
+    step = Improvement(own.key, config_fields(early(first)), 1000.0, 900.0)
     time = Timing(1000.0, 999.0, 1001.0, 50)
     descent = Descent({own.key: step.values}, (step,), time, time, 1)
     in_context.record(descent, [own], "model", TARGET, own.device)

@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.scheduling.policies import ios
-from compiler.scheduling.policies.ios import GROUP_NODES, assign_ios, cut_widths, narrowest_cut
-from compiler.scheduling.policies.list_schedule import WAIT_NS, finish_times, makespan
+from compiler.scheduling.policies.ios import (
+    GROUP_NODES,
+    assign_ios,
+    crossing_tensors,
+    narrowest_position,
+)
+from compiler.scheduling.policies.list_schedule import WAIT_NS, assignment_finish_times, makespan
 from tests.strategies import dags
 
 
@@ -48,15 +53,15 @@ def test_blocks_end_where_few_tensors_are_alive():
     """Two diamonds in a row: one tensor is alive before and behind node 3."""
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6)]
     dag = DAG.from_edges([1] * 7, edges)
-    assert cut_widths(dag)[:8] == [0, 1, 2, 2, 1, 2, 2, 0]
-    assert narrowest_cut(cut_widths(dag), 0, 7) == 4
-    assert narrowest_cut(cut_widths(dag), 1, 4) == 2
+    assert crossing_tensors(dag)[:8] == [0, 1, 2, 2, 1, 2, 2, 0]
+    assert narrowest_position(crossing_tensors(dag), 0, 7) == 4
+    assert narrowest_position(crossing_tensors(dag), 1, 4) == 2
 
 
 def test_wide_levels_are_cut_in_the_middle():
     """Cutting where a level begins, where the fewest tensors are alive, would take node by node."""
     dag = DAG.from_edges([1000] * 33, [(0, v) for v in range(1, 33)])
-    assert narrowest_cut(cut_widths(dag), 0, 33) in range(8, 25)
+    assert narrowest_position(crossing_tensors(dag), 0, 33) in range(8, 25)
     assert max(assign_ios(dag, 8).stages) <= 8
 
 
@@ -104,7 +109,7 @@ def test_stages_are_the_best_that_exist(dag: DAG):
             assert len(group) <= GROUP_NODES
             assert len({found.streams[v] for v in group}) == 1
     assert total == least_total(dag, 3)
-    assert max(finish_times(dag, found)) <= total - WAIT_NS
+    assert max(assignment_finish_times(dag, found)) <= total - WAIT_NS
 
 
 def test_wide_graphs_are_cut_until_the_search_is_small(monkeypatch: pytest.MonkeyPatch):

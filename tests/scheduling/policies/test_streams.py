@@ -13,9 +13,14 @@ from compiler.errors import PipelineError
 from compiler.scheduling.assignment import Assignment, check_assignment
 from compiler.scheduling.policies import optimal
 from compiler.scheduling.policies.chains import assign_opara, opara_chains
-from compiler.scheduling.policies.list_schedule import WAIT_NS, finish_times, lower_bound, makespan
+from compiler.scheduling.policies.list_schedule import (
+    WAIT_NS,
+    assignment_bound,
+    assignment_finish_times,
+    makespan,
+)
 from compiler.scheduling.policies.nimble import merged_chains, nimble_chains
-from compiler.scheduling.policies.optimal import search
+from compiler.scheduling.policies.optimal import branch_and_bound
 from compiler.scheduling.policies.streams import (
     STREAM_ASSIGNMENTS,
     assign_critical_path,
@@ -71,7 +76,7 @@ def test_wavefront_fills_streams_longest_first():
     found = assign_wavefront(DIAMOND, 2)
     assert found == Assignment([0, 1, 0, 1, 0], [0, 1, 1, 1, 2], [0, 2, 1, 3, 4])
     later = [WAIT_NS + 8, WAIT_NS + 9, WAIT_NS + 10, 2 * WAIT_NS + 11]
-    assert finish_times(DIAMOND, found) == [5, *later]
+    assert assignment_finish_times(DIAMOND, found) == [5, *later]
 
 
 def test_critical_path_stays_on_stream_0():
@@ -104,7 +109,7 @@ def test_critical_path_counts_waits_for_other_streams():
 def test_assignments_are_legal(dag: DAG, streams: int, policy: str):
     found = STREAM_ASSIGNMENTS[policy](dag, streams)
     check_assignment(dag, streams, found)
-    assert makespan(dag, found) >= lower_bound(dag, streams)
+    assert makespan(dag, found) >= assignment_bound(dag, streams)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +220,7 @@ def brute_force(dag: DAG, streams: int) -> int:
 @settings(max_examples=25, deadline=None)
 @given(dags(5), st.integers(1, 2))
 def test_optimal_is_what_brute_force_finds(dag: DAG, streams: int):
-    found, proven = search(dag, streams)
+    found, proven = branch_and_bound(dag, streams)
     assert proven
     assert makespan(dag, found) == brute_force(dag, streams)
 
@@ -231,11 +236,11 @@ class Exhaustive(optimal._Search):  # pyright: ignore[reportPrivateUsage]
 @given(dags(7, 400), st.integers(2, 3))
 def test_optimal_forgets_nothing_that_matters(dag: DAG, streams: int):
     """States that it takes for equal lead to the same best as when every state is looked at."""
-    found, _ = search(dag, streams)
+    found, _ = branch_and_bound(dag, streams)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optimal, "MOST_STEPS", 10**6)
         patch.setattr(optimal, "_Search", Exhaustive)
-        every, _ = search(dag, streams)
+        every, _ = branch_and_bound(dag, streams)
     assert makespan(dag, found) == makespan(dag, every)
 
 
@@ -305,7 +310,9 @@ def test_optimal_beats_list_scheduling_where_waiting_pays():
     """Graham's anomaly of a kind: rank order fills both streams, and the long job comes last."""
     dag = DAG.from_edges([30_000, 30_000, 20_000, 20_000, 20_000], [])
     assert makespan(dag, assign_critical_path(dag, 2)) == 70_000
-    assert makespan(dag, STREAM_ASSIGNMENTS["optimal"](dag, 2)) == lower_bound(dag, 2) == 60_000
+    assert (
+        makespan(dag, STREAM_ASSIGNMENTS["optimal"](dag, 2)) == assignment_bound(dag, 2) == 60_000
+    )
 
 
 def test_optimal_says_when_it_gave_up(
@@ -329,7 +336,7 @@ def test_optimal_refuses_politely():
 def test_stages_are_over_before_the_next_begin(dag: DAG, streams: int):
     for policy in ("wavefront", "ios"):
         found = STREAM_ASSIGNMENTS[policy](dag, streams)
-        finish = finish_times(dag, found)
+        finish = assignment_finish_times(dag, found)
         for u, v in product(range(len(dag)), repeat=2):
             if found.stages[u] < found.stages[v]:
                 assert finish[u] + WAIT_NS <= finish[v] - dag.costs[v]

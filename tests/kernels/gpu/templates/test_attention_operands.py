@@ -13,7 +13,7 @@ from compiler.graph.targets import set_target
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.target.target import parse_gpu
 from compiler.tools.reference import run_onnxruntime
 from tests.kernels.gpu.emulator import COMPILER
@@ -110,7 +110,7 @@ def attentions(model: ModelProto, precision: str) -> list[Group]:
     """The groups of the default passes that hold a softmax and a MatMul."""
     found = import_model(model)
     set_target(found.module, f"cuda:sm_90:{precision}")
-    Runner().run(found.module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner().run(found.module, split_phases(parse(DEFAULT_PIPELINE))[0])
     groups = [extract_group(group) for group in graph_of(Model(found.module, {}, {})).groups]
     return [
         group for group in groups if {"MatMul", "Softmax"} <= {op.type for op in group.operators}

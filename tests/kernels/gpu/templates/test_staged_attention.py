@@ -27,7 +27,7 @@ from compiler.kernels.gpu.templates.attention.config import Config as Block
 from compiler.kernels.gpu.templates.attention.config import candidates, likeliest
 from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
-from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split
+from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
 from compiler.target.target import parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
@@ -51,7 +51,7 @@ def short_group(case: Attention, precision: str = "fp16") -> Group:
     """The group of an attention whose operands other kernels store in 16 bits."""
     module = import_model(with_negated_operands(case)).module
     set_target(module, f"cuda:sm_90:{precision}")
-    Runner().run(module, split(parse(DEFAULT_PIPELINE))[0])
+    Runner().run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     (graph,) = [op for op in module.ops if isinstance(op, GraphOp)]
     (group,) = [g for g in map(extract_group, graph.groups) if attention_of(g) is not None]
     return group

@@ -1,30 +1,30 @@
-"""How long measuring a bundle should take, before a device is at hand."""
+"""The expected time to measure a bundle, before a device is available."""
 
-from compiler.autotune.kernels.bundle import Bundle, Candidate
+from compiler.autotune.kernels.bundle import Bundle, KernelCandidate
 from compiler.autotune.kernels.measure import COLD_SAMPLES, PROBES, SAMPLES, chain_lengths
 from compiler.autotune.profile import COLD_LENGTHS
 from compiler.autotune.timing import WARM_UP
 
 CANDIDATE_S = 0.008
-"""Loading a candidate, running it once, comparing its results and making its graphs."""
+"""Seconds to load a candidate, run it once, compare its results and make its graphs."""
 
 FLUSH_US = 60.0
-"""Writing twice the size of the cache."""
+"""Microseconds to write twice the size of the cache."""
 
 COLD_PART = 0.5
 """The part of candidates that are near enough to the best to be timed with cold caches."""
 
 COMPILE_S = 0.7
-"""Seconds of one core for a candidate, and what else holds it up that is not counted above: with 16
-cores of an H200's host, 22 were done in a second."""
+"""Seconds of one core to compile a candidate, with all that is not counted above: with 16 cores of
+an H200's host, 22 were done in a second."""
 
 
 def device_seconds(bundle: Bundle) -> float:
     """Seconds in which the device measures every candidate."""
-    return sum(_seconds(each) for kernel in bundle.kernels for each in kernel.candidates)
+    return sum(_seconds(candidate) for kernel in bundle.kernels for candidate in kernel.candidates)
 
 
-def _seconds(candidate: Candidate) -> float:
+def _seconds(candidate: KernelCandidate) -> float:
     time = candidate.estimate
     warm = sum(chain_lengths(1e3 * time)) * (SAMPLES + WARM_UP) + PROBES + 1
     cold = COLD_PART * sum(COLD_LENGTHS) * (COLD_SAMPLES + WARM_UP)
@@ -36,7 +36,7 @@ def compile_seconds(bundle: Bundle, cores: int) -> float:
     return COMPILE_S * bundle.count / cores
 
 
-def expected(bundle: Bundle, cores: int = 16) -> str:
+def expected_duration(bundle: Bundle, cores: int = 16) -> str:
     """Both times in words; measuring takes the longer one."""
     device, compiling = device_seconds(bundle), compile_seconds(bundle, cores)
     return (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.autotune.kernels.context import Choice, Subject, descend, surely_faster
+from compiler.autotune.kernels.descent import Choice, KernelOptions, descend, surely_faster
 from compiler.autotune.timing import Timing
 from tests.autotune.kernels.make import config
 
@@ -25,9 +25,11 @@ class Fake:
         return [Timing(t, t * (1 - self.noise), t * (1 + self.noise), 50) for t in found]
 
 
-def subjects(**times: float) -> list[Subject]:
+def subjects(**times: float) -> list[KernelOptions]:
     """Kernels of three options each, the first of which was fastest alone."""
-    return [Subject(key, time, (config(0), config(1), config(2))) for key, time in times.items()]
+    return [
+        KernelOptions(key, time, (config(0), config(1), config(2))) for key, time in times.items()
+    ]
 
 
 def never() -> bool:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from compiler.autotune.timing import Timing
 from compiler.kernels.database.fields import Config
 
-Values = Config
-Choice = Mapping[str, Values]
+Choice = Mapping[str, Config]
 """The values of each kernel, by key."""
 
 Compare = Callable[[Sequence[Choice]], list[Timing]]
@@ -19,20 +18,20 @@ Compare = Callable[[Sequence[Choice]], list[Timing]]
 
 
 @dataclass(frozen=True)
-class Subject:
+class KernelOptions:
     """A kernel, the nanoseconds of a run that it takes, and its best options, as built first."""
 
     key: str
     time: float
-    options: tuple[Values, ...]
+    options: tuple[Config, ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class Improvement:
     """An alternative that was taken: both times in nanoseconds."""
 
     key: str
-    values: Values
+    values: Config
     before: float
     after: float
 
@@ -44,28 +43,31 @@ class Step:
 
 @dataclass(frozen=True)
 class Descent:
-    """What was chosen for each kernel, the steps that led there, and the model's time at both ends.
+    """The choice for each kernel, the steps that led there, and the model's time at both ends.
 
     Without steps, or where the end is not surely faster than the start, the choice is the first.
     """
 
     choice: Choice
-    steps: tuple[Step, ...]
+    steps: tuple[Improvement, ...]
     start: Timing
     end: Timing
     compared: int
 
 
 def descend(
-    subjects: Sequence[Subject], compare: Compare, expired: Callable[[], bool], rounds: int = 2
+    subjects: Sequence[KernelOptions],
+    compare: Compare,
+    expired: Callable[[], bool],
+    rounds: int = 2,
 ) -> Descent:
     """Improve a model's time kernel by kernel until a round changes nothing or time is over.
 
     `compare` is asked for the current choice and its alternatives together; `expired` ends it.
     """
-    first = {each.key: each.options[0] for each in subjects}
-    choice, steps, compared = dict(first), list[Step](), 0
-    ordered = sorted(subjects, key=lambda each: (-each.time, each.key))
+    first = {subject.key: subject.options[0] for subject in subjects}
+    choice, steps, compared = dict(first), list[Improvement](), 0
+    ordered = sorted(subjects, key=lambda subject: (-subject.time, subject.key))
     for _ in range(rounds):
         before = len(steps)
         for subject in ordered:
@@ -84,7 +86,9 @@ def descend(
     return Descent(choice, _kept(steps, choice), start, end, compared)
 
 
-def _improve(choice: dict[str, Values], subject: Subject, compare: Compare) -> Step | None:
+def _improve(
+    choice: dict[str, Config], subject: KernelOptions, compare: Compare
+) -> Improvement | None:
     """The best alternative of one kernel, if the model is surely faster with it."""
     current = choice[subject.key]
     others = [values for values in subject.options if values != current]
@@ -97,14 +101,14 @@ def _improve(choice: dict[str, Values], subject: Subject, compare: Compare) -> S
     if not found:
         return None
     after, values = min(found)
-    return Step(subject.key, values, now.median, after)
+    return Improvement(subject.key, values, now.median, after)
 
 
 def surely_faster(one: Timing, other: Timing) -> bool:
-    """Whether one's 95 % interval lies wholly below the other's."""
+    """Whether one's 95 % interval is wholly below the other's."""
     return one.high < other.low
 
 
-def _kept(steps: Sequence[Step], choice: Choice) -> tuple[Step, ...]:
+def _kept(steps: Sequence[Improvement], choice: Choice) -> tuple[Improvement, ...]:
     """The steps whose values were not changed again."""
     return tuple(step for step in steps if choice[step.key] == step.values)

@@ -1,0 +1,43 @@
+"""Inputs of a run: random ones, or those of an archive."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import compiler
+from compiler.errors import ShapeError
+
+Array = NDArray[Any]
+
+UNREADABLE = (
+    *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""The errors that numpy raises for a file that is not an archive of arrays."""
+
+
+def read_inputs(path: Path) -> dict[str, Array]:
+    """The arrays of a .npz by name; ShapeError for a file that is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except UNREADABLE as error:
+        raise ShapeError(
+            f"cannot read inputs from {path}: {error}; it must be what numpy.savez writes"
+        ) from error
+
+
+def random_inputs(module: compiler.Module, seed: int) -> dict[str, Array]:
+    """Normal floats and integers 0 or 1, as these are mostly indices, from a seed."""
+    generator = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for spec in module.inputs:
+        if np.dtype(spec.dtype).kind in "iub":
+            inputs[spec.name] = generator.integers(0, 2, spec.shape).astype(spec.dtype)
+        else:
+            inputs[spec.name] = generator.standard_normal(spec.shape).astype(spec.dtype)
+    return inputs
