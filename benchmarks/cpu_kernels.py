@@ -21,7 +21,6 @@ from statistics import geometric_mean
 from time import perf_counter, process_time, thread_time_ns
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy
 import onnx
 import onnxruntime
@@ -29,6 +28,7 @@ from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from compiler.backends.cpu.build import Program
 from compiler.frontend import import_model
 from compiler.graph.packing import apply_packing
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
@@ -142,15 +142,12 @@ class Kernel:
         self.result = aligned(numpy.full(result.shape, numpy.nan, result.dtype))
         scratch = [aligned(numpy.zeros(n, numpy.uint8)) for n in spec.workspaces]
         self.buffers = [*reads, self.result, *scratch]
-        machine = llvm.Target.from_default_triple().create_target_machine()
-        self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(spec.code))
-        self.engine.finalize_object()
+        self.program = Program([spec])
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self.calls: list[tuple[Any, Any, int]] = []
         for launch in spec.launches:
             pointers = [self.buffers[i].ctypes.data for i in launch.args]
-            function = signature(self.engine.get_function_address(launch.symbol))
+            function = signature(self.program.addresses[launch.symbol])
             self.calls.append(
                 (function, (ctypes.c_void_p * len(pointers))(*pointers), launch.grid[0])
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from onnx import NodeProto, helper
 from tvm import tirx
 from tvm.ir import PrimType, Var
@@ -38,15 +38,30 @@ def remainder(a: int, b: int) -> int:
     return a - b * quotient(a, b) if b else 0
 
 
-EXACT: dict[str, Callable[..., int]] = {
+def modulo(a: int, b: int) -> int:
+    """The remainder with the sign of the divisor; 0 for the divisor 0."""
+    return a % b if b else 0
+
+
+def shifted_left(a: int, count: int) -> int:
+    """Bits moved up; none are left after 64 places."""
+    return a << count if count < 64 else 0
+
+
+def shifted_right(a: int, count: int) -> int:
+    """Bits moved down, of any count."""
+    return a >> min(count, 64)
+
+
+EXACT: dict[str, Callable[..., Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mul": operator.mul,
     "Div": quotient,
-    "Mod": lambda a, b: a % b if b else 0,
+    "Mod": modulo,
     "Mod:fmod=1": remainder,
-    "BitShift:direction=LEFT": lambda a, count: a << count if count < 64 else 0,
-    "BitShift:direction=RIGHT": lambda a, count: a >> min(count, 64),
+    "BitShift:direction=LEFT": shifted_left,
+    "BitShift:direction=RIGHT": shifted_right,
     "BitwiseNot": operator.invert,
     "Neg": operator.neg,
     "Abs": abs,
@@ -75,7 +90,7 @@ class Program:
         """An input."""
         return self._named(self.feeds, value)
 
-    def constant(self, value: Array | int, dtype: str) -> str:
+    def constant(self, value: ArrayLike, dtype: str) -> str:
         """A constant."""
         return self._named(self.constants, numpy.array(value, dtype))
 

@@ -99,7 +99,7 @@ def layer_normalization(context: Context) -> list[te.Tensor]:
 
     results = [te.compute(context.output.shape, body, name="LayerNormalization")]
     for info, tensor in zip(context.outputs[1:], (mean, inverse), strict=False):
-        results.append(converted(tensor, info.dtype or "float32"))
+        results.append(converted(tensor, info.dtype or dtype))
     return results
 
 

@@ -41,9 +41,15 @@ max_reducer: Reducer = te.comm_reducer(maximum, lowest, name="maximum")
 min_reducer: Reducer = te.comm_reducer(minimum, highest, name="minimum")
 
 
-sum_reducer: Reducer = te.comm_reducer(
-    lambda x, y: wrapping.add(x, y), lambda dtype: tirx.const(0, dtype), name="sum"
-)
+def _plus(a: Scalar, b: Scalar) -> Scalar:
+    return wrapping.add(a, b)
+
+
+def _zero(dtype: str) -> Scalar:
+    return tirx.const(0, dtype)
+
+
+sum_reducer: Reducer = te.comm_reducer(_plus, _zero, name="sum")
 
 
 def _times(a: Scalar, b: Scalar) -> Scalar:
