@@ -76,11 +76,6 @@ def equal(a: Scalar, b: Scalar) -> Scalar:
     return wrapping.equal(_comparable(a), _comparable(b))
 
 
-def at_least(a: Scalar, b: Scalar) -> Scalar:
-    """Whether a >= b."""
-    return sealed(a >= b) if is_float(dtype_of(a)) else sealed(wrapping.less_or_equal(b, a))
-
-
 def _modulo(a: Scalar, b: Scalar) -> Scalar:
     """The remainder with the sign of the divisor, as Python's."""
     rest = _remainder(a, b)
@@ -127,7 +122,7 @@ _FUNCTIONS: dict[str, Function] = {
     "IsNaN": is_nan,
     "Equal": equal,
     "Greater": lambda a, b: sealed(wrapping.greater(a, b)),
-    "GreaterOrEqual": at_least,
+    "GreaterOrEqual": lambda a, b: sealed(wrapping.greater_or_equal(a, b)),
     "Less": lambda a, b: sealed(wrapping.less(a, b)),
     "LessOrEqual": lambda a, b: sealed(wrapping.less_or_equal(a, b)),
     "And": lambda a, b: tirx.all(a, b),

@@ -97,12 +97,12 @@ def multiply(a: Any, b: Any) -> Any:
 
 def divide(a: Any, b: Any) -> Any:
     """A quotient of integers, truncated; 0 for the divisor 0."""
-    return _step("divide", a, b)
+    return _division("divide", a, b)
 
 
 def remainder(a: Any, b: Any) -> Any:
     """What `divide` leaves of `a`, with its sign; 0 for the divisor 0."""
-    return _step("remainder", a, b)
+    return _division("remainder", a, b)
 
 
 def shift_left(a: Any, count: Any) -> Any:
@@ -123,6 +123,11 @@ def less_or_equal(a: Any, b: Any) -> Any:
 def greater(a: Any, b: Any) -> Any:
     """Whether a > b."""
     return _step("less", b, a) if _is_integer(a) else a > b
+
+
+def greater_or_equal(a: Any, b: Any) -> Any:
+    """Whether a >= b."""
+    return _step("less_or_equal", b, a) if _is_integer(a) else a >= b
 
 
 def equal(a: Any, b: Any) -> Any:
@@ -146,6 +151,19 @@ def _step(name: str, a: Any, b: Any) -> Any:
     known = _folded(name, a, b)
     kind = PrimType("bool") if name in _COMPARISONS else a.ty
     return Call(_OPERATORS[name], [a, b], ret_ty=kind) if known is None else known
+
+
+def _division(name: str, a: Any, b: Any) -> Any:
+    """A division, which repeats operands so that those used often are bound, not written again."""
+    step = _step(name, a, b)
+    if isinstance(step, IntImm) or _is_harmless(b):
+        return step
+    return Call(step.op, [a, b, a, b], ret_ty=step.ty)
+
+
+def _is_harmless(divisor: Any) -> bool:
+    """Whether no division by it traps."""
+    return isinstance(divisor, IntImm) and divisor.value not in (0, -1)
 
 
 def _folded(name: str, a: Any, b: Any) -> Any:
@@ -213,14 +231,14 @@ def _lowered(module: IRModule, form: Form) -> IRModule:
         if name is None:
             return call
         dtype = _widest(call.args) if name in _COMPARISONS else str(call.ty.dtype)
-        a, b = (_as(operand, dtype) for operand in call.args)
+        a, b = (_as(operand, dtype) for operand in call.args[:2])
         known = _folded(name, a, b)
         if known is not None:
             return known
         if name in _COMPARISONS:
             return _PLAIN[name](a, b)
         divides = name in ("divide", "remainder")
-        return _division(name, a, b, form) if divides else form(name, a, b, dtype)
+        return _guarded(name, a, b, form) if divides else form(name, a, b, dtype)
 
     def lower(function: PrimFunc) -> PrimFunc:
         return function.with_body(tvm_ffi.structural_mutate(function.body, ((Call, replace),)))
@@ -237,10 +255,10 @@ def _width(dtype: str) -> tuple[int, bool]:
     return numpy.iinfo(dtype.partition("x")[0]).bits, dtype.startswith("u")
 
 
-def _division(name: str, a: Any, b: Any, form: Form) -> Any:
+def _guarded(name: str, a: Any, b: Any, form: Form) -> Any:
     """A division that never traps: by 1 in place of 0, and of -1, whose quotient may overflow."""
     dtype, plain = str(a.ty.dtype), _PLAIN[name]
-    if isinstance(b, IntImm) and b.value not in (0, -1):
+    if _is_harmless(b):
         return plain(a, b)
     zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
     by_zero = tirx.EQ(b, zero)
