@@ -33,7 +33,7 @@ _PASSES = [
     tirx.transform.CommonSubexprElim(),
 ]
 FEW = 16
-"""Cached epilogues: those of one group, which are asked for several times."""
+"""Cached epilogues: those of one group, which are needed several times."""
 
 Value = TypeVar("Value")
 
@@ -156,12 +156,12 @@ def _addend(context: FusionContext, at: list[Any]) -> Any:
     """Gemm's operand C, which broadcasts to the result."""
     if len(context.operands) < 3 or context.operands[2] is None:
         return None
-    shape = shape_of(context.operands[2])
+    shape = static_shape(context.operands[2])
     own = at[len(at) - len(shape) :]
     return context.operand(2, [0 if n == 1 else i for i, n in zip(own, shape, strict=True)])
 
 
-def shape_of(operand: Any) -> list[int]:
+def static_shape(operand: Any) -> list[int]:
     """The shape of an operand of static shape."""
     return [int(extent) for extent in operand.shape]
 

@@ -197,7 +197,7 @@ def current_versions() -> frozenset[str]:
 
 
 def entries(target: GpuTarget) -> Mapping[str, Entry]:
-    """The entry that counts for each key of an architecture."""
+    """The preferred entry for each key of an architecture."""
     return database.known(target.architecture, current_versions())
 
 

@@ -45,7 +45,7 @@ def estimated(name: str, problem: Any, target: GpuTarget) -> Any:
 
 
 def chosen(name: str, problem: Any, target: GpuTarget) -> Any:
-    """The config that is taken for a problem."""
+    """The config that is chosen for a problem."""
     return Candidate(BY_NAME[name], NOTHING, problem, target).choose()[0]
 
 

@@ -3,6 +3,9 @@
 import dataclasses
 import re
 import shutil
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy
 import pytest
@@ -35,9 +38,9 @@ def zeros(*shape: int) -> numpy.ndarray:
 def test_tvm_compiles_nothing_where_a_device_is_present():
     callback, create = "tvm_callback_cuda_compile", "ffi.Module.create.cuda"
     source = tvm_ffi.get_global_func("runtime.CSourceModuleCreate")
-    own, called = tvm_ffi.get_global_func(callback), []
+    own, called = tvm_ffi.get_global_func(callback), list[str]()
 
-    def create_as_the_runtime_does(text, *_):
+    def create_as_the_runtime_does(text: str, *_: object) -> Any:
         tvm_ffi.get_global_func(callback)(text)
         return source('extern "C" __global__', "c", [], [])
 
@@ -112,14 +115,14 @@ def test_kernels_of_newer_architectures_wait_themselves(arch: str):
 
 
 def test_compiler_errors_name_the_kernel(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("compiler.kernels.gpu.kernel.complete_text", lambda text: text)
+    monkeypatch.setattr("compiler.kernels.gpu.kernel.complete_text", str)
     with pytest.raises(KernelError, match=r'(?s)Softmax_test \(Softmax "node"\).*flowloom_exp'):
         build_kernel(row_softmax(), parse_target("cuda"))
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compiling, "load_nvrtc", lambda: None)
-    monkeypatch.setattr(compiling.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiling.shutil, "which", Mock(return_value=None))
     with pytest.raises(KernelError, match=r"pip install flowloom\[cuda\]"):
         build_kernel(row_softmax(), parse_target("cuda"))
 
@@ -142,7 +145,7 @@ def test_damaged_cubins_are_refused(cubin: bytes):
         read_resources(cubin)
 
 
-def test_cache_keeps_cubins_by_target(tmp_path):
+def test_cache_keeps_cubins_by_target(tmp_path: Path):
     cache, group = KernelCache(tmp_path), row_softmax()
     spec = build_kernel(group, parse_target("cuda"))
     cache.store(group, "cuda:sm_90:tf32", spec)

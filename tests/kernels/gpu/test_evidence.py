@@ -1,4 +1,4 @@
-"""Every template on shapes that Hypothesis draws: right against float64, the same bits every time.
+"""Every template on shapes that Hypothesis draws: close to float64, the same bits every time.
 
 Results and scratch memory are poisoned, and warps run in random orders. Attention, grouped and
 separable convolutions, normalised rows and webs draw their shapes in other files.
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from compiler.kernels import kernel as _lowerings
 from compiler.kernels.gpu.compilers.nvrtc import compile_cubin
@@ -28,7 +27,7 @@ from compiler.kernels.group import Group, TensorInfo
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
-from tests.kernels.gpu.templates.test_contraction import draw
+from tests.kernels.gpu.templates.test_contraction import draw, evaluate
 from tests.kernels.gpu.templates.test_grouped import NASNET, convolution
 from tests.kernels.gpu.templates.test_pointwise import web
 from tests.kernels.gpu.templates.test_rows import residual_group
@@ -76,7 +75,7 @@ def exact(
     node = helper.make_node(type, [f"x{i}" for i in range(len(wide))], outputs, **attributes)
     values = [helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in outputs]
     model = helper.make_model(helper.make_graph([node], "one", given, values))
-    return ReferenceEvaluator(model).run(None, {f"x{i}": x for i, x in enumerate(wide)})
+    return evaluate(model, {f"x{i}": x for i, x in enumerate(wide)})
 
 
 def case(
@@ -88,7 +87,7 @@ def case(
     expected: Sequence[Array] = (),
     **more: Any,
 ) -> Case:
-    """A group of one operator with what it gives."""
+    """A group of one operator with its result."""
     results = 2 if type == "TopK" else 1
     expected = expected or exact(type, inputs, attributes or {}, results)
     if any(x.size == 0 for x in expected):
@@ -232,7 +231,7 @@ TEMPLATES: dict[str, tuple[st.SearchStrategy[Case], str]] = {
     "pooling": (poolings(), "__global__"),
     "opaque": (scans(), "__global__"),
 }
-"""The cases of each template, and what its kernels call."""
+"""The cases of each template, and the function that its kernels call."""
 
 
 @pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")

@@ -43,7 +43,7 @@ def test_softmax_is_one_launch(shape: tuple[int, ...], axis: int):
     numpy.testing.assert_allclose(result, softmax(x, axis), atol=1e-6)
 
 
-def test_layer_normalization_with_what_comes_before_is_one_launch():
+def test_layer_normalization_with_a_prologue_is_one_launch():
     row, vector = TensorInfo("float32", (4, 100)), TensorInfo("float32", (100,))
     operators = (
         Operator("Add", {}, (0, 1), (4,)),
@@ -61,7 +61,7 @@ def test_layer_normalization_with_what_comes_before_is_one_launch():
     numpy.testing.assert_allclose(result, expected * inputs[2] + inputs[3], atol=1e-4)
 
 
-def test_pooling_with_what_follows_is_one_launch():
+def test_pooling_with_an_epilogue_is_one_launch():
     image, pooled = TensorInfo("float32", (1, 3, 9, 9)), TensorInfo("float32", (1, 3, 5, 5))
     attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
     operators = (
@@ -78,7 +78,7 @@ def test_pooling_with_what_follows_is_one_launch():
     numpy.testing.assert_array_equal(result, windows.max((-2, -1)) + y)
 
 
-def test_both_a_reduction_and_what_follows_can_be_results():
+def test_a_reduction_and_its_epilogue_can_both_be_results():
     x, total = TensorInfo("float32", (4, 50)), TensorInfo("float32", (4, 1))
     axes = numpy.array([1])
     operators = (

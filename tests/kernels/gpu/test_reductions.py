@@ -1,7 +1,8 @@
 """Reductions of every size to a scalar: by threads of a block, and by several blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def numbers(shape: int | tuple[int, ...], dtype: str = "float32") -> Array:
 def expected(type: str, array: Array) -> Array:
     """A reduction of all elements, in float64 or as numpy has it."""
     x = array.astype(np.float64) if array.dtype.kind == "f" else array
-    functions = {
+    functions: dict[str, Callable[[Any], Any]] = {
         "ReduceSum": np.sum, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
         "ReduceL1": lambda x: np.abs(x).sum(), "ReduceL2": lambda x: np.sqrt(np.square(x).sum()),
         "ReduceSumSquare": lambda x: np.square(x).sum(), "ReduceLogSum": lambda x: np.log(x.sum()),
@@ -82,7 +83,7 @@ def loss(size: int) -> tuple[Group, list[Array], tuple[Array, ...]]:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-def test_what_surrounds_a_reduction_and_several_results():
+def test_prologues_epilogues_and_several_results():
     given = [loss(33), loss(LONG)]
     made = [(generate(group, TARGET), group, arrays) for group, arrays, _ in given]
     for results, (_, _, wanted) in zip(emulate_all(made), given, strict=True):

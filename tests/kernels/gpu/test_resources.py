@@ -2,6 +2,8 @@
 
 import re
 import threading
+from dataclasses import replace
+from typing import Any
 
 import numpy
 import pytest
@@ -26,23 +28,18 @@ def elementwise(size: int, kind: str = "Exp") -> Group:
     """An operator on a vector, with a unique name."""
     info = TensorInfo("float32", (size,))
     group = single(kind, [numpy.zeros(size, "float32")], [info])[0]
-    return type(group)(**{**vars_of(group), "name": f"{kind}_{size}"})
-
-
-def vars_of(group: Group) -> dict:
-    """The fields of a group."""
-    return {name: getattr(group, name) for name in group.__dataclass_fields__}
+    return replace(group, name=f"{kind}_{size}")
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, stack: dict[str, int]) -> tuple[str, list[str]]:
-    """The text that is taken, and those compiled, where each takes so many bytes of stack."""
+    """The text that is chosen, and those compiled, by the bytes of stack of each."""
     texts: list[str] = []
 
-    def compile_cubin(text: str, _) -> bytes:
+    def compile_cubin(text: str, _: object) -> bytes:
         texts.append(text)
         return text.encode()
 
-    def check(cubin: bytes, *_) -> dict[str, Resources]:
+    def check(cubin: bytes, *_: object) -> dict[str, Resources]:
         return {"f": Resources(96, 0, 0), "g": Resources(96, stack[cubin.decode()], 0)}
 
     monkeypatch.setattr(building, "compile_cubin", compile_cubin)
@@ -72,10 +69,10 @@ def test_threads_give_the_same_kernels_as_one_after_another():
 
 
 def test_kernels_are_handed_out_while_others_are_built(monkeypatch: pytest.MonkeyPatch):
-    groups, original, lasts = [elementwise(1), elementwise(2)], building.compile_text, []
+    groups, original, lasts = [elementwise(1), elementwise(2)], building.compile_text, list[str]()
     handed_out = threading.Event()
 
-    def compile_text(source, *others):
+    def compile_text(source: str, *others: Any) -> building.Compiled:
         lasts.append(re.findall(r"Exp_(\d)_0", source)[0])
         if lasts[-1] == "2":
             assert handed_out.wait(60), "the first kernel was not handed out"
@@ -90,7 +87,7 @@ def test_kernels_are_handed_out_while_others_are_built(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("failing", ["generate", "compile_text"])
 def test_errors_in_threads_name_the_kernel(monkeypatch: pytest.MonkeyPatch, failing: str):
-    def fail(*_):
+    def fail(*_: object):
         raise KernelError("no room")
 
     monkeypatch.setattr(building, failing, fail)

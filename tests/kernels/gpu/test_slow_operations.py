@@ -15,7 +15,7 @@ COUNT = 4000
 
 
 def quotient(dtype: str, divisor: float, *after: str) -> tuple[bool, numpy.ndarray, numpy.ndarray]:
-    """Whether a kernel divides, what it gives of whole numbers, and what numpy does."""
+    """Whether a kernel divides, its results for whole numbers, and numpy's."""
     info, one = TensorInfo(dtype, (COUNT,)), TensorInfo(dtype, ())
     chain = [Operator("Div", {}, (0, 1), (2,))]
     chain += [Operator(type, {}, (2 + i,), (3 + i,)) for i, type in enumerate(after)]
@@ -43,13 +43,13 @@ def test_constants_are_multiplied_by(dtype: str):
     ("float64", 49), ("int32", 49), ("float32", 1e-40), ("float32", 3e38),
     ("float32", numpy.inf),
 ])  # fmt: skip
-def test_what_has_no_such_reciprocal_is_divided(dtype: str, divisor: float):
+def test_divisors_without_a_normal_reciprocal(dtype: str, divisor: float):
     _, found, expected = quotient(dtype, divisor)
     numpy.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("type", ["Floor", "Ceil", "Round"])
-def test_what_is_rounded_is_divided(type: str):
+def test_rounded_quotients_are_divided(type: str):
     divides, found, expected = quotient("float32", 49, type)
     function = {"Floor": numpy.floor, "Ceil": numpy.ceil, "Round": numpy.rint}[type]
     assert divides
@@ -57,7 +57,7 @@ def test_what_is_rounded_is_divided(type: str):
 
 
 def error_function_and_one(type: str, x: numpy.ndarray) -> tuple[str, numpy.ndarray]:
-    """The text of a kernel of `1 + type(x)`, and what it gives."""
+    """The text of a kernel of `1 + type(x)`, and its result."""
     info, one = TensorInfo("float32", x.shape), TensorInfo("float32", ())
     chain = Operator(type, {}, (0,), (2,)), Operator("Add", {}, (1, 2), (3,))
     constants = {1: numpy.ones((), "float32")}

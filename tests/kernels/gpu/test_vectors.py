@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -122,7 +123,7 @@ def test_columns_that_fill_no_vector(columns: int, vector: int):
     check(group, kernel, BOUNDS["fp16"])
 
 
-CASES = {
+CASES: dict[str, tuple[tuple[Any, ...], tuple[int, int, int]]] = {
     "several results": (("float32", (50, 40), (40, 48), (48,), (), ("Relu", "Abs")), (4, 0, 1)),
     "row bias": (("float32", (50, 40), (40, 48), (50, 1), ()), (4, 0, 0)),
     "broadcast residual": (("float16", (3, 20, 40), (40, 48), (48,), (20, 48)), (8, 0, 1)),
@@ -138,7 +139,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_results_depend_on(name: str):
+def test_epilogue_operands(name: str):
     arguments, (vector, elementwise, broadcasts) = CASES[name]
     group = matmul(*arguments)
     kernel = kernel_of(group, "fp16" if group.writes[0].dtype == "float16" else "fp32")
@@ -194,7 +195,9 @@ def test_the_second_launch_of_split_k_stores_single_elements():
     ("ConvTranspose", ((2, 20, 4, 4), (20, 12, 2, 2), (2, 12, 8, 8)), {"strides": [2, 2]}, 0),
 ])  # fmt: skip
 @pytest.mark.parametrize("block", [0, 4])
-def test_pixels_of_plain_images(type, shapes, attributes, vector, block):
+def test_pixels_of_plain_images(
+    type: str, shapes: tuple[Any, Any, Any], attributes: dict[str, Any], vector: int, block: int
+):
     """A transposed convolution with one tap per output has columns that are not contiguous."""
     group = group_of(type, *shapes, attributes, (block, 0))
     kernel = kernel_of(group, "fp32")

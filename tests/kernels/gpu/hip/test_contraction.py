@@ -105,7 +105,7 @@ def test_matmuls(shapes: tuple[tuple[int, ...], tuple[int, ...]]):
 
 @emulated
 @pytest.mark.parametrize("shape", [(16, 128, 16, 32), (64, 64, 32, 16), (128, 64, 64, 32)])
-def test_tiles_and_shares(shape: tuple[int, int, int, int]):
+def test_tiles_and_split_k(shape: tuple[int, int, int, int]):
     group = matmul_group((130, 200), (200, 132))
     kernel = kernel_of(group, "hip:gfx90a:fp32", Tile(*shape, 3, STAGES, WAVE))
     assert len(kernel.launches) == 2

@@ -1,6 +1,7 @@
 """Fused attention on the emulator against float64, and its resources."""
 
 from itertools import cycle
+from typing import Any
 
 import numpy
 import pytest
@@ -39,7 +40,8 @@ def attention_group(case: Attention) -> tuple[Group, list[str]]:
     (graph,) = module.ops
     assert isinstance(graph, GraphOp)
     (group,) = graph.groups
-    names = [graph.input_names.data[value.index].data for value in group.inputs]
+    indices: dict[Any, int] = {value: i for i, value in enumerate(graph.body.block.args)}
+    names = [graph.input_names.data[indices[value]].data for value in group.inputs]
     return extract_group(group), names
 
 

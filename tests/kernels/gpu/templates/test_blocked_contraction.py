@@ -1,7 +1,8 @@
 """Convolutions of images in channel blocks, and of elements of two bytes, against float64."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -24,13 +25,16 @@ DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 SMALL = Tile(32, 32, 16, 16, 1)
 
 
+Shape = tuple[int, ...]
+
+
 @dataclass
 class Builder:
     """A group whose stored tensors may have two bytes, seen as float32 by its operators."""
 
     dtype: str = "float32"
-    values: list[TensorInfo] = field(default_factory=list)
-    operators: list[Operator] = field(default_factory=list)
+    values: list[TensorInfo] = field(default_factory=list[TensorInfo])
+    operators: list[Operator] = field(default_factory=list[Operator])
 
     def read(self, shape: Sequence[int], block: int = 0, dtype: str = "") -> int:
         """A read."""
@@ -56,7 +60,7 @@ def group_of(
     image: Sequence[int],
     weight: Sequence[int],
     result: Sequence[int],
-    attributes: dict[str, object],
+    attributes: Mapping[str, Any],
     blocks: tuple[int, int],
     dtype: str = "float32",
 ) -> Group:
@@ -91,7 +95,7 @@ def error_of(group: Group, target: str = "cuda", tile: Tile | None = SMALL) -> f
     return float(difference / numpy.linalg.norm(expected))
 
 
-CASES = {
+CASES: dict[str, tuple[Shape, Shape, Shape, dict[str, Any]]] = {
     "pointwise": ((2, 20, 5, 7), (24, 20, 1, 1), (2, 24, 5, 7), {}),
     "strided": ((1, 36, 9, 9), (20, 36, 1, 1), (1, 20, 5, 5), {"strides": [2, 2]}),
     "window": ((1, 32, 9, 7), (72, 32, 3, 3), (1, 72, 9, 7), {"pads": [1] * 4}),

@@ -1,5 +1,8 @@
 """Convolutions and MatMuls on the emulator against float64."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
 import numpy
 import onnx
 import pytest
@@ -28,7 +31,12 @@ def draw(*shape: int, seed: int = 0) -> numpy.ndarray:
     return numpy.random.default_rng([seed, *shape]).standard_normal(shape).astype("float32")
 
 
-def exact(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object]) -> numpy.ndarray:
+def evaluate(model: onnx.ModelProto, feeds: Mapping[str, numpy.ndarray]) -> list[numpy.ndarray]:
+    """The results of ONNX's reference evaluator."""
+    return cast(Any, ReferenceEvaluator(model)).run(None, feeds)
+
+
+def exact(type: str, inputs: list[numpy.ndarray], attributes: Mapping[str, Any]) -> numpy.ndarray:
     """The operator's result in float64."""
     names = [f"x{i}" for i in range(len(inputs))]
     values = [helper.make_tensor_value_info(n, onnx.TensorProto.DOUBLE, None) for n in names]
@@ -36,10 +44,11 @@ def exact(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object])
     node = helper.make_node(type, names, ["y"], **attributes)
     model = helper.make_model(helper.make_graph([node], "one", values, [result]))
     feeds = {n: x.astype("float64") for n, x in zip(names, inputs, strict=True)}
-    return ReferenceEvaluator(model).run(None, feeds)[0]
+    return evaluate(model, feeds)[0]
 
 
-def error(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object], weights=(),
+def error(type: str, inputs: list[numpy.ndarray], attributes: Mapping[str, Any],
+          weights: Sequence[int] = (),
           target: str = "cuda", offset: int = 0) -> float:  # fmt: skip
     """The emulated kernel's error relative to the result's norm."""
     expected = exact(type, inputs, attributes)
@@ -51,7 +60,7 @@ def error(type: str, inputs: list[numpy.ndarray], attributes: dict[str, object],
     return float(numpy.linalg.norm(result - expected) / max(numpy.linalg.norm(expected), 1e-6))
 
 
-CASES = {
+CASES: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
     "pointwise": ([(2, 20, 8, 8), (24, 20, 1, 1), (24,)], {}),
     "pointwise-odd": ([(2, 20, 7, 7), (24, 20, 1, 1), (24,)], {}),
     "window": ([(1, 32, 9, 9), (24, 32, 3, 3), (24,)], {"pads": [1] * 4}),
@@ -135,6 +144,7 @@ def test_split_k_in_a_cluster(slices: int):
     group = Group("shared", values, 3, (False,) * 3, {}, operators, (4,))
     target = parse_gpu("cuda:sm_90:fp32")
     kernel = gemm_kernel(group, target, Tile(64, 32, 32, 16, slices))
+    assert kernel is not None
     assert len(kernel.launches) == 1
     assert not kernel.scratch
     (result,) = run(kernel, group, [left, right, last])
@@ -142,7 +152,7 @@ def test_split_k_in_a_cluster(slices: int):
     assert numpy.abs(result - expected).max() < 1e-3
 
 
-def test_what_follows_is_fused_and_broadcasts():
+def test_epilogues_are_fused_and_broadcast():
     image, residual = TensorInfo("float32", (2, 8, 5, 5)), TensorInfo("float32", (1, 1, 5, 5))
     weight, scale = TensorInfo("float32", (8, 8, 1, 1)), TensorInfo("float32", (8, 1, 1))
     values = (image, weight, residual, scale, image, image, image, image)
@@ -178,7 +188,9 @@ def test_a_result_may_have_other_axes_of_one_element(name: str, target: str):
     st.tuples(*[st.integers(1, 9)] * 2), st.integers(1, 40), st.integers(8, 24),
     st.tuples(*[st.integers(1, 3)] * 4), st.integers(0, 2),
 )  # fmt: skip
-def test_any_convolution(plane, channels, rows, window, pad):
+def test_any_convolution(
+    plane: tuple[int, ...], channels: int, rows: int, window: tuple[int, ...], pad: int
+):
     kernel, strides = window[:2], window[2:]
     size = [(p + 2 * pad - k) // s + 1 for p, k, s in zip(plane, kernel, strides, strict=True)]
     if min(size) < 1:

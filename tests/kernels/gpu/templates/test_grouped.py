@@ -1,8 +1,9 @@
 """Convolutions in groups of few channels on the emulator, against float64, and their choice."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy
 import pytest
@@ -58,7 +59,7 @@ class Shape:
         return tuple((n + sum(p) - (k - 1) * d - 1) // s + 1 for n, p, k, d, s in rows)
 
 
-def residual_convolution(attributes: dict[str, object], stored: str) -> tuple[Operator, ...]:
+def residual_convolution(attributes: Mapping[str, Any], stored: str) -> tuple[Operator, ...]:
     """relu(conv(0, 1) + 2 + 3) of reads of any type, cast to the one that is stored."""
     return (
         Operator("Cast", {"to": 1}, (0,), (4,)),
@@ -205,7 +206,7 @@ def test_threads_share_sums(dtype: str, members: int, plain: bool):
     check(shape, dtype, BLOCKS[dtype], Work(4, 32, 3), plain)
 
 
-def test_what_it_declines():
+def test_groups_that_do_not_match():
     group = convolution(NASNET)
     one = replace(NASNET, channels=4, members=4, filters=4)
     assert kernel_in("grouped_conv", convolution(one), TARGET) is None
@@ -236,7 +237,7 @@ def test_deep_groups_share_their_sums():
     assert by_estimate(replace(deep, kernel=(3, 3), pads=(1, 1, 1, 1))).split_k > 1
 
 
-def test_wide_groups_are_left_to_tensor_cores():
+def test_large_groups_are_left_to_tensor_cores():
     wide = replace(NASNET, channels=512, members=256, filters=256, image=(56, 56))
     assert kernel_in("grouped_conv", convolution(wide), TARGET) is None
     assert (

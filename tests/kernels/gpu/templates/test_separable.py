@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy
 import pytest
@@ -140,7 +141,7 @@ def kernel_of(group: Group, target: str, choice: Choice | None = None) -> CudaKe
 
 
 def check(shape: Shape, choice: Choice | None, target: str = "cuda:sm_90:fp32", relu: bool = True,
-          **form: object) -> None:  # fmt: skip
+          **form: Any) -> None:  # fmt: skip
     """Run on the emulator and compare."""
     group = separable(shape, relu=relu, **form)
     inputs = draw_inputs(group)
@@ -267,7 +268,7 @@ def test_nothing_spills(target: str):
         assert found.stack_bytes == 0
 
 
-def test_what_it_declines():
+def test_groups_that_do_not_match():
     target, shape = parse_gpu("cuda"), CASES["nasnet"]
     group = separable(shape)
     convolutions = [op for op in group.operators if op.type == "Conv"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy
 import pytest
@@ -28,7 +28,7 @@ from compiler.kernels.gpu.templates.attention.config import candidates, likelies
 from compiler.kernels.gpu.templates.attention.problem import attention_of
 from compiler.kernels.group import Group, extract_group
 from compiler.pipeline import DEFAULT_PIPELINE, Runner, parse, split_phases
-from compiler.target.target import parse_gpu
+from compiler.target.target import GpuTarget, parse_gpu
 from tests.kernels.attention_models import FORMS, MASKS, PACKED, Attention
 from tests.kernels.gpu.emulator import COMPILER, run_twice
 from tests.kernels.gpu.of_template import chosen, kernel_in, key_text, problem_in
@@ -129,7 +129,7 @@ def test_any_size(case: Attention, block: Block, precision: str, ahead: int, odd
 @emulated
 @pytest.mark.parametrize("mask", ["none", "each"])
 def test_scores_that_grow(mask: str):
-    """Later keys have much larger scores, so that what was seen is scaled, in some rows only."""
+    """Later keys have much larger scores, so that the state is rescaled, in some rows only."""
     case = replace(SMALL, mask=mask)
     group = short_group(case)
     inputs = arrays(case, group)
@@ -172,7 +172,7 @@ def test_many_rows_share_keys():
 
 
 def block_of(case: Attention) -> Block:
-    """The block that is taken without measurement."""
+    """The config that is chosen without measurements."""
     target = parse_gpu("cuda:sm_90:fp16")
     problem = problem_in("attention", short_group(case), target)
     assert problem is not None
@@ -198,7 +198,7 @@ def test_fewer_rows_share_keys_if_these_are_many():
         (VIT, parse_gpu("cuda:sm_90:bf16")),
     ],
 )
-def test_others_keep_their_kernel(case, target):
+def test_others_keep_their_kernel(case: Attention, target: GpuTarget):
     """HIP, heads and keys in no chunks of 16 bytes, and operands of another type."""
     problem = problem_in("attention", group := short_group(case), target)
     assert problem is not None
@@ -209,7 +209,7 @@ def test_others_keep_their_kernel(case, target):
     assert all(not block.staged for block in candidates(problem, target))
 
 
-def test_wide_operands_are_refused():
+def test_four_byte_operands_are_not_staged():
     group, _ = attention_group(SMALL)
     with pytest.raises(KernelError, match="cannot copy to shared memory"):
         kernel_in("attention", group, parse_gpu("cuda:sm_90:fp16"), Block(1, 1, 2, 32))
@@ -224,7 +224,8 @@ def test_recorded_blocks(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch)
     configs = [config_fields(Block(*values)) for values in ((2, 1, 4), tile)]
     measured = tuple(Measured(config, 1.0 + i) for i, config in enumerate(configs))
     entry = Entry(key_text("attention", problem, target), "", "", measured)
-    monkeypatch.setattr(database, "known", lambda *_: {entry.key: entry})
+    known = {entry.key: entry}
+    monkeypatch.setattr(database, "known", Mock(return_value=known))
     assert chosen("attention", problem, target) == Block(*tile)
     odd = chosen("attention", replace(problem, chunks=False), target)
     assert not odd.staged, "of operands that cannot be copied in chunks"

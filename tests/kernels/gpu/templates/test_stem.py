@@ -160,7 +160,7 @@ def test_every_tap_is_multiplied_once(channels: int, kernel: tuple[int, int], pr
 
 @emulated
 @pytest.mark.parametrize("precision", sorted(PRECISIONS))
-def test_what_is_not_finite_stays_in_its_windows(precision: str):
+def test_infinities_and_nans_stay_in_their_windows(precision: str):
     shape = replace(SMALL, filters=16, pads=(2, 2, 2, 2))
     group = convolution(shape, PRECISIONS[precision])
     image, *others = draw_inputs(group)
@@ -175,7 +175,7 @@ def test_what_is_not_finite_stays_in_its_windows(precision: str):
     }
 
 
-def test_what_it_declines():
+def test_groups_that_do_not_match():
     group = convolution(SMALL, "float32", 4)
     assert problem_in("stem_conv", group, TARGET) is not None
     assert problem_in("stem_conv", group, parse_gpu("cuda:sm_90:fp32")) is None
@@ -221,7 +221,7 @@ def test_lanes_do_not_wait_for_the_banks_of_others(name: str, precision: str):
 
 
 def is_stem(group: Group) -> bool:
-    """Whether the kernel that is taken reads halos."""
+    """Whether the selected kernel is a stem convolution."""
     return "convolve_stem" in generate(group, TARGET).text
 
 

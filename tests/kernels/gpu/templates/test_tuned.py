@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from compiler.kernels import database
-from compiler.kernels.cache import KernelCache, _tuning
+from compiler.kernels.cache import (
+    KernelCache,
+    _tuning,  # pyright: ignore[reportPrivateUsage]
+)
 from compiler.kernels.database import Database, Entry, InContext, Measured
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.headers import full_version
@@ -93,7 +96,7 @@ def test_the_measured_tile_is_taken(place: int):
     assert record(problem, place) == chosen("gemm", problem, TARGET)
 
 
-def test_wide_tiles_are_taken_with_as_many_stages_as_they_can_have():
+def test_wgmma_tiles_may_have_any_number_of_stages():
     problem = gemm(128, 768, 768)
     wide = [Tile(64, 64, 16, 64, 1, stages, wgmma=True) for stages in (2, 9, 5)]
     times = tuple(Measured(config_fields(tile), 1e3 + i) for i, tile in enumerate(wide))
@@ -149,7 +152,7 @@ def test_candidates_are_diverse():
     assert any(tile.wgmma for tile in found)
 
 
-def test_wide_tiles_count_by_their_own_estimates_in_nanoseconds():
+def test_wgmma_tiles_are_predicted_by_estimates_in_nanoseconds():
     """A similar problem's fast tile is not passed over for any wide tile that fits."""
     similar, wanted = gemm(64, 512, 512), gemm(64, 640, 512)
     best = min(
@@ -208,7 +211,7 @@ def test_a_cached_kernel_is_not_taken_once_the_database_has_changed(tmp_path: Pa
     assert cache.load(group, target) is None
 
 
-def test_what_was_measured_best_is_measured_again_with_what_is_near():
+def test_the_best_measured_tiles_and_similar_ones_are_measured_again():
     image = Gather(64, 361, 64 * 361, 361, 9, 64, True, (1, 19, 19), (1, 19, 19), (1, 3, 3),
                    pads=(0, 1, 1))  # fmt: skip
     problem = replace(

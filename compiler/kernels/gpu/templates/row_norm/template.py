@@ -12,7 +12,7 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.epilogue import (
     StoreFunction,
     device_function,
-    shape_of,
+    static_shape,
     value_function,
     value_struct,
 )
@@ -153,7 +153,7 @@ def _broadcast(context: FusionContext, position: int, at: list[Any], missing: fl
     """The element of an operand that is broadcast to an element of the result."""
     if position >= len(context.operands) or context.operands[position] is None:
         return tirx.const(missing, "float32")
-    shape = shape_of(context.operands[position])
+    shape = static_shape(context.operands[position])
     own = at[len(at) - len(shape) :]
     own = [0 if n == 1 else i for i, n in zip(own, shape, strict=True)]
     return context.operand(position, own)

@@ -26,7 +26,7 @@ from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Program
 from tests.kernels.gpu.of_template import gemm_kernel
 from tests.kernels.gpu.templates.test_contraction import draw
-from tests.kernels.gpu.templates.test_wide_images import CASES, TYPES, convolution, wide
+from tests.kernels.gpu.templates.test_wgmma_images import CASES, TYPES, convolution, wide
 from tests.kernels.harness import laid_out, numpy_dtype
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ compiles the emulated kernels")

@@ -1,5 +1,8 @@
 """Convolutions whose image is copied once for all taps, against float64."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from compiler.kernels.gpu.cubin import check_resources
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm.candidates import candidates, is_modelled
 from compiler.kernels.gpu.templates.gemm.config import Tile, shared_bytes
+from compiler.kernels.group import Group
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER
 from tests.kernels.gpu.of_template import gemm_kernel, gemm_problems
@@ -22,7 +26,7 @@ SHAPES = ((32, 32, 16, 16), (64, 32, 32, 16), (32, 128, 32, 32), (16, 64, 16, 16
 
 
 def same_group(precision: str, batch: int, channels: int, rows: int, image: tuple[int, ...],
-               window: tuple[int, ...], dilation: int = 1, groups: int = 1):  # fmt: skip
+               window: tuple[int, ...], dilation: int = 1, groups: int = 1) -> Group:  # fmt: skip
     """A convolution of as many results as pixels, in channel blocks."""
     dtype = DTYPES.get(precision, "float32")
     block = 4 if dtype == "float32" else 8
@@ -78,7 +82,8 @@ def test_groups_volumes_and_a_second_launch(image: tuple[int, ...]):
     ({}, "cuda:sm_90:fp32"),
 ])  # fmt: skip
 def test_others_are_refused(change: dict[str, object], target: str):
-    sizes = {"batch": 1, "channels": 32, "rows": 16, "image": (8, 8), "window": (3, 3), **change}
+    sizes: dict[str, Any] = {"batch": 1, "channels": 32, "rows": 16, "image": (8, 8)}
+    sizes |= {"window": (3, 3), **change}
     group = same_group("tf32", **sizes)
     with pytest.raises(KernelError, match="cannot keep the halo"):
         gemm_kernel(group, parse_gpu(target), Tile(32, 32, 16, 16, 1, halo=True))
@@ -99,7 +104,7 @@ def test_nothing_spills(precision: str):
     group = same_group(precision, 1, 256, 256, (19, 19), (3, 3))
     target = parse_gpu(f"cuda:sm_90:{precision}")
     for tile in (Tile(64, 64, 32, 32, 4, 6), Tile(128, 128, 64, 32, 2, 4)):
-        patch = Tile(*tile.shape[:4], tile.split_k, tile.stages, halo=True)
+        patch = replace(tile, halo=True)
         kernel = gemm_kernel(group, target, patch)
         assert kernel is not None
         code = compile_cubin(complete_text(kernel.text), target)

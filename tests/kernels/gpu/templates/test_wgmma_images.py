@@ -63,7 +63,7 @@ def error(precision: str, group: Group, tile: Tile) -> float:
     return error_of(group, target, tile)
 
 
-CASES = {
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "pointwise": ((2, 24, 5, 7), (72, 24, 1, 1), {}),
     "strided": ((1, 40, 9, 9), (64, 40, 1, 1), {"strides": [2, 2]}),
     "window": ((1, 64, 7, 7), (80, 64, 3, 3), {"pads": [1] * 4}),

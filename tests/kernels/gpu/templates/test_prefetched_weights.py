@@ -12,6 +12,7 @@ from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text, headers
 from compiler.kernels.gpu.templates.gemm.config import Tile
 from compiler.kernels.group import Group, TensorInfo
+from compiler.nvrtc import load_nvrtc
 from compiler.schedule import Launch
 from compiler.target.target import parse_gpu
 from tests.kernels.gpu.emulator import COMPILER, Memory, Program
@@ -39,8 +40,8 @@ extern "C" __global__ void produce(float* to, const float* from) {
 
 def convolution(tile: Tile) -> tuple[Group, list[numpy.ndarray], CudaKernel, numpy.ndarray]:
     """A convolution, whose weights are the left operand, with its inputs and its result."""
-    shapes, attributes = [(1, 16, 5, 7), (24, 16, 3, 3), (1, 24, 5, 7)], {"pads": [1] * 4}
-    group = group_of("Conv", *shapes, attributes, (4, 4))
+    attributes = {"pads": [1] * 4}
+    group = group_of("Conv", (1, 16, 5, 7), (24, 16, 3, 3), (1, 24, 5, 7), attributes, (4, 4))
     inputs = [draw(*read.shape, seed=i) for i, read in enumerate(group.reads)]
     kernel = gemm_kernel(group, parse_gpu(TARGET), tile)
     assert kernel is not None
@@ -123,7 +124,7 @@ def swapped(kernel: CudaKernel) -> CudaKernel:
 
 @emulated
 @pytest.mark.parametrize("name", CASES)
-def test_what_begins_early_is_right(name: str):
+def test_prefetched_weights_give_right_results(name: str):
     group, inputs, kernel, expected = CASES[name]()
     assert "Overlap<Problem>" in kernel.text
     assert worst(Chain(group, inputs, kernel), expected) < 2e-3
@@ -138,8 +139,7 @@ def test_activations_copied_early_are_wrong(name: str):
 
 def ptx_of(kernel: CudaKernel) -> str:
     """The PTX of a kernel for Hopper, by NVRTC."""
-    from cuda.bindings import nvrtc
-
+    nvrtc = load_nvrtc()
     texts = headers()
     names, bodies = [n.encode() for n in texts], [t.encode() for t in texts.values()]
     source = complete_text(kernel.text).encode()
@@ -164,7 +164,7 @@ def read_before_the_wait(ptx: str) -> list[set[int]]:
         registers = re.findall(r"%\w+", operands)
         own = {int(n) for n in re.findall(r"_param_(\d+)", operands)}
         if operation.startswith(("ld.global", "st.global", "cp.async.c", "red", "atom")):
-            found.append(set().union(*(origins.get(r, set()) for r in registers)))
+            found.append(set[int]().union(*(origins.get(r, set()) for r in registers)))
         elif registers:
             sources = (origins.get(register, set()) for register in registers[1:])
             origins.setdefault(registers[0], set()).update(own.union(*sources))
