@@ -28,7 +28,7 @@ from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.frontend import import_model
 from compiler.graph.packing import apply_packing
 from compiler.ir.dataflow import ConstantOp, NoneOp, OperatorOp, WeightOp
@@ -142,7 +142,7 @@ class Kernel:
         self.result = aligned(numpy.full(result.shape, numpy.nan, result.dtype))
         scratch = [aligned(numpy.zeros(n, numpy.uint8)) for n in spec.workspaces]
         self.buffers = [*reads, self.result, *scratch]
-        self.program = Program([spec])
+        self.program = CpuProgram([spec])
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self.calls: list[tuple[Any, Any, int]] = []
         for launch in spec.launches:

@@ -23,7 +23,7 @@ from compiler.autotune.profile import measure_kernels
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.executor import ModeRunner
+from compiler.backends.gpu.executor import ScheduleRunner
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
@@ -88,7 +88,7 @@ class Bench:
                 driver.fill(address, 0, allocation.nbytes, self.stream)
         row: dict[str, Any] = {}
         for mode in modes:
-            make: Callable[..., ModeRunner] = GraphRunner
+            make: Callable[..., ScheduleRunner] = GraphRunner
             options: dict[str, Any] = {}
             if mode != "graph":
                 make, options = StreamRunner, {"graphs": mode == "subgraphs"}

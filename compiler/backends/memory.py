@@ -74,7 +74,7 @@ def require(nbytes: int, purpose: str) -> None:
         )
 
 
-def padded_bytes(nbytes: int) -> int:
+def padded_size(nbytes: int) -> int:
     """The next multiple of the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
@@ -85,7 +85,7 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
     check_weights(schedule, weights)
     if all(is_usable(weights[each.name]) for each in wanted):
         return {each.name: weights[each.name] for each in wanted}
-    total = sum(padded_bytes(each.nbytes) for each in wanted)
+    total = sum(padded_size(each.nbytes) for each in wanted)
     require(total, "the block of weights")
     block = aligned_bytes(total)
     placed: dict[str, Array] = {}
@@ -94,7 +94,7 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
         part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
         placed[each.name] = part.reshape(each.shape)
         placed[each.name][...] = weights[each.name]
-        start += padded_bytes(each.nbytes)
+        start += padded_size(each.nbytes)
     return placed
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dag import DAG
 from compiler.graph import cost
-from compiler.graph.attributes import constant_value, integer_attribute, integers_attribute
+from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import shape_of
@@ -210,7 +210,7 @@ def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
 
 
 def _given_axes(op: OperatorOp, rank: int) -> set[int]:
-    array = constant_value(op, 1)
+    array = constant_operand(op, 1)
     values = array.ravel().tolist() if array is not None else integers_attribute(op, "axes")
     if not values and not integer_attribute(op, "noop_with_empty_axes", 0):
         return set(range(rank))

@@ -32,7 +32,7 @@ ENTRIES = {"open": 1, "run": 2, "work": 2, "close": 1}
 """The executor's entry points without their prefix, and how many arguments each has."""
 
 
-class Program:
+class CpuProgram:
     """Native code: the executor's entry points, and the address of every kernel symbol.
 
     Calls release the interpreter's lock. The code lives as long as this object. JITLink keeps the

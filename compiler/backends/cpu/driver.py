@@ -11,7 +11,7 @@ import numpy
 
 from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
 from compiler.backends.memory import (
@@ -19,7 +19,7 @@ from compiler.backends.memory import (
     aligned_array,
     aligned_bytes,
     numpy_dtype,
-    padded_bytes,
+    padded_size,
     place_weights,
     require,
 )
@@ -94,10 +94,10 @@ class CpuExecutable:
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(padded_bytes(each.nbytes) for each in schedule.of_kind("arena"))
+        self._arena = sum(padded_size(each.nbytes) for each in schedule.of_kind("arena"))
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
-        self._program = Program(kernels.values())
+        self._program = CpuProgram(kernels.values())
         self._plan = make_plan(schedule, kernels, self._program.addresses)
         self._weights = placed
         self._idle: deque[CpuExecutor] = deque()
@@ -106,7 +106,7 @@ class CpuExecutable:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of one executor's arena and of the kernels' objects."""
-        weights = sum(padded_bytes(array.nbytes) for array in self._weights.values())
+        weights = sum(padded_size(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
     def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
@@ -147,7 +147,7 @@ class CpuExecutor:
 
     def __init__(
         self,
-        program: Program,
+        program: CpuProgram,
         plan: ScheduleTables,
         allocations: Sequence[Allocation],
         weights: Mapping[str, Array],
@@ -204,7 +204,7 @@ def _fill(arrays: Sequence[Array]) -> None:
         array.reshape(-1).view(numpy.uint8).fill(POISON)
 
 
-def _start_worker(program: Program, engine: int, home: int, keep: object) -> threading.Thread:
+def _start_worker(program: CpuProgram, engine: int, home: int, keep: object) -> threading.Thread:
     """A thread that works for an engine; it keeps the engine's memory, not its executor."""
 
     def work(_: object) -> None:
@@ -218,7 +218,7 @@ def _start_worker(program: Program, engine: int, home: int, keep: object) -> thr
 def _dismiss(
     process: int,
     team: Sequence[threading.Thread],
-    keep: tuple[Program, Tables, object],
+    keep: tuple[CpuProgram, Tables, object],
 ) -> None:
     """End a team's threads; a forked child has none of them."""
     if process != os.getpid():

@@ -42,7 +42,7 @@ Copy = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class BufferAddresses:
+class RunBuffers:
     """Where the buffers of a run are: `addresses` of all inputs and outputs, and copies to make.
 
     `staged` are the allocations whose bytes travel through page-locked memory; `producers` are
@@ -84,14 +84,14 @@ class Binder:
         spans = [(self._own[i], self._own[i] + each.nbytes) for i, each in self._places]
         self._start = min((start for start, _ in spans), default=0)
         self._end = max((end for _, end in spans), default=0)
-        self._memo: tuple[list[object], BufferAddresses] | None = None
+        self._memo: tuple[list[object], RunBuffers] | None = None
         self._repeats = 0
 
     def set_binding(self, name: str, binding: Binding) -> None:
         """Bind device buffers of one input or output in another way from now on."""
         self.bindings[name], self._memo = binding, None
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> BufferAddresses:
+    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> RunBuffers:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
 
         The placement of the run before is returned again if all device buffers are the same.
@@ -116,17 +116,17 @@ class Binder:
 
     def _place(
         self, inputs: Mapping[str, Any], given: Mapping[str, Any], on_device: bool, stream: Handle
-    ) -> BufferAddresses:
+    ) -> RunBuffers:
         check_names("input", inputs, self._inputs, complete=True)
         check_names("output", given, self._outputs, complete=False)
-        placement = BufferAddresses(dict(self._own))
+        placement = RunBuffers(dict(self._own))
         self._place_inputs(placement, inputs, stream)
         if not on_device:
             self._place_outputs(placement, given, stream)
         return placement
 
     def _place_inputs(
-        self, placement: BufferAddresses, inputs: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, inputs: Mapping[str, Any], stream: Handle
     ) -> None:
         copies: dict[int, Copy] = {}
         for name, (index, allocation) in self._inputs.items():
@@ -141,7 +141,7 @@ class Binder:
         placement.copies_in = self._in_turn(copies)
 
     def _place_outputs(
-        self, placement: BufferAddresses, given: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, given: Mapping[str, Any], stream: Handle
     ) -> None:
         copies: dict[int, Copy] = {}
         views: dict[str, DeviceView] = {}
@@ -190,7 +190,7 @@ class Binder:
         check_fits(allocation, array.dtype.name, array.shape)
         np.copyto(self._buffers.staging(index), array)
 
-    def collect(self, placement: BufferAddresses, results: dict[str, Any]) -> None:
+    def collect(self, placement: RunBuffers, results: dict[str, Any]) -> None:
         """Copy results from page-locked memory to the caller's arrays, or to new ones."""
         for name, (index, _) in self._outputs.items():
             if index in placement.staged and results[name] is None:
@@ -199,7 +199,7 @@ class Binder:
                 np.copyto(results[name], self._buffers.staging(index))
 
     def _view(
-        self, placement: BufferAddresses, allocation: Allocation, array: Any, stream: Handle
+        self, placement: RunBuffers, allocation: Allocation, array: Any, stream: Handle
     ) -> DeviceView | None:
         """The device memory of an array, checked; None for an array on the host."""
         view = None if array is None else device_view(array, self._driver, stream)
@@ -234,7 +234,7 @@ class Binder:
             for other, each in self._places
         )
 
-    def _overlaps(self, placement: BufferAddresses, index: int, view: DeviceView) -> bool:
+    def _overlaps(self, placement: RunBuffers, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         addresses = placement.addresses
         return any(

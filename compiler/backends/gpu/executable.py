@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import ExecutionSettings, GpuExecutor, Programs
+from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, Programs
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
@@ -34,7 +34,7 @@ class GpuExecutable:
         programs: Programs,
         schedule: Schedule,
         costs: Mapping[str, float],
-        settings: ExecutionSettings,
+        settings: ExecutorSettings,
     ) -> None:
         driver = programs.driver
         typical = device_of(driver.device.architecture)
@@ -60,7 +60,7 @@ class GpuExecutable:
 
         Other options are fields of `Settings`.
         """
-        settings = settings_from(ExecutionSettings(), options)
+        settings = settings_from(ExecutorSettings(), options)
         check_structure(schedule)
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
@@ -131,9 +131,9 @@ class GpuExecutable:
                 self._own = None
 
 
-def settings_from(base: ExecutionSettings, options: Mapping[str, Any]) -> ExecutionSettings:
+def settings_from(base: ExecutorSettings, options: Mapping[str, Any]) -> ExecutorSettings:
     """Settings with some fields replaced; DeviceError for an unknown option or mode."""
-    known = [field.name for field in fields(ExecutionSettings)]
+    known = [field.name for field in fields(ExecutorSettings)]
     check_options(options, known, "a GPU executor")
     settings = replace(base, **options)
     if settings.mode not in MODES:

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any, Literal, Protocol
 
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
-from compiler.backends.gpu.binding import Binder, Binding, BufferAddresses, Outputs
+from compiler.backends.gpu.binding import Binder, Binding, Outputs, RunBuffers
 from compiler.backends.gpu.buffers import POISON, Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
@@ -28,7 +28,7 @@ VARIANTS = 4
 """Graphs kept at a time: one for each set of inputs and outputs that are in host memory."""
 
 
-class ModeRunner(Protocol):
+class ScheduleRunner(Protocol):
     """Queues the launches of a schedule in one of the modes."""
 
     def update(self, changed: Sequence[int]) -> None:
@@ -45,7 +45,7 @@ class ModeRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionSettings:
+class ExecutorSettings:
     """How an executor runs its schedule.
 
     `children` makes each subflow a child graph (mode `graph` only). `bindings` has the binding of
@@ -103,7 +103,7 @@ class Programs:
 class _Variant:
     """A runner, and the addresses of inputs and outputs that its nodes have."""
 
-    runner: ModeRunner
+    runner: ScheduleRunner
     at: dict[int, int]
 
 
@@ -115,9 +115,9 @@ class GpuExecutor:
     """
 
     def __init__(
-        self, program: GpuProgram, plan: GraphPlan, settings: ExecutionSettings | None = None
+        self, program: GpuProgram, plan: GraphPlan, settings: ExecutorSettings | None = None
     ) -> None:
-        self.settings = settings or ExecutionSettings()
+        self.settings = settings or ExecutorSettings()
         self._program, self._driver, self._plan = program, program.driver, plan
         self._lock, self._closed = RLock(), False
         self._driver.make_current()
@@ -137,7 +137,7 @@ class GpuExecutor:
         self._foreign: tuple[int, Handle] | None = None
         self._last: tuple[Handle, Handle] | None = None
         self._pending: Run | None = None
-        self._ready: tuple[BufferAddresses, ModeRunner] | None = None
+        self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
         self._redirect()
 
     def _bindings(self) -> dict[str, Binding]:
@@ -261,7 +261,7 @@ class GpuExecutor:
         if self._pending is not None:
             self._pending.wait()
 
-    def _queue(self, placement: BufferAddresses, stream: Handle) -> None:
+    def _queue(self, placement: RunBuffers, stream: Handle) -> None:
         self._follow(placement, stream)
         for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
@@ -277,7 +277,7 @@ class GpuExecutor:
         self._driver.record(event, stream)
         self._last = stream, event
 
-    def _poison(self, placement: BufferAddresses, stream: Handle) -> None:
+    def _poison(self, placement: RunBuffers, stream: Handle) -> None:
         kinds = self._plan.schedule.allocations
         self._buffers.poison((i for i in placement.staged if kinds[i].kind == "input"), stream)
         for index, allocation in enumerate(kinds):
@@ -286,9 +286,7 @@ class GpuExecutor:
                 address = placement.addresses[index]
                 self._driver.fill(address, POISON, allocation.nbytes, stream)
 
-    def _started(
-        self, placement: BufferAddresses, inputs: Mapping[str, Any], outputs: Outputs
-    ) -> Run:
+    def _started(self, placement: RunBuffers, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
         results = self._binder.results(outputs, self)
         keep = tuple(inputs.values()), placement.capsules
         finish = partial(self._finish, placement)
@@ -296,7 +294,7 @@ class GpuExecutor:
         self._pending = run if placement.staged else None
         return run
 
-    def _follow(self, placement: BufferAddresses, stream: Handle) -> None:
+    def _follow(self, placement: RunBuffers, stream: Handle) -> None:
         """Queue after this executor's last run and after the producers of the inputs."""
         if self._last is not None and self._last[0] is not stream:
             self._driver.wait(stream, self._last[1])
@@ -305,7 +303,7 @@ class GpuExecutor:
                 self._driver.record(self._fence, self._driver.stream(producer))
                 self._driver.wait(stream, self._fence)
 
-    def _runner(self, placement: BufferAddresses, stream: Handle) -> ModeRunner:
+    def _runner(self, placement: RunBuffers, stream: Handle) -> ScheduleRunner:
         """The runner for this placement, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
@@ -330,7 +328,7 @@ class GpuExecutor:
         self._variants[staged] = _Variant(self._make(staged, stream), dict(self._at))
         return self._variants[staged]
 
-    def _make(self, staged: frozenset[int], stream: Handle) -> ModeRunner:
+    def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
@@ -340,7 +338,7 @@ class GpuExecutor:
             return GraphRunner(*common, children=self.settings.children)
         return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
 
-    def _finish(self, placement: BufferAddresses, run: Run, results: dict[str, Any]) -> None:
+    def _finish(self, placement: RunBuffers, run: Run, results: dict[str, Any]) -> None:
         """Take a run's results out of page-locked memory, unless the next run already did."""
         with self._lock:
             if self._pending is run:

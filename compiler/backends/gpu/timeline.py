@@ -5,7 +5,7 @@ from typing import Any
 
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.executor import ExecutionSettings, GpuExecutor, GpuProgram, ModeRunner
+from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, GpuProgram, ScheduleRunner
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
@@ -57,10 +57,10 @@ class TimedExecutor(GpuExecutor):
     """An executor in mode `streams` whose runs are timed task by task."""
 
     def __init__(self, program: GpuProgram, plan: GraphPlan) -> None:
-        super().__init__(program, plan, ExecutionSettings(mode="streams"))
+        super().__init__(program, plan, ExecutorSettings(mode="streams"))
         self._timed: TimedRunner | None = None
 
-    def _make(self, staged: frozenset[int], stream: Handle) -> ModeRunner:
+    def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         assert not staged, "a timed run works on the executor's own buffers"
         options = GraphOptions(Delays(self._driver, None))
         self._timed = TimedRunner(self._driver, self._plan, self._calls, options, stream)
