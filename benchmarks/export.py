@@ -46,7 +46,7 @@ from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import Check, export_project, kernel_headers
+from compiler.export.generate import StoredCheck, export_project, kernel_headers
 from compiler.schedule import MODES, KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
@@ -177,7 +177,7 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     check = None
     if module:
         tolerance = TOLERANCES[parse_target(found.target).precision]
-        check = Check(inputs, module.run(inputs), tolerance)
+        check = StoredCheck(inputs, module.run(inputs), tolerance)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         export_project(found, project, version=compiler.__version__, check=check)

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy
 
-from compiler.nvrtc import compile_text
+from compiler.nvrtc import compile_cuda
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -198,7 +198,7 @@ def _joins(call: dict[str, Any], op: Any, others: list[int], group: Any, result:
 
 def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:
     """The cubin of a case; raises KernelError with the compiler's log."""
-    return compile_text(case["text"], case["arch"], headers)
+    return compile_cuda(case["text"], case["arch"], headers)
 
 
 def called(answer: tuple[Any, ...]) -> Any:

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.autotune.schedule import Decision, Request, SearchOptions, decide, scheduled
@@ -18,6 +17,7 @@ from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
+from compiler.backends.memory import Array
 from compiler.errors import PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
@@ -53,7 +53,6 @@ from compiler.verify.kernel_operands import check_operands
 if TYPE_CHECKING:
     import onnx
 
-Array = NDArray[Any]
 
 PRESENT: Mapping[str, Callable[[], str]] = {
     "cuda": cuda.present_architecture,

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.build import full_target
 from compiler.errors import DeviceError
@@ -80,7 +80,7 @@ class Case:
         return self.model.inputs[0]
 
     @property
-    def ways(self) -> Iterator[tuple[str, Executor]]:
+    def ways(self) -> Iterator[tuple[str, GpuExecutor]]:
         """A new executor for each number of streams and each way, whose buffers are poisoned."""
         for streams, executable in self.executables.items():
             for way, options in WAYS.items():
@@ -165,7 +165,7 @@ def check_bindings(case: Case, first: Arrays) -> int:
     return runs
 
 
-def moved(executor: Executor, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
+def moved(executor: GpuExecutor, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
     """Device arrays like an executor's own, in memory of their own."""
     return {
         name: DeviceArray(device(), own.allocation, reserve(device(), own.nbytes, name), None)

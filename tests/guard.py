@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare
 from compiler.backends.memory import ALIGNMENT, numpy_dtype
 from compiler.errors import DeviceError
@@ -70,7 +70,7 @@ def run_guarded(
     if parse_target(module.target).backend == "emu":
         return _emulated(module, inputs)
     schedule = module.schedule
-    program = Program(module.kernels.values())  # its code lives as long as it does
+    program = CpuProgram(module.kernels.values())  # its code lives as long as it does
     given = iter(prepare(schedule.allocations, inputs))
     weights: Mapping[str, Array] = vars(module)["_weights"]  # packed, as kernels read them
     sources = [

@@ -23,14 +23,14 @@ from compiler.autotune.profile import measure_kernels
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.executor import Runner
+from compiler.backends.gpu.executor import ScheduleRunner
 from compiler.backends.gpu.kernels import Calls, Functions
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
 from compiler.schedule import MODES, Schedule, Task
 from compiler.scheduling.graph_plan import plan_graph
-from compiler.target.devices import device_of
+from compiler.target.devices import typical_device
 
 WARM_UP, REPLAYS = 5, 31
 
@@ -79,7 +79,7 @@ class Bench:
     def replays(self, schedule: Schedule, modes: Sequence[str]) -> dict[str, Any]:
         """Median times of a schedule's runs, on the device and for the host, by mode."""
         driver = self.driver
-        typical = device_of(driver.device.architecture)
+        typical = typical_device(driver.device.architecture)
         planned = plan_graph(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)
@@ -88,7 +88,7 @@ class Bench:
                 driver.fill(address, 0, allocation.nbytes, self.stream)
         row: dict[str, Any] = {}
         for mode in modes:
-            make: Callable[..., Runner] = GraphRunner
+            make: Callable[..., ScheduleRunner] = GraphRunner
             options: dict[str, Any] = {}
             if mode != "graph":
                 make, options = StreamRunner, {"graphs": mode == "subgraphs"}

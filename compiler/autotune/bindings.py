@@ -13,7 +13,7 @@ from time import perf_counter, perf_counter_ns
 from compiler.autotune.timing import WARM_UP, Timing, time_all
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import Binding
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.memory import reserve
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.errors import DeviceError
@@ -41,14 +41,14 @@ def choose(timings: Mapping[str, Timing], baseline: str) -> str:
 
 
 def measured_choice(
-    candidates: Mapping[str, Callable[[], Executor]], baseline: str, seconds: float
+    candidates: Mapping[str, Callable[[], GpuExecutor]], baseline: str, seconds: float
 ) -> MeasuredChoice:
     """Run candidates on their device within a time and keep the best.
 
     A candidate opens an executor; one that does not fit on the device is skipped and the reason
     recorded, except the baseline.
     """
-    open_ones: dict[str, Executor] = {}
+    open_ones: dict[str, GpuExecutor] = {}
     skipped: dict[str, str] = {}
     for name in (baseline, *(name for name in candidates if name != baseline)):
         try:
@@ -66,21 +66,21 @@ def measured_choice(
     return MeasuredChoice(choose(timings, baseline), baseline, timings, skipped)
 
 
-def timed_run(executor: Executor) -> Callable[[], float]:
+def timed_run(executor: GpuExecutor) -> Callable[[], float]:
     """A function that runs on the executor's own buffers and returns the wall nanoseconds."""
     fill_inputs(executor)
     return partial(_wall_time, executor, executor.in_place("input"), executor.in_place("output"))
 
 
 def _wall_time(
-    executor: Executor, inputs: Mapping[str, DeviceArray], outputs: Mapping[str, DeviceArray]
+    executor: GpuExecutor, inputs: Mapping[str, DeviceArray], outputs: Mapping[str, DeviceArray]
 ) -> float:
     start = perf_counter_ns()
     executor.run(inputs, outputs=outputs)
     return perf_counter_ns() - start
 
 
-def measure_bindings(executor: Executor, seconds: float) -> dict[str, BindingChoice]:
+def measure_bindings(executor: GpuExecutor, seconds: float) -> dict[str, BindingChoice]:
     """Time all ways to bind a buffer that moves, for each input and output, and set the fastest.
 
     Returns the figures; nothing is measured where the executor has no choice, and what is not
@@ -99,7 +99,7 @@ def measure_bindings(executor: Executor, seconds: float) -> dict[str, BindingCho
 
 
 def _measure_binding(
-    executor: Executor,
+    executor: GpuExecutor,
     inputs: dict[str, DeviceArray],
     outputs: dict[str, DeviceArray],
     arrays: dict[str, DeviceArray],

@@ -18,6 +18,9 @@ Array = NDArray[Any]
 ALIGNMENT = 64
 """Bytes to which every buffer is aligned: a cache line, and the widest vector register."""
 
+POISON = 0xFF
+"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
+
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 MEMORY_INFORMATION = Path("/proc/meminfo")
 
@@ -74,7 +77,7 @@ def require(nbytes: int, purpose: str) -> None:
         )
 
 
-def padded(nbytes: int) -> int:
+def padded_size(nbytes: int) -> int:
     """The next multiple of the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
@@ -85,7 +88,7 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
     check_weights(schedule, weights)
     if all(is_usable(weights[each.name]) for each in wanted):
         return {each.name: weights[each.name] for each in wanted}
-    total = sum(padded(each.nbytes) for each in wanted)
+    total = sum(padded_size(each.nbytes) for each in wanted)
     require(total, "the block of weights")
     block = aligned_bytes(total)
     placed: dict[str, Array] = {}
@@ -94,7 +97,7 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
         part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
         placed[each.name] = part.reshape(each.shape)
         placed[each.name][...] = weights[each.name]
-        start += padded(each.nbytes)
+        start += padded_size(each.nbytes)
     return placed
 
 

@@ -14,7 +14,7 @@ class Dim(ctypes.Structure):
     _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
 
 
-class Kernel(ctypes.Structure):
+class EngineKernel(ctypes.Structure):
     """A kernel's description, as its shared object holds it."""
 
     _fields_ = (
@@ -27,11 +27,11 @@ class Kernel(ctypes.Structure):
     )
 
 
-class Call(ctypes.Structure):
+class EngineCall(ctypes.Structure):
     """One launch, as the engine takes it."""
 
     _fields_ = (
-        ("kernel", ctypes.POINTER(Kernel)),
+        ("kernel", ctypes.POINTER(EngineKernel)),
         ("grid", Dim),
         ("block", Dim),
         ("shared_bytes", ctypes.c_size_t),

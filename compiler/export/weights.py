@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from compiler.backends.base import Array
-from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded, require
+from compiler.backends.memory import ALIGNMENT, aligned_bytes, numpy_dtype, padded_size, require
 from compiler.errors import ArtifactError
 
 CODES = {
@@ -32,7 +32,7 @@ CODES = {
 }
 """The format's name of each dtype."""
 
-NAMES = {code: name for name, code in CODES.items()}
+TYPE_NAMES = {code: name for name, code in CODES.items()}
 
 
 DAMAGED = (
@@ -88,7 +88,7 @@ def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
     sizes = {
         name: entry["data_offsets"][1] - entry["data_offsets"][0] for name, entry in header.items()
     }
-    total = sum(map(padded, sizes.values()))
+    total = sum(map(padded_size, sizes.values()))
     require(total, "the block of weights")
     block = aligned_bytes(total)
     weights: dict[str, Array] = {}
@@ -96,6 +96,6 @@ def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
     for name, entry in header.items():
         part = block[at : at + sizes[name]]
         part[:] = data[slice(*entry["data_offsets"])]
-        weights[name] = part.view(numpy_dtype(NAMES[entry["dtype"]])).reshape(entry["shape"])
-        at += padded(sizes[name])
+        weights[name] = part.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])
+        at += padded_size(sizes[name])
     return weights

@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.network import Network, Node, producers_of, users_of
 from compiler.graph.strides import Window
-from compiler.graph.windows import FLOATS, Operand, is_matrix, trace_operand
+from compiler.graph.windows import GEMM_TYPES, Operand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
 
 MOST_COLUMNS = 128
@@ -171,7 +171,7 @@ class _Finder:
     def is_renaming(self, node: Node) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
         if node.type == "Cast":
-            return self.network.values[node.outputs[0]].dtype in FLOATS
+            return self.network.values[node.outputs[0]].dtype in GEMM_TYPES
         return node.type == "Transpose" or KINDS.get(node.type) is Kind.VIEW
 
     def only_user(self, value: int) -> int | None:

@@ -21,7 +21,7 @@ def integers(op: OperatorOp, name: str) -> list[int] | None:
     return [int(item) for item in value] if isinstance(value, list) else None
 
 
-def constant(op: OperatorOp, operand: int) -> NDArray[Any] | None:
+def constant_operand(op: OperatorOp, operand: int) -> NDArray[Any] | None:
     """The value of an operand that is a constant; None for any other and for one left out."""
     owner = op.inputs[operand].owner if operand < len(op.inputs) else None
     return attribute_to_array(owner.value) if isinstance(owner, ConstantOp) else None

@@ -7,7 +7,7 @@ from math import ceil, prod
 from xdsl.dialects.builtin import NoneType, StringAttr
 from xdsl.ir import SSAValue
 
-from compiler.graph.attributes import constant, integer, integers
+from compiler.graph.attributes import constant_operand, integer, integers
 from compiler.ir.dataflow import ConstantOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, nbytes_of, shape_of
@@ -75,7 +75,7 @@ def is_cheap(op: OperatorOp) -> bool:
 def _flops_an_element(op: OperatorOp) -> int:
     """Operations for each element of the result; Pow by 1, 2 or 3 is a multiplication."""
     power = op.type_name == "Pow" and "float" in dtype_of(op.inputs[0].type)
-    exponent = constant(op, 1) if power else None
+    exponent = constant_operand(op, 1) if power else None
     if exponent is not None and exponent.size == 1 and exponent.item() in (1, 2, 3):
         return 1
     return _FLOPS_AN_ELEMENT.get(op.type_name, 1)

@@ -8,12 +8,11 @@ from xdsl.ir import SSAValue
 
 from compiler.dag import DAG
 from compiler.graph import cost
-from compiler.graph.attributes import constant, integer, integers
+from compiler.graph.attributes import constant_operand, integer, integers
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.operators import KINDS, Kind
+from compiler.ir.operators.definition import Shape
 from compiler.ir.types import shape_of
-
-Shape = tuple[int, ...]
 
 
 def squeezed(shape: Sequence[int]) -> Shape:
@@ -208,7 +207,7 @@ def _reduced_axes(op: OperatorOp, rank: int) -> set[int] | None:
 
 
 def _given_axes(op: OperatorOp, rank: int) -> set[int]:
-    array = constant(op, 1)
+    array = constant_operand(op, 1)
     values = array.ravel().tolist() if array is not None else integers(op, "axes")
     if not values and not integer(op, "noop_with_empty_axes", 0):
         return set(range(rank))

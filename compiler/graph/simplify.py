@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
-from compiler.graph.attributes import constant, integer, integers
+from compiler.graph.attributes import constant_operand, integer, integers
 from compiler.ir.dataflow import OperatorOp
 from compiler.ir.operators import KINDS, Kind
 from compiler.ir.types import dtype_of, shape_of
@@ -35,7 +35,7 @@ class ReshapeOf:
 Simplification = SSAValue | Update | ReshapeOf
 """A value that replaces the operator's only result, or what the operator becomes."""
 
-Rule = Callable[[OperatorOp], Simplification | None]
+SimplificationRule = Callable[[OperatorOp], Simplification | None]
 
 
 def simplify(op: OperatorOp) -> Simplification | None:
@@ -121,23 +121,23 @@ def _transpose_of_ones(op: OperatorOp) -> Simplification | None:
 
 
 def _no_padding(op: OperatorOp) -> SSAValue | None:
-    pads = constant(op, 1)
+    pads = constant_operand(op, 1)
     return op.inputs[0] if pads is not None and not pads.any() else None
 
 
 def _whole_slice(op: OperatorOp) -> SSAValue | None:
-    steps = constant(op, 4) if _given(op, 4) else np.ones(1)
+    steps = constant_operand(op, 4) if _given(op, 4) else np.ones(1)
     return _same_type(op) if steps is not None and (steps == 1).all() else None
 
 
-def _neutral(operand: int, element: float, float_sign: bool | None = None) -> Rule:
+def _neutral(operand: int, element: float, float_sign: bool | None = None) -> SimplificationRule:
     """Drop an operand that is `element` everywhere.
 
     `float_sign` is the sign bit a floating-point zero needs so that -0 stays -0.
     """
 
     def rule(op: OperatorOp) -> SSAValue | None:
-        other, array = op.inputs[1 - operand], constant(op, operand)
+        other, array = op.inputs[1 - operand], constant_operand(op, operand)
         if array is None or other.type != op.outputs[0].type or not (array == element).all():
             return None
         is_float = "float" in dtype_of(other.type)
@@ -176,9 +176,9 @@ def _padded_convolution(op: OperatorOp) -> Update | None:
 
 def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
     """The zeros added before (row 0) and after (row 1) each axis; None for other padding."""
-    amounts, rank = constant(pad, 1), len(shape_of(pad.inputs[0].type))
-    fill = constant(pad, 2) if _given(pad, 2) else np.zeros(1)
-    axes = constant(pad, 3) if _given(pad, 3) else np.arange(rank)
+    amounts, rank = constant_operand(pad, 1), len(shape_of(pad.inputs[0].type))
+    fill = constant_operand(pad, 2) if _given(pad, 2) else np.zeros(1)
+    axes = constant_operand(pad, 3) if _given(pad, 3) else np.arange(rank)
     is_constant = attributes_of(pad).get("mode", "constant") == "constant"
     if not is_constant or amounts is None or axes is None or fill is None or fill.any():
         return None
@@ -189,7 +189,7 @@ def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
 
 _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
 
-_RULES: dict[str, tuple[Rule, ...]] = {
+_RULES: dict[str, tuple[SimplificationRule, ...]] = {
     **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
     **dict.fromkeys(("Cast", "Expand", "Tile"), (_same_type,)),
     **dict.fromkeys(("Concat", "Max", "Min"), (_single,)),

@@ -20,7 +20,7 @@ from compiler.ir.types import memref_type
 from compiler.schedule import Allocation, Schedule, Task, View
 
 
-def graph_of(schedule: Schedule, like: GraphOp) -> GraphOp:
+def unflattened(schedule: Schedule, like: GraphOp) -> GraphOp:
     """The synchronized graph of a schedule of the same model as `like`, which has its weights.
 
     Raises ScheduleError for inputs, outputs or weights that are not the model's.

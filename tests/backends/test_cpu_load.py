@@ -159,15 +159,15 @@ def test_a_closed_executor_refuses_to_run() -> None:
 
 
 def test_requirements_of_targets() -> None:
-    features.check(features.requirements("cpu"))
+    features.check_features(features.requirements("cpu"))
     level = features.requirements("cpu:x86-64-v3")
     assert {"avx2", "fma"} <= set(level["features"])
     assert features.requirements("cpu:znver4:+avx2,-sse4a")["features"] == ["avx2"]
     assert features.requirements("cpu:skylake")["processor"] == "skylake"
     with pytest.raises(DeviceError, match="does not have imaginary"):
-        features.check({"features": ["imaginary"]})
+        features.check_features({"features": ["imaginary"]})
     with pytest.raises(DeviceError, match="abacus"):
-        features.check({"processor": "abacus", "features": []})
+        features.check_features({"processor": "abacus", "features": []})
 
 
 def test_the_runtime_half_imports_without_compilers() -> None:

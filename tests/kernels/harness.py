@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import ml_dtypes
 import numpy
 
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -68,7 +68,7 @@ def run_kernel(
         reads[-1][:] = numpy.ascontiguousarray(packed).reshape(-1).view(numpy.uint8)
     results = [aligned(t.nbytes, numpy_dtype(t.dtype).itemsize) for t in group.writes]
     buffers = [*reads, *results, *[aligned(n) for n in spec.workspaces]]
-    program = Program([spec])
+    program = CpuProgram([spec])
     for launch in spec.launches:
         function = entry(program, launch.symbol)
         pointers = (ctypes.c_void_p * len(launch.args))(
@@ -81,7 +81,7 @@ def run_kernel(
     ]
 
 
-def entry(program: Program, symbol: str) -> Callable[..., None]:
+def entry(program: CpuProgram, symbol: str) -> Callable[..., None]:
     """A kernel's entry point as a Python function, valid as long as its program."""
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     return signature(program.addresses[symbol])

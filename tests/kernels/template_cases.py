@@ -8,7 +8,7 @@ from random import Random
 import numpy
 from hypothesis import strategies as st
 
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.graph.packing import apply_packing
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -126,7 +126,7 @@ def run_guarded(
         buffer[:] = array.reshape(-1).view(numpy.uint8)
     writes = [guarded(t.nbytes, 4, behind) for t in group.writes]
     buffers = [*reads, *writes, *[guarded(n, 64, behind) for n in spec.workspaces]]
-    program = Program([spec])
+    program = CpuProgram([spec])
     for launch in spec.launches:
         pointers = (ctypes.c_void_p * len(launch.args))(
             *[buffers[i].ctypes.data for i in launch.args]

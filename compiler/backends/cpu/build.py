@@ -7,13 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding
-
 from compiler.backends.cpu.elf import Symbols, read_symbols
+from compiler.backends.cpu.features import llvm
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec
-
-llvm: Any = llvmlite.binding  # its functions are untyped
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 
@@ -32,7 +29,7 @@ ENTRIES = {"open": 1, "run": 2, "work": 2, "close": 1}
 """The executor's entry points without their prefix, and how many arguments each has."""
 
 
-class Program:
+class CpuProgram:
     """Native code: the executor's entry points, and the address of every kernel symbol.
 
     Calls release the interpreter's lock. The code lives as long as this object. JITLink keeps the

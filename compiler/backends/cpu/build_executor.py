@@ -29,7 +29,7 @@ HOST_SPECIFIC = (
 )
 
 
-def digest() -> str:
+def source_digest() -> str:
     """The line that says which source the checked-in code was made from."""
     return f"; executor.c sha256 {hashlib.sha256(SOURCE.read_bytes()).hexdigest()}"
 
@@ -41,14 +41,14 @@ def portable(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def build(clang: str = "clang-19") -> None:
+def build_executor(clang: str = "clang-19") -> None:
     """Compile executor.c and replace executor.ll."""
     command = [clang, *FLAGS, str(SOURCE)]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     temporary = CODE.with_suffix(".tmp")
-    temporary.write_text(f"{digest()}\n\n{portable(text)}", encoding="utf-8")
+    temporary.write_text(f"{source_digest()}\n\n{portable(text)}", encoding="utf-8")
     os.replace(temporary, CODE)
 
 
 if __name__ == "__main__":
-    build(*sys.argv[1:2])
+    build_executor(*sys.argv[1:2])

@@ -11,24 +11,22 @@ import numpy
 
 from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
-from compiler.backends.cpu.build import Program
+from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare
 from compiler.backends.cpu.tables import Plan, Tables, make_plan
 from compiler.backends.memory import (
+    POISON,
     address,
     aligned_array,
     aligned_bytes,
     numpy_dtype,
-    padded,
+    padded_size,
     place_weights,
     require,
 )
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
 from compiler.verify.structure import check_structure
-
-POISON = 0xFF
-"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
 
 
 def usable_threads() -> int:
@@ -49,7 +47,7 @@ class CpuBackend:
 
     def check(self, requirements: Mapping[str, Any]) -> None:
         """Raise DeviceError, naming the features, unless this CPU has them all."""
-        features.check(requirements)
+        features.check_features(requirements)
 
     def load(
         self,
@@ -94,10 +92,10 @@ class CpuExecutable:
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(padded(each.nbytes) for each in schedule.of_kind("arena"))
+        self._arena = sum(padded_size(each.nbytes) for each in schedule.of_kind("arena"))
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
-        self._program = Program(kernels.values())
+        self._program = CpuProgram(kernels.values())
         self._plan = make_plan(schedule, kernels, self._program.addresses)
         self._weights = placed
         self._idle: deque[CpuExecutor] = deque()
@@ -106,7 +104,7 @@ class CpuExecutable:
     @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of one executor's arena and of the kernels' objects."""
-        weights = sum(padded(array.nbytes) for array in self._weights.values())
+        weights = sum(padded_size(array.nbytes) for array in self._weights.values())
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
     def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
@@ -147,7 +145,7 @@ class CpuExecutor:
 
     def __init__(
         self,
-        program: Program,
+        program: CpuProgram,
         plan: Plan,
         allocations: Sequence[Allocation],
         weights: Mapping[str, Array],
@@ -204,7 +202,7 @@ def _fill(arrays: Sequence[Array]) -> None:
         array.reshape(-1).view(numpy.uint8).fill(POISON)
 
 
-def _start_worker(program: Program, engine: int, home: int, keep: object) -> threading.Thread:
+def _start_worker(program: CpuProgram, engine: int, home: int, keep: object) -> threading.Thread:
     """A thread that works for an engine; it keeps the engine's memory, not its executor."""
 
     def work(_: object) -> None:
@@ -218,7 +216,7 @@ def _start_worker(program: Program, engine: int, home: int, keep: object) -> thr
 def _dismiss(
     process: int,
     team: Sequence[threading.Thread],
-    keep: tuple[Program, Tables, object],
+    keep: tuple[CpuProgram, Tables, object],
 ) -> None:
     """End a team's threads; a forked child has none of them."""
     if process != os.getpid():

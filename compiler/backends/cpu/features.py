@@ -51,7 +51,7 @@ def requirements(target: str) -> dict[str, Any]:
     return needed | {"features": sorted(features - NEVER_GENERATED)}
 
 
-def check(needed: Mapping[str, Any]) -> None:
+def check_features(needed: Mapping[str, Any]) -> None:
     """Raise DeviceError, naming what is missing, unless this host meets all requirements."""
     remedy = "compile the model on this host, or for an older target such as cpu:x86-64-v3"
     for name, here in (

@@ -37,8 +37,8 @@ class EmulatedCall:
         start = ctypes.addressof(self.values)
         self._pointers = (ctypes.c_uint64 * count)(*range(start, start + 8 * count, 8))
         self._extents = None if extents is None else (ctypes.c_size_t * count)(*extents)
-        self.struct = engine.Call(
-            ctypes.cast(function, ctypes.POINTER(engine.Kernel)),
+        self.struct = engine.EngineCall(
+            ctypes.cast(function, ctypes.POINTER(engine.EngineKernel)),
             Dim(*grid),
             Dim(*block),
             shared_bytes,

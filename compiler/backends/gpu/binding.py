@@ -12,7 +12,6 @@ from itertools import combinations, pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.backends.cpu.inputs import check_mapping
 from compiler.backends.gpu.arrays import (
@@ -24,12 +23,12 @@ from compiler.backends.gpu.arrays import (
 )
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
 
-Array = NDArray[Any]
 Binding = Literal["copy", "update", "indirection"]
-Outputs = Mapping[str, Any] | Literal["numpy", "device"]
+OutputsOption = Mapping[str, Any] | Literal["numpy", "device"]
 
 DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
@@ -37,12 +36,12 @@ DIRECT_ALIGNMENT = 16
 STAYING = 64
 """After this many runs on the same device buffers none of them is copied any more."""
 
-Copy = tuple[int, int, int]
+CopyRange = tuple[int, int, int]
 """Destination, source and bytes, on the device."""
 
 
 @dataclass(slots=True)
-class Placement:
+class RunBuffers:
     """Where the buffers of a run are: `addresses` of all inputs and outputs, and copies to make.
 
     `staged` are the allocations whose bytes travel through page-locked memory; `producers` are
@@ -51,8 +50,8 @@ class Placement:
 
     addresses: dict[int, int]
     staged: set[int] = field(default_factory=set[int])
-    copies_in: list[Copy] = field(default_factory=list[Copy])
-    copies_out: list[Copy] = field(default_factory=list[Copy])
+    copies_in: list[CopyRange] = field(default_factory=list[CopyRange])
+    copies_out: list[CopyRange] = field(default_factory=list[CopyRange])
     producers: set[int] = field(default_factory=set[int])
     capsules: list[object] = field(default_factory=list[object])
 
@@ -84,14 +83,14 @@ class Binder:
         spans = [(self._own[i], self._own[i] + each.nbytes) for i, each in self._places]
         self._start = min((start for start, _ in spans), default=0)
         self._end = max((end for _, end in spans), default=0)
-        self._memo: tuple[list[object], Placement] | None = None
+        self._memo: tuple[list[object], RunBuffers] | None = None
         self._repeats = 0
 
     def set_binding(self, name: str, binding: Binding) -> None:
         """Bind device buffers of one input or output in another way from now on."""
         self.bindings[name], self._memo = binding, None
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> Placement:
+    def bind(self, inputs: Mapping[str, Any], outputs: OutputsOption, stream: Handle) -> RunBuffers:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
 
         The placement of the run before is returned again if all device buffers are the same.
@@ -116,19 +115,19 @@ class Binder:
 
     def _place(
         self, inputs: Mapping[str, Any], given: Mapping[str, Any], on_device: bool, stream: Handle
-    ) -> Placement:
+    ) -> RunBuffers:
         check_names("input", inputs, self._inputs, complete=True)
         check_names("output", given, self._outputs, complete=False)
-        placement = Placement(dict(self._own))
+        placement = RunBuffers(dict(self._own))
         self._place_inputs(placement, inputs, stream)
         if not on_device:
             self._place_outputs(placement, given, stream)
         return placement
 
     def _place_inputs(
-        self, placement: Placement, inputs: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, inputs: Mapping[str, Any], stream: Handle
     ) -> None:
-        copies: dict[int, Copy] = {}
+        copies: dict[int, CopyRange] = {}
         for name, (index, allocation) in self._inputs.items():
             view = self._view(placement, allocation, inputs[name], stream)
             if view is None:
@@ -141,9 +140,9 @@ class Binder:
         placement.copies_in = self._in_turn(copies)
 
     def _place_outputs(
-        self, placement: Placement, given: Mapping[str, Any], stream: Handle
+        self, placement: RunBuffers, given: Mapping[str, Any], stream: Handle
     ) -> None:
-        copies: dict[int, Copy] = {}
+        copies: dict[int, CopyRange] = {}
         views: dict[str, DeviceView] = {}
         for name, (index, allocation) in self._outputs.items():
             view = self._view(placement, allocation, given.get(name), stream)
@@ -160,7 +159,7 @@ class Binder:
         check_apart_on_host({name: given[name] for name in given if name not in views})
         placement.copies_out = self._in_turn(copies)
 
-    def _in_turn(self, copies: Mapping[int, Copy]) -> list[Copy]:
+    def _in_turn(self, copies: Mapping[int, CopyRange]) -> list[CopyRange]:
         """Copies to make in order: a source that another copy overwrites is saved first."""
         aside = {
             index: self._buffers.aside(index)
@@ -173,7 +172,7 @@ class Binder:
         ]
         return saved + moved
 
-    def results(self, outputs: Outputs, owner: object) -> dict[str, Any]:
+    def results(self, outputs: OutputsOption, owner: object) -> dict[str, Any]:
         """The outputs of a run in the model's order; None for arrays to be made at its end.
 
         `owner` is kept alive by outputs that are views of the executor's buffers.
@@ -190,7 +189,7 @@ class Binder:
         check_fits(allocation, array.dtype.name, array.shape)
         np.copyto(self._buffers.staging(index), array)
 
-    def collect(self, placement: Placement, results: dict[str, Any]) -> None:
+    def collect(self, placement: RunBuffers, results: dict[str, Any]) -> None:
         """Copy results from page-locked memory to the caller's arrays, or to new ones."""
         for name, (index, _) in self._outputs.items():
             if index in placement.staged and results[name] is None:
@@ -199,7 +198,7 @@ class Binder:
                 np.copyto(results[name], self._buffers.staging(index))
 
     def _view(
-        self, placement: Placement, allocation: Allocation, array: Any, stream: Handle
+        self, placement: RunBuffers, allocation: Allocation, array: Any, stream: Handle
     ) -> DeviceView | None:
         """The device memory of an array, checked; None for an array on the host."""
         view = None if array is None else device_view(array, self._driver, stream)
@@ -234,7 +233,7 @@ class Binder:
             for other, each in self._places
         )
 
-    def _overlaps(self, placement: Placement, index: int, view: DeviceView) -> bool:
+    def _overlaps(self, placement: RunBuffers, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         addresses = placement.addresses
         return any(

@@ -5,21 +5,18 @@ from dataclasses import fields, replace
 from threading import Lock
 from typing import Any
 
-from numpy.typing import NDArray
-
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.executor import Executor, Programs, Settings
+from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, Programs
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule import MODES, KernelSpec, Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
-from compiler.target.devices import device_of
+from compiler.target.devices import typical_device
 from compiler.verify.structure import check_structure
-
-Array = NDArray[Any]
 
 
 class GpuExecutable:
@@ -34,15 +31,15 @@ class GpuExecutable:
         programs: Programs,
         schedule: Schedule,
         costs: Mapping[str, float],
-        settings: Settings,
+        settings: ExecutorSettings,
     ) -> None:
         driver = programs.driver
-        typical = device_of(driver.device.architecture)
+        typical = typical_device(driver.device.architecture)
         self._programs, self._schedule, self._settings = programs, schedule, settings
         self._costs = costs
         self._plan = plan_graph(schedule, programs.kernels, costs, typical, driver.priorities)
         self._program = programs.of(self._plan)
-        self._own: Executor | None = None
+        self._own: GpuExecutor | None = None
         self._lock = Lock()
 
     @classmethod
@@ -58,9 +55,9 @@ class GpuExecutable:
     ) -> "GpuExecutable":
         """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
 
-        Other options are fields of `Settings`.
+        Other options are fields of `ExecutorSettings`.
         """
-        settings = settings_from(Settings(), options)
+        settings = settings_from(ExecutorSettings(), options)
         check_structure(schedule)
         logger.info("%s needs %s of device memory", schedule.name, memory_need(schedule))
         driver.make_current()
@@ -100,19 +97,19 @@ class GpuExecutable:
         code = sum(len(self._programs.kernels[name].code) for name in self._program.functions.of)
         return MemoryReport(need.weights, need.arena + need.buffers, code)
 
-    def executor(self, **options: Any) -> Executor:
-        """A further executor; `options` are fields of `Settings`."""
-        return Executor(self._program, self._plan, settings_from(self._settings, options))
+    def executor(self, **options: Any) -> GpuExecutor:
+        """A further executor; `options` are fields of `ExecutorSettings`."""
+        return GpuExecutor(self._program, self._plan, settings_from(self._settings, options))
 
     def timeline(self) -> list[Span]:
         """The start and end of each task, from timing events around plain launches."""
         return measure_timeline(self._program, self._plan)
 
     @property
-    def _default(self) -> Executor:
+    def _default(self) -> GpuExecutor:
         with self._lock:
             if self._own is None:
-                self._own = Executor(self._program, self._plan, self._settings)
+                self._own = GpuExecutor(self._program, self._plan, self._settings)
             return self._own
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Any]:
@@ -131,9 +128,9 @@ class GpuExecutable:
                 self._own = None
 
 
-def settings_from(base: Settings, options: Mapping[str, Any]) -> Settings:
+def settings_from(base: ExecutorSettings, options: Mapping[str, Any]) -> ExecutorSettings:
     """Settings with some fields replaced; DeviceError for an unknown option or mode."""
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(ExecutorSettings)]
     check_options(options, known, "a GPU executor")
     settings = replace(base, **options)
     if settings.mode not in MODES:

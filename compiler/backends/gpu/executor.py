@@ -8,8 +8,8 @@ from threading import RLock
 from typing import Any, Literal, Protocol
 
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
-from compiler.backends.gpu.binding import Binder, Binding, Outputs, Placement
-from compiler.backends.gpu.buffers import POISON, Buffers
+from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
+from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import GraphOptions
@@ -17,6 +17,7 @@ from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
+from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
 from compiler.scheduling.graph_plan import GraphPlan
@@ -28,7 +29,7 @@ VARIANTS = 4
 """Graphs kept at a time: one for each set of inputs and outputs that are in host memory."""
 
 
-class Runner(Protocol):
+class ScheduleRunner(Protocol):
     """Queues the launches of a schedule in one of the modes."""
 
     def update(self, changed: Sequence[int]) -> None:
@@ -45,7 +46,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExecutorSettings:
     """How an executor runs its schedule.
 
     `children` makes each subflow a child graph (mode `graph` only). `bindings` has the binding of
@@ -67,7 +68,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class GpuProgram:
     """What executors of one module on one device share, whatever their schedule."""
 
     driver: Driver
@@ -84,10 +85,10 @@ class Programs:
 
     def __init__(self, driver: Driver, kernels: Mapping[str, KernelSpec], weights: Weights) -> None:
         self.driver, self.kernels, self.weights = driver, kernels, weights
-        self._loaded: dict[bool, Program] = {}
+        self._loaded: dict[bool, GpuProgram] = {}
         self._lock = RLock()
 
-    def of(self, plan: GraphPlan) -> Program:
+    def of(self, plan: GraphPlan) -> GpuProgram:
         """What executors of a planned schedule share."""
         with self._lock:
             if plan.crowded not in self._loaded:
@@ -95,7 +96,7 @@ class Programs:
                 functions = Functions(self.driver, plan.schedule, self.kernels)
                 if plan.crowded:
                     functions.set_smem_carveout()
-                self._loaded[plan.crowded] = Program(self.driver, functions, self.weights)
+                self._loaded[plan.crowded] = GpuProgram(self.driver, functions, self.weights)
             return self._loaded[plan.crowded]
 
 
@@ -103,19 +104,21 @@ class Programs:
 class _Variant:
     """A runner, and the addresses of inputs and outputs that its nodes have."""
 
-    runner: Runner
+    runner: ScheduleRunner
     at: dict[int, int]
 
 
-class Executor:
+class GpuExecutor:
     """One arena and one set of graphs: runs follow each other, whichever thread queues them.
 
     Several executors of a program run at the same time. A run overwrites the buffers of the run
     before it; results on the host are copied out first.
     """
 
-    def __init__(self, program: Program, plan: GraphPlan, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(
+        self, program: GpuProgram, plan: GraphPlan, settings: ExecutorSettings | None = None
+    ) -> None:
+        self.settings = settings or ExecutorSettings()
         self._program, self._driver, self._plan = program, program.driver, plan
         self._lock, self._closed = RLock(), False
         self._driver.make_current()
@@ -135,7 +138,7 @@ class Executor:
         self._foreign: tuple[int, Handle] | None = None
         self._last: tuple[Handle, Handle] | None = None
         self._pending: Run | None = None
-        self._ready: tuple[Placement, Runner] | None = None
+        self._ready: tuple[RunBuffers, ScheduleRunner] | None = None
         self._redirect()
 
     def _bindings(self) -> dict[str, Binding]:
@@ -229,7 +232,7 @@ class Executor:
         return self.submit(inputs, **options).wait()
 
     def submit(
-        self, inputs: Mapping[str, Any], outputs: Outputs = "numpy", stream: Any = None
+        self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None
     ) -> Run:
         """Queue one run after what is queued on `stream`, and return at once.
 
@@ -259,7 +262,7 @@ class Executor:
         if self._pending is not None:
             self._pending.wait()
 
-    def _queue(self, placement: Placement, stream: Handle) -> None:
+    def _queue(self, placement: RunBuffers, stream: Handle) -> None:
         self._follow(placement, stream)
         for copy in placement.copies_in:
             self._driver.copy(*copy, stream)
@@ -275,7 +278,7 @@ class Executor:
         self._driver.record(event, stream)
         self._last = stream, event
 
-    def _poison(self, placement: Placement, stream: Handle) -> None:
+    def _poison(self, placement: RunBuffers, stream: Handle) -> None:
         kinds = self._plan.schedule.allocations
         self._buffers.poison((i for i in placement.staged if kinds[i].kind == "input"), stream)
         for index, allocation in enumerate(kinds):
@@ -284,7 +287,9 @@ class Executor:
                 address = placement.addresses[index]
                 self._driver.fill(address, POISON, allocation.nbytes, stream)
 
-    def _started(self, placement: Placement, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
+    def _started(
+        self, placement: RunBuffers, inputs: Mapping[str, Any], outputs: OutputsOption
+    ) -> Run:
         results = self._binder.results(outputs, self)
         keep = tuple(inputs.values()), placement.capsules
         finish = partial(self._finish, placement)
@@ -292,7 +297,7 @@ class Executor:
         self._pending = run if placement.staged else None
         return run
 
-    def _follow(self, placement: Placement, stream: Handle) -> None:
+    def _follow(self, placement: RunBuffers, stream: Handle) -> None:
         """Queue after this executor's last run and after the producers of the inputs."""
         if self._last is not None and self._last[0] is not stream:
             self._driver.wait(stream, self._last[1])
@@ -301,7 +306,7 @@ class Executor:
                 self._driver.record(self._fence, self._driver.stream(producer))
                 self._driver.wait(stream, self._fence)
 
-    def _runner(self, placement: Placement, stream: Handle) -> Runner:
+    def _runner(self, placement: RunBuffers, stream: Handle) -> ScheduleRunner:
         """The runner for this placement, with its addresses brought up to date."""
         for index, address in placement.addresses.items():
             if self._at[index] != address:
@@ -326,7 +331,7 @@ class Executor:
         self._variants[staged] = _Variant(self._make(staged, stream), dict(self._at))
         return self._variants[staged]
 
-    def _make(self, staged: frozenset[int], stream: Handle) -> Runner:
+    def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         kinds = self._plan.schedule.allocations
         inputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "input")
         outputs = self._buffers.transfers(i for i in staged if kinds[i].kind == "output")
@@ -336,7 +341,7 @@ class Executor:
             return GraphRunner(*common, children=self.settings.children)
         return StreamRunner(*common, graphs=self.settings.mode == "subgraphs")
 
-    def _finish(self, placement: Placement, run: Run, results: dict[str, Any]) -> None:
+    def _finish(self, placement: RunBuffers, run: Run, results: dict[str, Any]) -> None:
         """Take a run's results out of page-locked memory, unless the next run already did."""
         with self._lock:
             if self._pending is run:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.memory import as_bytes, upload
 from compiler.backends.memory import numpy_dtype
 
 
-def fill_inputs(executor: Executor) -> None:
+def fill_inputs(executor: GpuExecutor) -> None:
     """Put random numbers into an executor's own inputs (integers are 0 or 1: valid indices)."""
     chance = np.random.default_rng(0)
     for array in executor.in_place("input").values():

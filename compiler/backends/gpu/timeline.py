@@ -5,14 +5,14 @@ from typing import Any
 
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.gpu.executor import Executor, Program, Runner, Settings
+from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, GpuProgram, ScheduleRunner
 from compiler.backends.gpu.graph import GraphOptions
 from compiler.backends.gpu.random_inputs import fill_inputs
 from compiler.backends.gpu.runners import Command, StreamRunner
 from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow
 
-WARM_UP = 3
+WARM_UP_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class TimedRunner(StreamRunner):
             self._driver.destroy_event(event)
 
 
-class TimedExecutor(Executor):
+class TimedExecutor(GpuExecutor):
     """An executor in mode `streams` whose runs are timed task by task."""
 
-    def __init__(self, program: Program, plan: GraphPlan) -> None:
-        super().__init__(program, plan, Settings(mode="streams"))
+    def __init__(self, program: GpuProgram, plan: GraphPlan) -> None:
+        super().__init__(program, plan, ExecutorSettings(mode="streams"))
         self._timed: TimedRunner | None = None
 
-    def _make(self, staged: frozenset[int], stream: Handle) -> Runner:
+    def _make(self, staged: frozenset[int], stream: Handle) -> ScheduleRunner:
         assert not staged, "a timed run works on the executor's own buffers"
         options = GraphOptions(Delays(self._driver, None))
         self._timed = TimedRunner(self._driver, self._plan, self._calls, options, stream)
@@ -73,12 +73,12 @@ class TimedExecutor(Executor):
         return self._timed.spans()
 
 
-def measure_timeline(program: Program, plan: GraphPlan, runs: int = 15) -> list[Span]:
+def measure_timeline(program: GpuProgram, plan: GraphPlan, runs: int = 15) -> list[Span]:
     """The spans of all tasks in the run of median length; they include the cost of the events."""
     executor = TimedExecutor(program, plan)
     try:
         fill_inputs(executor)
-        timed = [executor.spans() for _ in range(WARM_UP + runs)][WARM_UP:]
+        timed = [executor.spans() for _ in range(WARM_UP_RUNS + runs)][WARM_UP_RUNS:]
     finally:
         executor.close()
     timed.sort(key=lambda spans: max((span.end for span in spans), default=0.0))

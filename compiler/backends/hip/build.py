@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.backends.base import Array, Backend, check_options, whole
 from compiler.backends.hip.driver import HipRuntime
-from compiler.backends.hip.executable import HipExecutable, Program
+from compiler.backends.hip.executable import HipExecutable, HipProgram
 from compiler.backends.hip.interface import Library
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
@@ -72,7 +72,7 @@ def load_library(
         path = Path(folder) / "library.so"
         path.write_bytes(library)
         opened = Library(path)
-    return HipExecutable(Program(opened, schedule, weights, len(library), mode, ordinal))
+    return HipExecutable(HipProgram(opened, schedule, weights, len(library), mode, ordinal))
 
 
 def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> None:

@@ -21,7 +21,7 @@ PROFILE_RUNS = 15
 
 
 @dataclass(frozen=True)
-class Program:
+class HipProgram:
     """What the executors of a module share; `weights` are packed, by allocation name."""
 
     library: Library
@@ -42,7 +42,7 @@ class Program:
 class HipExecutor:
     """One arena and one copy of the weights, which models of the C interface do not share."""
 
-    def __init__(self, program: Program, mode: str | None = None) -> None:
+    def __init__(self, program: HipProgram, mode: str | None = None) -> None:
         self._program = program
         self._model = program.model(mode)
 
@@ -71,7 +71,7 @@ class HipExecutor:
 class HipExecutable:
     """Implements `compiler.backends.base.Executable` over the library of a model."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: HipProgram) -> None:
         """Take the memory of one executor; raises DeviceError if there is no room."""
         program.library.check(program.schedule)
         self._program = program

@@ -18,7 +18,7 @@ PROFILE_BYTES = 1 << 20
 """Room for a profile, of which most need less."""
 
 
-class Tensor(ctypes.Structure):
+class TensorStructure(ctypes.Structure):
     """flowloom_tensor."""
 
     _fields_ = (
@@ -54,7 +54,7 @@ class Library:
             getattr(self._c, f"flowloom_{name}").restype = ctypes.c_char_p
         for name in ("input", "output"):
             getattr(self._c, f"flowloom_{name}").argtypes = [ctypes.c_size_t]
-            getattr(self._c, f"flowloom_{name}").restype = ctypes.POINTER(Tensor)
+            getattr(self._c, f"flowloom_{name}").restype = ctypes.POINTER(TensorStructure)
             getattr(self._c, f"flowloom_{name}_count").restype = ctypes.c_size_t
         for name in ("weight_bytes", "arena_bytes"):
             getattr(self._c, f"flowloom_{name}").restype = ctypes.c_size_t

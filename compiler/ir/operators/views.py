@@ -25,7 +25,7 @@ def _flatten(use: Use) -> list[Shape]:
     return [(prod(shape[:cut]), prod(shape[cut:]))]
 
 
-def reshaped(shape: Shape, target: list[int], allow_zero: bool) -> Shape:
+def reshaped_shape(shape: Shape, target: list[int], allow_zero: bool) -> Shape:
     """The shape for a Reshape's target: a 0 keeps a size, unless allowed; -1 is inferred."""
     wanted = [
         size if size or allow_zero else _kept(shape, i, target) for i, size in enumerate(target)
@@ -58,7 +58,7 @@ def _rest(shape: Shape, wanted: list[int], target: list[int]) -> int:
 
 
 def _reshape(use: Use) -> list[Shape]:
-    return [reshaped(use.shape(), use.vector(1), bool(use["allowzero"]))]
+    return [reshaped_shape(use.shape(), use.vector(1), bool(use["allowzero"]))]
 
 
 def _squeeze(use: Use) -> list[Shape]:

@@ -10,7 +10,7 @@ from xdsl.rewriter import Rewriter
 from compiler.errors import PipelineError, ScheduleError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
-from compiler.ir.unflatten import graph_of
+from compiler.ir.unflatten import unflattened
 from compiler.passes.base import SchedulePass
 from compiler.verify.equivalence import check_equivalent
 from compiler.verify.happens_before import check_schedule
@@ -47,4 +47,4 @@ class ImportSchedule(SchedulePass):
                 raise PipelineError("there is no schedule to compare with: run insert-sync first")
             check_schedule(found)
             check_equivalent(found, schedule_of(graph))
-            Rewriter.replace_op(graph, graph_of(found, graph), new_results=[])
+            Rewriter.replace_op(graph, unflattened(found, graph), new_results=[])

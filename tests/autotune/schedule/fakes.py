@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.ir.dataflow import GroupOp
 from compiler.kernels.build import with_operands
 from compiler.kernels.group import extract_group
@@ -76,10 +76,10 @@ def programmatic_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
     }
 
 
-def timed(nanoseconds: Callable[[str, int], float]) -> Callable[[Executor], Callable[[], float]]:
+def timed(nanoseconds: Callable[[str, int], float]) -> Callable[[GpuExecutor], Callable[[], float]]:
     """In place of `timed_run`: runs for real, then tells the time of a mode on some streams."""
 
-    def timed_run(executor: Executor) -> Callable[[], float]:
+    def timed_run(executor: GpuExecutor) -> Callable[[], float]:
         def once() -> float:
             executor.run(executor.in_place("input"), outputs="device")
             settings = executor.settings

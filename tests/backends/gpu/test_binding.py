@@ -11,7 +11,7 @@ import pytest
 from compiler.backends.gpu.arrays import DeviceArray
 from compiler.backends.gpu.binding import STAYING
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.backends.gpu.graph import SETTLED
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation
@@ -23,7 +23,7 @@ from tests.backends.gpu.test_graph import load
 FOUND = case(21, tasks=12, streams=3)
 
 
-def elsewhere(driver: RecordingDriver, executor: Executor, kind: Any) -> dict[str, DeviceArray]:
+def elsewhere(driver: RecordingDriver, executor: GpuExecutor, kind: Any) -> dict[str, DeviceArray]:
     """Device arrays like an executor's own, in memory of their own."""
     return {
         name: DeviceArray(driver, own.allocation, driver.allocate(own.nbytes), None)
@@ -36,7 +36,7 @@ def put(driver: RecordingDriver, arrays: dict[str, DeviceArray], values: dict[st
         driver.bytes_from(array.address)[: array.nbytes] = values[name].view(np.uint8)
 
 
-def start(found: Case = FOUND, **options: Any) -> tuple[RecordingDriver, Executor]:
+def start(found: Case = FOUND, **options: Any) -> tuple[RecordingDriver, GpuExecutor]:
     driver = RecordingDriver({}, seed=3)
     return driver, load(found, driver, **options).executor()
 
@@ -126,7 +126,7 @@ def test_an_input_may_lie_where_an_output_of_the_run_before_is(binding: str, giv
 
 
 def somewhere(
-    driver: RecordingDriver, executor: Executor, kind: Any, chance: random.Random
+    driver: RecordingDriver, executor: GpuExecutor, kind: Any, chance: random.Random
 ) -> dict[str, DeviceArray]:
     """Arrays for some inputs or outputs, most of them anywhere in the executor's own buffers."""
     places = [a for each in ("input", "output") for a in executor.in_place(each).values()]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compiler.autotune.profile import COLD_LENGTHS, measure_kernels
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.executor import Executor
+from compiler.backends.gpu.executor import GpuExecutor
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from compiler.scheduling.subflows import Subflow, single_tasks, subflows
 from tests.backends.gpu.cases import Case, case
@@ -19,7 +19,7 @@ from tests.backends.gpu.test_graph import load, task_of
 SEEDS = st.integers(0, 10**6)
 
 
-def with_copies(found: Case, **options: object) -> tuple[Graph, GpuExecutable, Executor]:
+def with_copies(found: Case, **options: object) -> tuple[Graph, GpuExecutable, GpuExecutor]:
     """The graph of a run from and to the host."""
     driver = RecordingDriver({})
     executable = load(found, driver, **options)
@@ -45,7 +45,7 @@ def same(found: Iterable[Node], expected: Iterable[Node]) -> bool:
     return len(mine) == len(set(mine)) and set(mine) == {id(node) for node in expected}
 
 
-def buffers(executor: Executor) -> dict[int, tuple[str, int, int]]:
+def buffers(executor: GpuExecutor) -> dict[int, tuple[str, int, int]]:
     """Kind, address and bytes of each input and output, by allocation."""
     places = {kind: executor.in_place(kind) for kind in ("input", "output")}
     return {

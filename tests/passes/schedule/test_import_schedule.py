@@ -10,7 +10,7 @@ from xdsl.context import Context
 
 from compiler.errors import PipelineError, ScheduleError
 from compiler.ir.flatten import schedule_of
-from compiler.ir.unflatten import graph_of
+from compiler.ir.unflatten import unflattened
 from compiler.passes.schedule.import_schedule import ImportSchedule
 from compiler.schedule import Schedule
 from compiler.verify.schedule_json import to_json
@@ -35,7 +35,7 @@ def renumbered(schedule: Schedule) -> Schedule:
 @given(networks())
 def test_round_trip(tmp_path: Path, case: Scheduled):
     schedule = synchronise(case, reuse=True)
-    assert schedule_of(graph_of(schedule, case.graph)) == renumbered(schedule)
+    assert schedule_of(unflattened(schedule, case.graph)) == renumbered(schedule)
     (tmp_path / "s.json").write_text(to_json(schedule))
     ImportSchedule(str(tmp_path / "s.json")).apply(Context(), case.module)
     case.module.verify()
@@ -71,4 +71,4 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, case: Scheduled):
     schedule = synchronise(case)
     other = [replace(a, name="z") if a.kind == "input" else a for a in schedule.allocations]
     with pytest.raises(ScheduleError, match="inputs and outputs are not those of the model"):
-        graph_of(replace(schedule, allocations=tuple(other)), case.graph)
+        unflattened(replace(schedule, allocations=tuple(other)), case.graph)
