@@ -36,4 +36,4 @@ def test_a_target_has_the_limits_of_its_first_architecture(target: str, sms: int
 
 
 def test_a_block_s_shared_memory_is_part_of_an_sm_s():
-    assert all(0 < each.block_shared_bytes <= each.shared_bytes for each in DEVICES.values())
+    assert all(0 < model.block_shared_bytes <= model.shared_bytes for model in DEVICES.values())

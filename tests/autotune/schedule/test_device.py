@@ -1,4 +1,4 @@
-"""On a device: compiling measures, and what it chose is no slower than the one-stream graph."""
+"""On a device: compiling measures, and its choice is at most as slow as the one-stream graph."""
 
 from dataclasses import replace
 from statistics import median
