@@ -161,14 +161,14 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
     built = Build(
-        settings.target,
-        schedule,
-        kernels,
-        packed,
-        clock.seconds,
-        tuple(runner.timings),
-        decision.choice,
-        decision.loaded
+        target=settings.target,
+        schedule=schedule,
+        kernels=kernels,
+        weights=packed,
+        seconds=clock.seconds,
+        passes=tuple(runner.timings),
+        choice=decision.choice,
+        executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
     if target.backend != "hip":
@@ -180,7 +180,14 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 
 def _with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
-    saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
+    saved = Artifact(
+        target=built.target,
+        requirements={},
+        schedule=built.schedule,
+        kernels=built.kernels,
+        weights=built.weights,
+        choice=built.choice,
+    )
     offload = [f"--offload-arch={arch}" for arch in parse_gpu(built.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
     folder = None if cache is None or cache.directory is None else cache.directory / "hip"
@@ -199,14 +206,14 @@ def _decide(
     if not parse_target(settings.target).searches_schedules:
         return Decision(settings.passes)
     request = Request(
-        module,
-        kernels,
-        settings.target,
-        lambda graph: packed_weights(graph, weights),
-        settings.pipeline,
-        settings.budget,
-        settings.profile,
-        settings.searching,
+        module=module,
+        kernels=kernels,
+        target=settings.target,
+        pack=lambda graph: packed_weights(graph, weights),
+        pipeline=settings.pipeline,
+        budget=settings.budget,
+        profile=settings.profile,
+        searching=settings.searching,
     )
     return decide(request)
 

@@ -177,13 +177,13 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     except ShapeError as error:
         raise ArtifactError(f"{place / WEIGHTS}: {error}") from error
     return Artifact(
-        manifest["target"],
-        manifest["requirements"],
-        schedule,
-        kernels,
-        weights,
-        choice,
-        (place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
+        target=manifest["target"],
+        requirements=manifest["requirements"],
+        schedule=schedule,
+        kernels=kernels,
+        weights=weights,
+        choice=choice,
+        library=(place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 
 

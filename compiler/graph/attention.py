@@ -110,7 +110,16 @@ class _Finder:
             return None
         if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
             return None
-        return Attention(query, key, value, first, scores, softmax, second, result)
+        return Attention(
+            query=query,
+            key=key,
+            value=value,
+            first=first,
+            scores=scores,
+            softmax=softmax,
+            second=second,
+            result=result,
+        )
 
     def is_float32_matmul(self, node: Node) -> bool:
         """Whether all operands and the result are float32 matrices."""

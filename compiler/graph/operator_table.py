@@ -143,7 +143,17 @@ class _Reader:
     def _describe(self, op: OperatorOp | GroupOp, edges: tuple[Edge, ...]) -> Node:
         result_bytes = sum(map(cost.nbytes, op.results))
         if isinstance(op, GroupOp) or op in self.copies:
-            return Node(Kind.OPAQUE, "", None, None, 0, False, (), self._reads(op), result_bytes)
+            return Node(
+                kind=Kind.OPAQUE,
+                name="",
+                shape=None,
+                full=None,
+                flops=0,
+                light=False,
+                edges=(),
+                reads=self._reads(op),
+                result_bytes=result_bytes,
+            )
         shapes = {squeezed(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
         return Node(
             kind=KINDS[op.type_name],

@@ -130,7 +130,16 @@ def search(
     if moved < (1.0 - margin) * before:
         best, after = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
-    return SearchResult(best, after, start, before, moved, steps, kept, figures)
+    return SearchResult(
+        placement=best,
+        makespan=after,
+        start=start,
+        started_at=before,
+        moved=moved,
+        steps=steps,
+        kept=kept,
+        policies=figures,
+    )
 
 
 def default_steps(count: int) -> int:

@@ -28,7 +28,7 @@ class Latencies:
     programmatic: float = 200.0
 
 
-NONE = Latencies(*[0.0] * len(Latencies.__dataclass_fields__))
+NONE = Latencies(**dict.fromkeys(Latencies.__dataclass_fields__, 0.0))
 """Nothing but the kernels takes time."""
 
 
