@@ -156,7 +156,7 @@ def test_what_is_no_pass_is_refused(passes: list[Any], message: str):
         ("Other = 3", "own.py has no class 'Own'"),
         ("Own = 3", "own.py:Own is not a pass"),
         (
-            OWN.replace("for each", "assert False, 'odd'\n        for each"),
+            OWN.replace("for operator", "assert False, 'odd'\n        for operator"),
             "pass 'own' failed: AssertionError: odd (FILE, line 11, in apply)",
         ),
     ],
