@@ -23,7 +23,7 @@ WEIGHTS = {"w": values(1)}
 
 def test_an_unknown_target_names_those_there_are() -> None:
     assert backend("cpu:x86-64-v3").name == "cpu"
-    with pytest.raises(DeviceError, match="'abacus'.*use 'cpu'"):
+    with pytest.raises(DeviceError, match=r"'abacus'.*use 'cpu'"):
         backend("abacus")
 
 
