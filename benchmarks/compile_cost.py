@@ -3,7 +3,7 @@
     python benchmarks/compile_cost.py [--targets cpu cuda:sm_90] [--kinds Relu Gelu]
         [--lengths 10 100 1000]
 
-A chain is x = kind(x + input), so that every step uses the input again. Seconds are of processor
+A chain is x = kind(x + input), so that every step uses the input again. Seconds are of CPU
 time, of child processes too; nothing is run, so that no device is needed. Bytes are the kernels'.
 """
 
@@ -38,7 +38,7 @@ def recurrence(kind: str, steps: int) -> ModelProto:
 
 
 def measure(model: ModelProto, target: str) -> tuple[float, int]:
-    """Seconds of processor time and bytes in the cache of a compilation that finds none."""
+    """Seconds of CPU time and bytes in the cache of a compilation that finds none."""
     with tempfile.TemporaryDirectory() as cache:
         with mock.patch.dict(os.environ, FLOWLOOM_CACHE=cache):
             before = processor_time()

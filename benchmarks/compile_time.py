@@ -3,9 +3,9 @@
 python benchmarks/compile_time.py [--models resnet50 nasnetalarge] [--target cuda:sm_90:tf32]
                                   [--against CHECKOUT] [--repeat 3] [--json FILE]
 
-`cpu` are the seconds of processor time of all threads and processes. Nothing is measured on a GPU.
+`cpu` are the seconds of CPU time of all threads and processes. Nothing is measured on a GPU.
 With --against, only empty caches are timed: the compiler in another checkout and this one in turn,
-and the medians of their processor times are compared.
+and the medians of their CPU times are compared.
 """
 
 import argparse
@@ -31,15 +31,15 @@ start, before = perf_counter(), sum(os.times()[:4])
 import compiler
 options = {} if target.startswith("cpu") else {"budget": 0}
 module = compiler.compile(model, target=target, **options)
-seconds, processor = perf_counter() - start, sum(os.times()[:4]) - before
-print(json.dumps({"total": seconds, "cpu": processor, **module.build_seconds}))
+seconds, cpu = perf_counter() - start, sum(os.times()[:4]) - before
+print(json.dumps({"total": seconds, "cpu": cpu, **module.build_seconds}))
 """
 
 Row = dict[str, Any]
 
 
 def compile_once(name: str, target: str, cache: str, checkout: Path = ROOT) -> dict[str, float]:
-    """Seconds of each step of one compilation in a process of its own, imports included."""
+    """Seconds of each step of one compilation in a new process, imports included."""
     environment = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(event_loop.CACHE),  # what no model decides stays

@@ -28,7 +28,7 @@ from compiler.scheduling.kernel_time import (
     rates_of,
     waves_time,
 )
-from compiler.target.devices import DeviceModel, device_of
+from compiler.target.devices import DeviceModel, typical_device
 
 Sample = tuple[KernelSpec, float]
 
@@ -43,7 +43,7 @@ def samples(data: Path) -> tuple[str, DeviceModel, list[Sample]]:
         if model.name != "synthetic" and kernel.launches
     }
     label = f"{head['device']['name']}, driver {head['device']['driver_version']}, {head['date']}"
-    return label, device_of(head["device"]["architecture"]), list(found.values())
+    return label, typical_device(head["device"]["architecture"]), list(found.values())
 
 
 def ranks(values: Sequence[float]) -> list[int]:

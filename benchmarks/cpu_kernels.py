@@ -1,9 +1,9 @@
-"""Every distinct convolution and matrix product of the zoo: our kernel against onnxruntime's.
+"""Every distinct convolution and GEMM of the zoo: our kernel against onnxruntime's.
 
     python benchmarks/cpu_kernels.py [--models resnet50 unet] [--limit 20] [--json FILE]
 
-Each operator is a model of its own for onnxruntime (one thread, weights constant), and a group of
-its own for us, its blocks run in order on one thread. Figures are the least processor time of
+Each operator is one model for onnxruntime (one thread, weights constant), and one
+group for us, its blocks run in order on one thread. Figures are the least CPU time of
 a call in microseconds, the two taking turns; results are compared first. `ratio` is ours over
 onnxruntime's, `GF` our 10^9 operations a second, `build` our seconds to schedule and compile.
 """
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def category(self) -> str:
-        """What kind of work it is."""
+        """The kind of its work."""
         if self.type == "ConvTranspose":
             return "transposed"
         if self.type in ("Gemm", "MatMul"):
@@ -125,7 +125,7 @@ def peer(problem: Problem, arrays: Sequence[numpy.ndarray]) -> Callable[[], nump
 
 
 def group_of(problem: Problem) -> Group:
-    """The operator as a group of its own."""
+    """The operator as a group."""
     count = len(problem.operands)
     operator = Operator(
         problem.type, json.loads(problem.attributes), tuple(range(count)), (count,), "node"
@@ -169,7 +169,7 @@ def aligned(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def least_times(runs: Sequence[Callable[[], Any]], budget: float) -> list[float]:
-    """The least processor time of each in microseconds, taking turns for `budget` seconds."""
+    """The least CPU time of each in microseconds, taking turns for `budget` seconds."""
     best = [float("inf")] * len(runs)
     end = perf_counter() + budget
     while perf_counter() < end or best[0] == float("inf"):

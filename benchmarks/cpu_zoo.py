@@ -43,7 +43,7 @@ Runs = dict[str, Callable[[], Any]]
 
 
 def busy_seconds(stat: Path = Path("/proc/stat")) -> float:
-    """Seconds that all cores together were busy, or kept waiting by the host; NaN if not told."""
+    """Seconds that all cores together were busy, or kept waiting by the host; NaN if unknown."""
     if not stat.is_file():
         return float("nan")
     ticks = [int(field) for field in stat.read_text().splitlines()[0].split()[1:9]]
@@ -103,7 +103,7 @@ def attempt(contenders: Runs, runs: int) -> Row:
 
 
 def is_quiet(row: Row) -> bool:
-    """Whether nothing disturbed a row, as far as the machine tells."""
+    """Whether nothing known disturbed a row."""
     return not row["others"] > QUIET
 
 
@@ -117,8 +117,8 @@ def measure(contenders: Runs, runs: int, attempts: int) -> Row:
 
 def describe(row: Row) -> str:
     """One line of the table."""
-    told = ("ratio", "default", "others", "threads")
-    times = {k: v for k, v in row.items() if isinstance(v, float) and k not in told}
+    shown = ("ratio", "default", "others", "threads")
+    times = {k: v for k, v in row.items() if isinstance(v, float) and k not in shown}
     cells = "  ".join(f"{key} {value:9.3f}" for key, value in times.items())
     ratios = f"ratio {row['ratio']:.2f}  default {row['default']:.2f}"
     mark = "" if is_quiet(row) else " !"
@@ -130,7 +130,7 @@ def describe(row: Row) -> str:
 
 def write(file: Path, rows: list[Row]) -> None:
     """Keep the rows, by way of a temporary file."""
-    host = {"processor": platform.processor(), "onnxruntime": onnxruntime.__version__}
+    host = {"cpu": platform.processor(), "onnxruntime": onnxruntime.__version__}
     temporary = file.with_name(f"{file.name}.tmp")
     temporary.write_text(json.dumps({"host": host, "rows": rows}, indent=1))
     os.replace(temporary, file)

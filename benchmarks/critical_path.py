@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.calibration.data import POLICIES, Measured, read
 from compiler.schedule import Schedule
 from compiler.scheduling.critical_path import PathStep, path_steps, table
-from compiler.target.devices import DeviceModel, device_of
+from compiler.target.devices import DeviceModel, typical_device
 
 
 def waits(schedule: Schedule) -> Iterator[tuple[int, int]]:
@@ -61,7 +61,7 @@ def main() -> None:
         parser.error(f"no figures of {', '.join(missing)}; there are {', '.join(sorted(names))}")
     for model in models:
         if model.name in (options.models or names):
-            lines = table(steps_of(model, device_of(known["architecture"])), options.most)
+            lines = table(steps_of(model, typical_device(known["architecture"])), options.most)
             print(f"\n{model.name}: " + "\n".join(lines))
 
 

@@ -1,10 +1,10 @@
-"""What the CPU executor adds to each task and to each run: kernels that do nothing, timed.
+"""The overhead of the CPU executor for each task and each run: kernels that do nothing, timed.
 
 `python benchmarks/dispatch_overhead.py [--tasks N] [--runs N] [--threads N ...] [--json]`.
 Prints microseconds a task, the median over runs of a run's time divided by its tasks; and the time
 from the call of `run` to the first kernel, by a kernel that reads the clock. A stream belongs to no
 thread, and the caller may execute all these empty tasks before others wake: tokens are timed here,
-not hand-offs from one processor to another.
+not hand-offs from one core to another.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Exported C++ projects: sizes, start, and on a CUDA device their latency beside Python's.
+"""Exported C++ projects: sizes, start, and on a CUDA device their latency next to Python's.
 
     python benchmarks/export.py ARTIFACT... [--modes graph] [--runs N] [--json FILE] [--peers]
                                             [--one-compiler]
@@ -46,7 +46,7 @@ from compiler.backends.memory import numpy_dtype
 from compiler.errors import DeviceError
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import Check, export_project, kernel_headers
+from compiler.export.generate import StoredCheck, export_project, kernel_headers
 from compiler.schedule import MODES, KernelSpec
 from compiler.target.devices import compiled_for
 from compiler.target.target import parse_target
@@ -56,12 +56,12 @@ ROUNDS = 3
 """Python and C++ are timed in turn this often, since a device's clock drifts."""
 
 COMPILERS = {"CUDA": "nvcc", "HIP": "hipcc", "EMU": "g++"}
-"""What builds a project for each platform."""
+"""The compiler of a project for each platform."""
 
 PYTHON = """
 import sys, numpy, compiler
 module = compiler.load(sys.argv[1])
-module.run({each.name: numpy.zeros(each.shape, each.dtype) for each in module.inputs})
+module.run({i.name: numpy.zeros(i.shape, i.dtype) for i in module.inputs})
 """
 
 TORCH = """
@@ -177,7 +177,7 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     check = None
     if module:
         tolerance = TOLERANCES[parse_target(found.target).precision]
-        check = Check(inputs, module.run(inputs), tolerance)
+        check = StoredCheck(inputs, module.run(inputs), tolerance)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         export_project(found, project, version=compiler.__version__, check=check)
@@ -196,7 +196,7 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, Any]:
 def measure_on_device(
     module: compiler.Module, program: Path, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Start, errors and latencies of a program beside its module."""
+    """Start, errors and latencies of a program next to its module's."""
     row: dict[str, Any] = {"start_s": start_time(program, "--check", "no", "--runs", "0")}
     said = command(program, "--runs", "1")
     row["error"] = max(map(float, re.findall(r"relative error ([^,]+),", said)))

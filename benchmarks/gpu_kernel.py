@@ -23,7 +23,7 @@ from compiler.graph.packing import apply_packing
 def carried(
     kernel: Any, group: Any, target: Any, reads: Sequence[str], writes: Sequence[str]
 ) -> dict[str, Any]:
-    """What launches a kernel: its text, launches, and the names of what it reads and writes."""
+    """A kernel to launch: its text, launches, and the names of its operands and results."""
     from compiler.kernels.gpu.source import complete_text
 
     def described(names: Sequence[str], infos: Sequence[Any]) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def compile_kernels(kernels: Sequence[dict[str, Any]], headers: dict[str, str]) 
 
 
 def logical(tensor: Any, info: Mapping[str, Any]) -> Any:
-    """The tensor of what lies in memory."""
+    """The tensor of stored elements."""
     if not info["block"]:
         return tensor.reshape(info["shape"])
     return tensor.movedim(-1, 2).reshape(info["shape"])

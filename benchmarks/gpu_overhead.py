@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from compiler.backends.cuda.build import device
 from compiler.backends.gpu.driver import Handle
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.nvrtc import compile_text
+from compiler.nvrtc import compile_cuda
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 
 SOURCE = """
@@ -44,7 +44,7 @@ def executable(tasks: int, streams: int = 4) -> GpuExecutable:
     work = [Task("touch", i % streams, (), (x,), (scratch,)) for i in range(tasks - 1)]
     last = tuple(range(max(0, tasks - 1 - streams), tasks - 1))
     schedule = Schedule("overhead", allocations, (*work, Task("touch", 0, last, (x,), (y,))))
-    image = compile_text(SOURCE, device().device.architecture)
+    image = compile_cuda(SOURCE, device().device.architecture)
     launch = Launch("touch", (0, 1), (1, 1, 1), (64, 1, 1))
     spec = KernelSpec("touch", "cuda", image, (launch,), ("",))
     return GpuExecutable.load(device(), schedule, {"touch": spec}, {})
@@ -53,7 +53,7 @@ def executable(tasks: int, streams: int = 4) -> GpuExecutable:
 def bare_graph(nodes: int, stream: Handle) -> Handle:
     """An executable graph of a chain of empty kernels, made with the driver alone."""
     driver = device()
-    module = driver.load_module(compile_text(SOURCE, driver.device.architecture))
+    module = driver.load_module(compile_cuda(SOURCE, driver.device.architecture))
     call = driver.call(driver.function(module, "empty"), (1, 1, 1), (64, 1, 1), 0, ())
     graph, after = driver.create_graph(), ()
     for _ in range(nodes):

@@ -9,7 +9,7 @@ process and take turns; every figure is a median of at least `--samples` runs. `
 between two events on one stream around a run, `wall` the host's from queuing a run until the
 stream is idle. Both are taken in the same way for all.
 
-Each model runs in a process of its own, and each row is written to the JSON file when it is
+Each model runs in a new process, and each row is written to the JSON file when it is
 finished; rows that are in the file are skipped, so an interrupted benchmark goes on where it was.
 A row that crashes its process, or hangs beyond what its contenders may take, is given up and the
 next one is begun; `--retry` measures such rows again. `--prepare N` lets torch.compile compile N
@@ -52,7 +52,7 @@ TOO_LARGE = ("gpt2large",)
 OUT_OF_TIME = "out of time"
 
 ROW_SECONDS = 240.0
-"""What a row may take beside its contenders: loading the model, references, measuring."""
+"""Seconds of a row besides its contenders: loading the model, references, measuring."""
 
 
 def parse() -> argparse.Namespace:
@@ -119,7 +119,7 @@ def machine() -> dict[str, Any]:
 
 
 def child(model: str, options: argparse.Namespace, task: str, seconds: float) -> str:
-    """Run one model's part in a process of its own; says what ended it early, or nothing."""
+    """Run one model's part in a new process; says what ended it early, or nothing."""
     command = [sys.executable, __file__, *sys.argv[1:], "--only", task, "--models", model]
     threads = {"TORCHINDUCTOR_COMPILE_THREADS": "3"} if task == "compile" else {}
     process = subprocess.Popen(command, env={**os.environ, **threads}, start_new_session=True)
@@ -169,7 +169,7 @@ def longest(rows: int, options: argparse.Namespace) -> float:
 
 
 def check_machine() -> None:
-    """Exit with what lacks, so that no row is given up for it."""
+    """Exit with the missing packages, so that no row is given up for them."""
     from compiler.backends.cuda.device import device
 
     missing = [name for name in PACKAGES if find_spec(name) is None and name != "triton"]

@@ -30,7 +30,7 @@ import compiler
 from benchmarks.export import build, compiled_by_nvcc, measure_on_device, present, show
 from compiler.export import artifact
 from compiler.export.artifact import Artifact
-from compiler.export.generate import Check, export_project
+from compiler.export.generate import StoredCheck, export_project
 from compiler.frontend.load import read_model
 from compiler.schedule import MODES
 from compiler.scheduling.kernel_time import estimated_time
@@ -83,7 +83,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         reference = largest_error(outputs, run_onnxruntime(model, inputs))
         if not reference <= TOLERANCE:
             raise SystemExit(f"Python's outputs differ from onnxruntime's by {reference:.1e}")
-        project, check = Path(folder) / "project", Check(inputs, outputs, TOLERANCE)
+        project, check = Path(folder) / "project", StoredCheck(inputs, outputs, TOLERANCE)
         export_project(found, project, version=compiler.__version__, check=check)
         built = build(project, options.platform, architecture and compiled_for(architecture))
         figures = measure_on_device(module, built / "flowloom_check", options)

@@ -1,4 +1,4 @@
-"""Every distinct convolution and matrix product of the zoo against cuDNN and cuBLAS.
+"""Every distinct convolution and GEMM of the zoo against cuDNN and cuBLAS.
 
     python benchmarks/kernels.py prepare build/kernels [--models resnet50 bert128] [--tiles 8]
     python benchmarks/kernels.py measure build/kernels [--programmatic] [--json FILE]
@@ -8,13 +8,13 @@
 
 `prepare` writes the kernels' CUDA text and needs no GPU; `measure` needs PyTorch, NVRTC and a CUDA
 device, but neither TVM nor ONNX. Each kernel is checked against float64 on random inputs and timed
-in a CUDA graph of 20 launches, warm, median of 15 replays. Tensors lie and are stored as in the
-models, in fp16 the library's in 16 bits throughout. The library's time is its best: cuDNN with the
+in a CUDA graph of 20 launches, warm, median of 15 replays. Tensors have the models' layouts and
+types, in fp16 the library's in 16 bits throughout. The library's time is its best: cuDNN with the
 bias, the residual and the Relu fused where there is such a call (else the convolution with bias
 alone, which does less than ours), cuBLAS with the bias.
 
 The tile is the one that `compile` takes, chosen in its model where that was measured. With
-`--recorded` so many of the tuner's fastest alone are timed too, and the summary tells the best of
+`--recorded` so many of the tuner's fastest alone are timed too, and the summary has the best of
 all, as the library's time is of its algorithms. With `--tiles` the most promising other tiles are
 timed too, to judge the choice; with `--kinds` so many of each kind: tiles of warps (`mma`), of
 warpgroups (`wide`), and both with early copies of weights (`early`), or also releasing the next
@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy
 
-from compiler.nvrtc import compile_text
+from compiler.nvrtc import compile_cuda
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -135,7 +135,7 @@ def others(own: Any, wanted: Wanted) -> list[Any]:
 
 
 def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
-    """What launches a kernel: its text, launches and buffers."""
+    """A kernel to launch: its text, launches and buffers."""
     from compiler.kernels.gpu.source import complete_text
 
     reads = [{"dtype": t.dtype, "shape": t.shape, "block": t.block} for t in group.reads]
@@ -152,9 +152,9 @@ def kernel_case(group: Any, kernel: Any, target: Any) -> dict[str, Any]:
 
 
 def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
-    """What PyTorch should compute; None for a group that it has no single call for.
+    """The PyTorch call of a group; None where there is not a single one.
 
-    `operands` are the reads of the anchor, `residual` that of an addition behind it; conversions
+    `operands` are the reads of the anchor, `residual` that of an addition after it; conversions
     between types are looked through.
     """
     casts = {op.outputs[0]: op.inputs[0] for op in group.operators if op.type == "Cast"}
@@ -174,13 +174,13 @@ def library_call(group: Any, anchor: Any) -> dict[str, Any] | None:
     call["relu"] = False
     for op in group.operators:
         others = [source(i) for i in op.inputs if i is not None and source(i) < group.inputs]
-        if op is not anchor and op.type != "Cast" and not _joins(call, op, others, group, result):
+        if op is not anchor and op.type != "Cast" and not _is_part(call, op, others, group, result):
             return None
     return call
 
 
-def _joins(call: dict[str, Any], op: Any, others: list[int], group: Any, result: Any) -> bool:
-    """Whether an operator behind the anchor is a part of PyTorch's call, in which it is noted."""
+def _is_part(call: dict[str, Any], op: Any, others: list[int], group: Any, result: Any) -> bool:
+    """Whether an operator after the anchor is a part of PyTorch's call, in which it is noted."""
     if op.type == "Relu":
         call["relu"] = True
         return True
@@ -198,7 +198,7 @@ def _joins(call: dict[str, Any], op: Any, others: list[int], group: Any, result:
 
 def compile_case(case: dict[str, Any], headers: dict[str, str]) -> bytes:
     """The cubin of a case; raises KernelError with the compiler's log."""
-    return compile_text(case["text"], case["arch"], headers)
+    return compile_cuda(case["text"], case["arch"], headers)
 
 
 def called(answer: tuple[Any, ...]) -> Any:
@@ -232,7 +232,7 @@ def graph_us(torch: Any, run: Callable[[], Any]) -> float:
 
 
 def laid_out(tensor: Any, block: int) -> Any:
-    """A tensor as it lies in memory."""
+    """A tensor in the layout that is stored."""
     if not block:
         return tensor.contiguous()
     split = tensor.unflatten(1, (tensor.shape[1] // block, block))

@@ -1,9 +1,9 @@
-"""Processor seconds of each step of compiling models of up to 20,000 nodes, caches empty.
+"""CPU seconds of each step of compiling models of up to 20,000 nodes, caches empty.
 
     python benchmarks/model_scaling.py [--models chain ladder wide residual]
         [--sizes 5000 10000 20000] [--target cpu] [--passes] [--json FILE]
 
-Each model is compiled in a process of its own, for budget 0. Each time is of the processor, user
+Each model is compiled in a new process, for budget 0. Each time is of the CPU, user
 and system, child processes included, but for the total on the clock.
 """
 
@@ -171,7 +171,7 @@ def _load(built: Build) -> None:
 
 
 def measure_apart(model: str, size: int, target: str) -> dict[str, Any]:
-    """What `measure` returns, from a process of its own without kernels in a cache."""
+    """The figures of `measure`, from a new process without kernels in a cache."""
     command = [sys.executable, __file__, "--one", model, str(size), target]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])

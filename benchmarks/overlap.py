@@ -34,7 +34,7 @@ MODELS = ("resnet50", "vit_base", "bert128")
 
 
 def prepare(folder: Path, models: list[str], precision: str) -> None:
-    """Compile and save each model in each variant, each in a process with a database of its own."""
+    """Compile and save each model in each variant, each in a process with its database."""
     for name in models:
         for variant in VARIANTS:
             database = folder / "databases" / f"{name}-{variant}"

@@ -53,7 +53,7 @@ def nvdisasm() -> str:
 
 
 def listing(command: Iterable[str], code: bytes) -> str:
-    """What a disassembler prints of some code."""
+    """The output of a disassembler for some code."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(code)
         file.flush()
@@ -86,7 +86,7 @@ def amd_code(built: bytes) -> list[str]:
 
 
 def kernel_line(spec: Any) -> dict[str, Any]:
-    """What decides what a kernel does and how fast, in hashes, and its launches in the clear."""
+    """All that decides the results and the speed of a kernel: hashes, and its launches."""
     code = amd_code(spec.code) if spec.language == "hip" else nvidia_code(spec.code)
     launches = [
         {k: v for k, v in asdict(launch).items() if k not in ("symbol", "indirect")}

@@ -90,7 +90,7 @@ def axis(scale: Scale, bottom: float) -> Iterator[str]:
 
 
 def legend() -> Iterator[str]:
-    """What the colours mean, at the top right."""
+    """The meaning of the colours, at the top right."""
     x = WIDTH - 330
     for label, colour in KINDS.values():
         yield f'<rect x="{x}" y="10" width="12" height="12" rx="2" fill="{colour}"/>'

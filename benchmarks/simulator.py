@@ -29,7 +29,7 @@ from benchmarks.calibration.data import CHECKED_IN, POLICIES, Measured, Replayed
 from compiler.schedule import Mode
 from compiler.scheduling.kernel_time import task_demand
 from compiler.scheduling.simulator import predict
-from compiler.target.devices import DeviceModel, device_of
+from compiler.target.devices import DeviceModel, typical_device
 
 NEAR, SPREAD = 0.02, 0.06
 """Times that differ by less than the first share a rank; a model needs the second to have ranks."""
@@ -201,7 +201,9 @@ def main() -> None:
     head, models = read(options.data)
     known = head["device"]
     print(f"{known['name']}, driver {known['driver_version']}, {head['date']}")
-    print("\n".join(report(models, changed(device_of(known["architecture"]), options.settings))))
+    print(
+        "\n".join(report(models, changed(typical_device(known["architecture"]), options.settings)))
+    )
 
 
 if __name__ == "__main__":

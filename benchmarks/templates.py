@@ -5,11 +5,11 @@
 
 `prepare` writes the kernels' CUDA text and needs no GPU; `measure` needs PyTorch, NVRTC and a CUDA
 device, but neither TVM nor ONNX. The shapes are those of the zoo's models at batch 1, in float32
-with tf32 products on both sides; images lie in channel blocks where they fill them. Each kernel is
+with tf32 GEMMs on both sides; images are in channel blocks where they fill them. Each kernel is
 checked against float64 on random inputs and timed in a CUDA graph of 20 launches, warm, median of
 15 replays. The peers: `scaled_dot_product_attention`; `layer_norm` (with a residual: after an
 addition) and `softmax`; cuDNN's convolution with its bias, the faster of both memory formats; of a
-separable convolution two of those, and our two kernels that `fuse-depthwise-pointwise` would join
+separable convolution two of those, and our two kernels that `fuse-depthwise-pointwise` would fuse
 (`apart`).
 """
 
@@ -44,7 +44,7 @@ ROWS = {
     "gpt2large": ("layer_norm", (1024, 1280)),
     "scores of bert512": ("softmax", (12 * 512, 512)),
 }
-"""What is computed of how many rows of how many columns."""
+"""The operator of each case, its rows and its columns."""
 
 GROUPED = {
     "nasnetmobile 5x5": (44, 44, 28, 5, 1),
@@ -114,7 +114,7 @@ def rows() -> Iterator[tuple[Case, Any, str]]:
 def images(
     shapes: Mapping[str, tuple[int, ...]], separable: bool
 ) -> Iterator[tuple[Case, Any, str]]:
-    """Grouped convolutions, or depthwise ones with a pointwise one behind them."""
+    """Grouped convolutions, or depthwise ones with a pointwise one after them."""
     import numpy
 
     from tests.graphs import GraphBuilder
@@ -212,7 +212,7 @@ def kernels_of(module: Any, passes: str) -> list[dict[str, Any]]:
 
 
 def computed(torch: Any, case: Case, given: Mapping[str, Any]) -> Any:
-    """What a case computes, by PyTorch; the exact result where the inputs are in float64."""
+    """The result of a case, by PyTorch; the exact result where the inputs are in float64."""
     function: Any = torch.nn.functional
     x: Any = given.get("x")
     match case["kind"]:

@@ -30,7 +30,7 @@ from compiler.target.target import parse_gpu
 from compiler.tools.tuning import write_bundle
 
 MEASURED = Path(__file__).parent / "tuning_sm_90.jsonl.xz"
-"""What was measured on an H200 for the database that the package ships."""
+"""Measurements on an H200 for the database that the package ships."""
 
 FEW = 2
 """Right candidates that a kernel needs for a comparison."""

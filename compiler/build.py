@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
 from compiler.autotune.schedule import Decision, Request, SearchOptions, decide, scheduled
@@ -18,6 +17,7 @@ from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
+from compiler.backends.memory import Array
 from compiler.errors import PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
@@ -53,7 +53,6 @@ from compiler.verify.kernel_operands import check_operands
 if TYPE_CHECKING:
     import onnx
 
-Array = NDArray[Any]
 
 PRESENT: Mapping[str, Callable[[], str]] = {
     "cuda": cuda.present_architecture,
@@ -162,14 +161,14 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
     built = Build(
-        settings.target,
-        schedule,
-        kernels,
-        packed,
-        clock.seconds,
-        tuple(runner.timings),
-        decision.choice,
-        decision.loaded
+        target=settings.target,
+        schedule=schedule,
+        kernels=kernels,
+        weights=packed,
+        seconds=clock.seconds,
+        passes=tuple(runner.timings),
+        choice=decision.choice,
+        executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
     if target.backend != "hip":
@@ -181,7 +180,14 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
 
 def _with_library(built: Build, cache: KernelCache | None) -> Build:
     """The build with the shared library of its kernels, which the backend runs."""
-    saved = Artifact(built.target, {}, built.schedule, built.kernels, built.weights, built.choice)
+    saved = Artifact(
+        target=built.target,
+        requirements={},
+        schedule=built.schedule,
+        kernels=built.kernels,
+        weights=built.weights,
+        choice=built.choice,
+    )
     offload = [f"--offload-arch={arch}" for arch in parse_gpu(built.target).architectures]
     compiler = partial(run_hip_compiler, *offload)
     folder = None if cache is None or cache.directory is None else cache.directory / "hip"
@@ -200,14 +206,14 @@ def _decide(
     if not parse_target(settings.target).searches_schedules:
         return Decision(settings.passes)
     request = Request(
-        module,
-        kernels,
-        settings.target,
-        lambda graph: packed_weights(graph, weights),
-        settings.pipeline,
-        settings.budget,
-        settings.profile,
-        settings.searching,
+        module=module,
+        kernels=kernels,
+        target=settings.target,
+        pack=lambda graph: packed_weights(graph, weights),
+        pipeline=settings.pipeline,
+        budget=settings.budget,
+        profile=settings.profile,
+        searching=settings.searching,
     )
     return decide(request)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Self, TypeVar
 
-Number = TypeVar("Number", int, float)
+_Number = TypeVar("_Number", int, float)
 Adjacency = Sequence[Sequence[int]]
 """For each node its neighbours in one direction, successors or predecessors."""
 
@@ -27,15 +27,15 @@ def reverse(neighbours: Adjacency) -> list[list[int]]:
     return adjacency(len(neighbours), edges)
 
 
-def finish_times(costs: Sequence[Number], predecessors: Adjacency) -> list[Number]:
+def finish_times(costs: Sequence[_Number], predecessors: Adjacency) -> list[_Number]:
     """The cost of the longest path that ends with each node, its own cost included."""
-    finish: list[Number] = []
+    finish: list[_Number] = []
     for cost, before in zip(costs, predecessors, strict=True):
         finish.append(cost + max([finish[u] for u in before], default=0))
     return finish
 
 
-def upward_ranks(costs: Sequence[Number], successors: Adjacency) -> list[Number]:
+def upward_ranks(costs: Sequence[_Number], successors: Adjacency) -> list[_Number]:
     """The cost of the longest path that starts with each node (HEFT's upward rank)."""
     ranks = list(costs)
     for v in reversed(range(len(ranks))):
@@ -43,7 +43,7 @@ def upward_ranks(costs: Sequence[Number], successors: Adjacency) -> list[Number]
     return ranks
 
 
-def critical_path(costs: Sequence[Number], successors: Adjacency) -> list[int]:
+def critical_path(costs: Sequence[_Number], successors: Adjacency) -> list[int]:
     """The nodes of a longest path by cost, from its source on; of several the first."""
     ranks = upward_ranks(costs, successors)
     path: list[int] = []

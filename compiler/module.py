@@ -166,13 +166,13 @@ class Module:
         """
         check_arguments({"directory": directory}, LOAD)
         saved = Artifact(
-            self.target,
-            self.requirements,
-            self.schedule,
-            self.kernels,
-            self._weights,
-            self.choice,
-            self._library,
+            target=self.target,
+            requirements=self.requirements,
+            schedule=self.schedule,
+            kernels=self.kernels,
+            weights=self._weights,
+            choice=self.choice,
+            library=self._library,
         )
         artifact.save(saved, directory)
 

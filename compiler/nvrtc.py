@@ -31,7 +31,7 @@ def nvrtc_version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
-def compile_text(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) -> bytes:
+def compile_cuda(text: str, arch: str, headers: Mapping[str, str] = NO_HEADERS) -> bytes:
     """The cubin of a text for an architecture; `headers` are what it may include, by file name.
 
     Raises KernelError with the compiler's log, or when there is no NVRTC.

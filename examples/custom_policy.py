@@ -1,4 +1,4 @@
-"""A scheduling policy of one's own, as short as it can be.
+"""A user's scheduling policy, as short as it can be.
 
     flowloom compile model.onnx -o built --pipeline 'canonicalize, fuse-operators,
     partition-graph{policy=none}, assign-streams{policy="examples/custom_policy.py:longest_first"

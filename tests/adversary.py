@@ -42,11 +42,14 @@ class Execution:
         """Memory with the inputs and weights (by name) in place and poison everywhere else."""
         memory = [
             bytearray(
-                data.get(each.name, hashlib.shake_128(each.name.encode()).digest(each.nbytes))
+                data.get(
+                    allocation.name,
+                    hashlib.shake_128(allocation.name.encode()).digest(allocation.nbytes),
+                )
             )
-            if each.kind in ("input", "weight")
-            else bytearray(b"\xa5" * each.nbytes)
-            for each in schedule.allocations
+            if allocation.kind in ("input", "weight")
+            else bytearray(b"\xa5" * allocation.nbytes)
+            for allocation in schedule.allocations
         ]
         return cls(schedule, kernel, memory)
 
@@ -55,8 +58,8 @@ class Execution:
         return [bytes(self.memory[v.allocation][v.offset : v.offset + v.nbytes]) for v in views]
 
     def _store(self, views: Iterable[View], data: Iterable[bytes]) -> None:
-        for view, each in zip(views, data, strict=True):
-            self.memory[view.allocation][view.offset : view.offset + view.nbytes] = each
+        for view, content in zip(views, data, strict=True):
+            self.memory[view.allocation][view.offset : view.offset + view.nbytes] = content
 
     def start(self, index: int) -> None:
         """Begin a task: its results are undefined from now on."""
@@ -81,7 +84,11 @@ class Execution:
     def outputs(self) -> dict[str, bytes]:
         """The bytes of each output."""
         pairs = zip(self.schedule.allocations, self.memory, strict=True)
-        return {each.name: bytes(data) for each, data in pairs if each.kind == "output"}
+        return {
+            allocation.name: bytes(data)
+            for allocation, data in pairs
+            if allocation.kind == "output"
+        }
 
 
 def predecessors(schedule: Schedule) -> list[set[int]]:

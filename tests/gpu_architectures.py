@@ -67,7 +67,7 @@ def needs_of(kernel: KernelSpec, target: str) -> Iterator[tuple[str, Resources, 
 
 
 def version(target: str) -> str:
-    """What decides the kernels of a model for a target."""
+    """The versions that decide the kernels of a model for a target."""
     return f"{generator_version()[:16]} {database_hash(parse_gpu(target).architecture)}".strip()
 
 
@@ -91,7 +91,7 @@ def rows(options: argparse.Namespace, known: list[Row]) -> Iterator[tuple[Row, b
 
 
 def attempt(module: Any, target: str, jobs: int) -> Row:
-    """What the kernels need, or why they failed."""
+    """The resources that the kernels need, or why they failed."""
     start = perf_counter()
     try:
         found = measure(module, target, jobs)
@@ -127,7 +127,7 @@ def write(file: Path, found: list[Row], known: list[Row]) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says; without models, all of them, small ones first."""
+    """The options of the command line; without models, all of them, small ones first."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

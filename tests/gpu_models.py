@@ -166,7 +166,7 @@ def check_bindings(case: Case, first: Arrays) -> int:
 
 
 def moved(executor: GpuExecutor, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:
-    """Device arrays like an executor's own, in memory of their own."""
+    """Device arrays like an executor's, in other memory."""
     return {
         name: DeviceArray(device(), own.allocation, reserve(device(), own.nbytes, name), None)
         for name, own in executor.in_place(kind).items()
@@ -174,7 +174,7 @@ def moved(executor: GpuExecutor, kind: Literal["input", "output"]) -> dict[str, 
 
 
 def check_threads(case: Case, first: Arrays) -> int:
-    """Two threads, each with an executor of its own and other inputs; the number of runs."""
+    """Two threads, each with an executor and other inputs; the number of runs."""
     other = case.model.inputs[1]
     executor = case.executables[1].executor()
     second = executor.run(other)
@@ -232,7 +232,7 @@ def prepare(names: list[str], options: argparse.Namespace) -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -301,7 +301,7 @@ def main() -> int:
     failed = sum(bool(row["failure"]) for row in rows)
     left = len(wanted) - len(rows)
     seconds = perf_counter() - start
-    print(f"{len(rows) - failed} passed, {failed} failed, {left} not run for lack of time")
+    print(f"{len(rows) - failed} passed, {failed} failed, {left} not run as time was over")
     print(f"{seconds:.0f} s, of which {sum(row['seconds'] for row in rows):.0f} on the device")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -41,7 +41,7 @@ def taskflow_of(module: ModuleOp) -> taskflow.GraphOp:
 
 
 def group_each(module: ModuleOp) -> None:
-    """Give every operator that is no view, and every copy, a group of its own."""
+    """Give every operator that is not a view, and every copy, a separate group."""
     graph = graph_of(module)
     plan = plan_views(graph)
     for copy in plan.copies:
@@ -73,7 +73,7 @@ def _wrap(op: OperatorOp, index: int) -> GroupOp:
 def schedule_groups(
     module: ModuleOp, streams: Sequence[int], cuts: Sequence[bool], workspaces: Sequence[int]
 ) -> None:
-    """Partition at the cuts; the sequences, repeated as needed, give streams and workspaces."""
+    """Partition at the bounds; the sequences, repeated as needed, give streams and workspaces."""
     partition = 0
     for index, group in enumerate(graph_of(module).groups):
         partition += cuts[index % len(cuts)]

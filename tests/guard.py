@@ -7,7 +7,7 @@ operands. `side="after"` guards the end of every operand, `side="before"` its st
 On the CPU the tasks run one after another in launch order, in a child process. Each task gets
 copies of its operands (those that overlap share one), between pages that cannot be accessed for
 8 GiB each way, and operands that it only reads cannot be written. Copies are aligned as kernels may
-expect: to the element, workspaces to 64 bytes. So nothing lies between an operand and the guarded
+expect: to the element, workspaces to 64 bytes. So nothing is between an operand and the guarded
 page, but for workspaces and operands that overlap others (less than 64 bytes) and on the side that
 is not guarded (less than a page). These bytes are 0xFF, NaN in every float: a write there is an
 error, and a read shows in the results. Results and workspaces are 0xFF before each task too.
@@ -74,12 +74,12 @@ def run_guarded(
     given = iter(prepare_inputs(schedule.allocations, inputs))
     weights: Mapping[str, Array] = vars(module)["_weights"]  # packed, as kernels read them
     sources = [
-        next(given) if each.kind == "input" else weights.get(each.name)
-        for each in schedule.allocations
+        next(given) if allocation.kind == "input" else weights.get(allocation.name)
+        for allocation in schedule.allocations
     ]
     memory = [
-        np.full(each.nbytes, POISON, np.uint8) if source is None else bytes_of(source)
-        for each, source in zip(schedule.allocations, sources, strict=True)
+        np.full(allocation.nbytes, POISON, np.uint8) if source is None else bytes_of(source)
+        for allocation, source in zip(schedule.allocations, sources, strict=True)
     ]
     return run_schedule(schedule, module.kernels, program.addresses, memory, side)
 
@@ -92,11 +92,11 @@ def run_schedule(
     side: Side,
 ) -> dict[str, Array]:
     """Run a schedule in a child on `memory`, one array an allocation; `entries` are addresses."""
-    sizes = [each.nbytes for each in schedule.of_kind("output")]
+    sizes = [allocation.nbytes for allocation in schedule.of_kind("output")]
     shared = mmap.mmap(-1, REPORT_BYTES + sum(sizes))
 
     def work() -> None:
-        run = GuardedRun(schedule, kernels, entries, [each.copy() for each in memory], side, shared)
+        run = GuardedRun(schedule, kernels, entries, [part.copy() for part in memory], side, shared)
         run.all_tasks()
 
     status = _in_child(work, shared)
@@ -106,9 +106,9 @@ def run_schedule(
         raise GuardError(f"{text} ({how})")
     results: dict[str, Array] = {}
     place = REPORT_BYTES
-    for each, size in zip(schedule.of_kind("output"), sizes, strict=True):
-        data = np.frombuffer(shared[place : place + size], numpy_dtype(each.dtype))
-        results[each.name] = data.reshape(each.shape)
+    for allocation, size in zip(schedule.of_kind("output"), sizes, strict=True):
+        data = np.frombuffer(shared[place : place + size], numpy_dtype(allocation.dtype))
+        results[allocation.name] = data.reshape(allocation.shape)
         place += size
     return results
 
@@ -152,7 +152,7 @@ def _write(shared: mmap.mmap, text: str) -> None:
 
 @dataclass
 class Region:
-    """The bytes from `start` to `end` of an allocation, which a task's views lie in."""
+    """The bytes from `start` to `end` of an allocation, which holds a task's views."""
 
     allocation: int
     start: int
@@ -164,7 +164,7 @@ class Region:
     address: int = 0
 
     def place(self, content: Bytes, side: Side) -> None:
-        """Copy the bytes to pages of their own; `content` are those of the allocation."""
+        """Copy the bytes to separate pages; `content` are those of the allocation."""
         size = self.end - self.start
         self.pages = -(-(size + self.unit) // mmap.PAGESIZE) * mmap.PAGESIZE
         reserved = _libc.mmap(None, self.pages + 2 * GUARD, _NO_ACCESS, _RESERVED, -1, 0)
@@ -189,7 +189,7 @@ class Region:
         return np.frombuffer(memory, np.uint8)
 
     def of_view(self, view: View) -> Bytes:
-        """The memory of a view that lies in it."""
+        """The memory of a view in it."""
         return self.bytes_from(self.address + view.offset - self.start, view.nbytes)
 
     def close_to_writes(self) -> None:
@@ -258,10 +258,10 @@ class GuardedRun:
             _write(self.shared, f"{self.now} did not come back")
             self.one_task(task)
         place = REPORT_BYTES
-        for each, data in zip(self.schedule.allocations, self.memory, strict=True):
-            if each.kind == "output":
-                self.shared[place : place + each.nbytes] = data.tobytes()
-                place += each.nbytes
+        for allocation, data in zip(self.schedule.allocations, self.memory, strict=True):
+            if allocation.kind == "output":
+                self.shared[place : place + allocation.nbytes] = data.tobytes()
+                place += allocation.nbytes
 
     def one_task(self, task: Task) -> None:
         """Run a task on guarded copies of its operands."""
@@ -326,7 +326,7 @@ class GuardedRun:
 
 
 def _home(view: View, regions: Sequence[Region], missing: bool = False) -> Region:
-    """The region that a view lies in; with `missing` any other if there is none."""
+    """The region that holds a view; with `missing` any other if there is none."""
     for region in regions:
         inside = region.start <= view.offset and view.offset + view.nbytes <= region.end
         if region.allocation == view.allocation and inside:

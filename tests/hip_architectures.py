@@ -38,7 +38,7 @@ FIELDS = {
     "stack_bytes": "private_segment_fixed_size",
     "shared_bytes": "group_segment_fixed_size",
 }
-"""What is read of each kernel, and its name in the notes of a code object."""
+"""The figures of each kernel, with their names in the notes of a code object."""
 
 
 def kernels_of(library: bytes) -> dict[str, dict[str, int]]:
@@ -63,7 +63,7 @@ def figures(kernel: str) -> dict[str, int]:
 
 
 def measure(name: str, target: str) -> dict[str, Any]:
-    """What the kernels of a model take, or why they do not compile."""
+    """The registers that the kernels of a model take, or why they do not compile."""
     try:
         built = build(reduced.load(name), None, Settings(target, cache=KernelCache()))
     except FlowloomError as error:
@@ -75,7 +75,7 @@ def measure(name: str, target: str) -> dict[str, Any]:
     return {
         "tasks": len(built.schedule.tasks),
         "kernels": len(kernels),
-        "vgprs": max(each["vgprs"] for each in kernels.values()),
+        "vgprs": max(kernel["vgprs"] for kernel in kernels.values()),
         "mfma": sum("mfma_gemm<" in kernel.source for kernel in built.kernels.values()),
         "library_bytes": len(built.library),
         "failure": f"spills or a stack: {', '.join(wrong)}" if wrong else "",

@@ -16,8 +16,8 @@ from tests.strategies import Model
 def network(random: chances.Random, count: int, reach: int, wide: bool = False) -> Model:
     """`count` operators on tensors [1, n], each on some of the last `reach` values.
 
-    What nobody reads is an output, so every wrong byte can be seen. With `wide` every value is read
-    from the input alone and one operator joins neighbours.
+    A value that nobody reads is an output, so every wrong byte can be seen. With `wide` every value
+    reads the input alone and one operator adds neighbours.
     """
     build = GraphBuilder()
     values = [build.input("x", (1, 4), "int32")]

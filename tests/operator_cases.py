@@ -41,7 +41,7 @@ def _onnx_name(dtype: str) -> str:
 
 
 class Draw:
-    """What the generators below draw from: random numbers of one seed."""
+    """The source of the generators below: random numbers of one seed."""
 
     def __init__(self, seed: int):
         self.random = np.random.default_rng(seed)
@@ -327,7 +327,7 @@ def convolution(d: Draw) -> Case:
     return Case("ConvTranspose" if transposed else "Conv", inputs, attributes)
 
 
-def product(d: Draw) -> Case:
+def contraction(d: Draw) -> Case:
     """MatMul, Gemm and Einsum."""
     op_type = d.one("MatMul", "Gemm", "Einsum")
     if op_type == "Einsum":
@@ -375,7 +375,7 @@ FAMILIES: dict[str, Callable[[Draw], Case]] = {
     f.__name__: f
     for f in (
         *(unary, binary, activation, variadic, selection, arithmetic, cast, reduction, position),
-        *(normalization, channel_normalization, pooling, global_pooling, convolution, product),
+        *(normalization, channel_normalization, pooling, global_pooling, convolution, contraction),
     )
 }
 """The generators of this module by name."""

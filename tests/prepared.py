@@ -1,4 +1,4 @@
-"""What checks on a device need of a model, prepared by other processes while the device is busy."""
+"""Kernels and references for checks on a device, prepared while the device is busy."""
 
 import multiprocessing
 import os
@@ -102,7 +102,7 @@ def prepare(model: onnx.ModelProto, target: str, kernels: KernelCache, jobs: int
 
 
 def prepare_named(name: str, target: str, directory: Path | None, jobs: int) -> Prepared:
-    """Prepare a zoo model, in a process of its own."""
+    """Prepare a zoo model, in a new process."""
     return prepare(zoo.load(name), target, cache_of(directory), jobs)
 
 
@@ -128,7 +128,7 @@ def prepare_all(
 
 
 def result_of(name: str, precision: str, future: Future[Prepared]) -> Prepared | Failed:
-    """What a process prepared, or why it did not."""
+    """The result of a process, or why there is none."""
     try:
         return future.result()
     except Exception as error:

@@ -56,7 +56,7 @@ class Model:
     inputs: dict[str, Array]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What Hypothesis shows of a falsifying example: the IR as it is at that time."""
+        """Show a falsifying example as the IR is at that time."""
         printer.text(f"{self.module!s}")
 
 

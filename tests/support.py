@@ -1,4 +1,4 @@
-"""What the tests of several passes ask."""
+"""Helpers of the tests of several passes."""
 
 import numpy as np
 

@@ -18,13 +18,13 @@ from compiler.tools.cli import main
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A small model with a branch, a join and a weight."""
+    """A small model with two branches, their sum and a weight."""
     generator = np.random.default_rng(0)
     weight = onnx.numpy_helper.from_array(generator.standard_normal((8, 8)).astype(np.float32), "w")
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], name="left"),
         helper.make_node("Sigmoid", ["x"], ["b"], name="right"),
-        helper.make_node("Add", ["a", "b"], ["y"], name="join"),
+        helper.make_node("Add", ["a", "b"], ["y"], name="sum"),
     ]
     graph = helper.make_graph(
         nodes,
@@ -131,7 +131,7 @@ def test_bad_input_is_one_line_that_names_it(
 
 
 def npz(*dtypes_and_shapes: tuple[str, str, tuple[int, ...]]) -> bytes:
-    """What numpy.savez writes for arrays of zeros."""
+    """The file that numpy.savez writes for arrays of zeros."""
     file = io.BytesIO()
     arrays = {name: np.zeros(shape, dtype) for name, dtype, shape in dtypes_and_shapes}
     np.savez(file, allow_pickle=False, **arrays)

@@ -93,7 +93,7 @@ def test_files_that_are_something_else_are_one_line(
     Path("FOLDER").mkdir()
     Path("DEEP").write_text("[" * 100_000)
     Path("MODEL").write_bytes(RELU)
-    assert main([each.replace("UNDECODABLE", "\udcff") for each in command]) == 1
+    assert main([argument.replace("UNDECODABLE", "\udcff") for argument in command]) == 1
     error = capsys.readouterr().err
     assert error.startswith("flowloom: ")
     assert "internal error" not in error

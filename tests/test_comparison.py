@@ -9,7 +9,7 @@ import pytest
 from onnx import parser
 
 from compiler.tools.cli import main
-from compiler.tools.comparison import check, compare
+from compiler.tools.comparison import check_with_onnxruntime, compare
 from compiler.tools.reference import Refusal, run_onnxruntime
 from compiler.tools.tolerance import LARGEST_ELEMENT_FACTOR, TOLERANCES
 
@@ -91,10 +91,12 @@ def test_the_error_of_a_precision_is_told_from_a_wrong_result(sensitive: Path):
     inputs = {"x": normal(4, 64)}
     exact = run_onnxruntime(sensitive, inputs)["y"]
     noisy = exact + 0.05 * normal(4, 64, seed=2) * np.abs(exact).max()
-    report = check(sensitive, "cuda:sm_90:tf32", inputs, {"y": noisy})
+    report = check_with_onnxruntime(sensitive, "cuda:sm_90:tf32", inputs, {"y": noisy})
     assert not report.passed
     assert "the model is sensitive" in str(report)
-    assert "the result is wrong" in str(check(sensitive, "cpu", inputs, {"y": -exact}))
+    assert "the result is wrong" in str(
+        check_with_onnxruntime(sensitive, "cpu", inputs, {"y": -exact})
+    )
 
 
 REFUSED = """<ir_version: 10, opset_import: ["" : 18]>

@@ -59,7 +59,7 @@ def check_output(expected: str, printed: str) -> None:
     lines = iter(printed.splitlines())
     for line in expected.splitlines():
         pattern = ".*".join(map(re.escape, line.split("...")))
-        assert line == "..." or any(re.fullmatch(pattern, each) for each in lines), line
+        assert line == "..." or any(re.fullmatch(pattern, text) for text in lines), line
 
 
 def follow(page: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_fused_attention_is_among_the_kernels():
     assert row["failure"] == ""
     groups = [op for op in model.walk() if isinstance(op, GroupOp)]
     types = [[op.op_type.data for op in g.walk() if isinstance(op, OperatorOp)] for g in groups]
-    assert any(each.count("MatMul") == 2 and "Softmax" in each for each in types)
+    assert any(operators.count("MatMul") == 2 and "Softmax" in operators for operators in types)
 
 
 def test_the_stack_and_the_limits_fail(

@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "target", "kernels", "kernels/database", "kernels/gpu", "pipeline"),
     },
 }
-"""What each room, sub-room or file with a rule may import besides itself and the leaves."""
+"""The imports that each room, sub-room or file may have besides itself and the leaves."""
 SUBROOMS = {room for room in MAY_IMPORT if "/" in room}
 ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
 WITHOUT_XDSL = (
@@ -83,7 +83,7 @@ WITHOUT_XDSL = (
 
 
 def import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
-    """What a file imports at run time, also inside functions."""
+    """The imports of a file at run time, also inside functions."""
     tree = ast.parse(path.read_text())
     checked = {
         inner
@@ -155,7 +155,7 @@ def test_one_room_imports_each_heavy_library(path: Path):
 
 
 def cycle(modules: Mapping[str, set[str]]) -> list[str]:
-    """Modules that import each other in a circle; empty where there are none."""
+    """Modules that form an import cycle; empty where there are none."""
     try:
         TopologicalSorter(modules).prepare()
     except CycleError as error:

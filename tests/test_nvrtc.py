@@ -4,7 +4,7 @@ import pytest
 
 import compiler.nvrtc
 from compiler.errors import KernelError
-from compiler.nvrtc import compile_text, nvrtc_version
+from compiler.nvrtc import compile_cuda, nvrtc_version
 from tests.tools import needs_nvrtc
 
 TEXT = '#include "one.cuh"\nextern "C" __global__ void k(int* p) { *p = ONE; }'
@@ -13,18 +13,18 @@ TEXT = '#include "one.cuh"\nextern "C" __global__ void k(int* p) { *p = ONE; }'
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_text_is_compiled_with_its_headers(arch: str):
-    assert compile_text(TEXT, arch, {"one.cuh": "#define ONE 1\n"}).startswith(b"\x7fELF")
+    assert compile_cuda(TEXT, arch, {"one.cuh": "#define ONE 1\n"}).startswith(b"\x7fELF")
     assert nvrtc_version().startswith("nvrtc 1")
 
 
 @needs_nvrtc
 def test_an_error_holds_the_log():
     with pytest.raises(KernelError, match=r"(?s)failed for sm_80.*one\.cuh"):
-        compile_text(TEXT, "sm_80")
+        compile_cuda(TEXT, "sm_80")
 
 
 def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compiler.nvrtc, "load_nvrtc", lambda: None)
     assert nvrtc_version() == "none"
     with pytest.raises(KernelError, match=r"pip install flowloom\[cuda\]"):
-        compile_text(TEXT, "sm_80")
+        compile_cuda(TEXT, "sm_80")

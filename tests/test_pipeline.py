@@ -43,8 +43,8 @@ DEFAULT_PASSES = [name for name in PASSES if name not in OPTIONAL]
 def test_the_default_pipeline_is_every_pass_in_order():
     assert [p.name for p in parse(DEFAULT_PIPELINE)] == DEFAULT_PASSES
     graph_passes, schedule_passes = split_phases(parse(DEFAULT_PIPELINE))
-    assert all(isinstance(each, GraphPass) for each in graph_passes)
-    assert all(isinstance(each, SchedulePass) for each in schedule_passes)
+    assert all(isinstance(step, GraphPass) for step in graph_passes)
+    assert all(isinstance(step, SchedulePass) for step in schedule_passes)
     assert len(graph_passes) + len(schedule_passes) == len(DEFAULT_PASSES)
 
 

@@ -1,4 +1,4 @@
-"""A pass of a user's own file or class runs by its name, in its phase; its errors say where."""
+"""A pass of a user's file or class runs by its name, in its phase; its errors say where."""
 
 import re
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ class Own({base}):
     name = "own"
 
     def apply(self, ctx, op):
-        for each in op.walk():
-            if each.name == "dataflow.op" and each.op_type.data == "Add":
-                each.op_type = StringAttr("Mul")
+        for operator in op.walk():
+            if operator.name == "dataflow.op" and operator.op_type.data == "Add":
+                operator.op_type = StringAttr("Mul")
 '''
 
 
 def own(folder: Path, base: str = "GraphPass", text: str = OWN) -> str:
-    """The name of a pass in a file of its own."""
+    """The name of a pass in a new file."""
     (folder / "own.py").write_text(text.format(base=base))
     return f"{folder / 'own.py'}:Own"
 
@@ -88,9 +88,9 @@ class Renames(SchedulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Change an attribute alone."""
-        for each in op.walk():
-            if isinstance(each, GroupOp):
-                each.kernel = StringAttr(self.kernel)
+        for operation in op.walk():
+            if isinstance(operation, GroupOp):
+                operation.kernel = StringAttr(self.kernel)
 
 
 def test_a_class_is_known_inside_the_block_alone():
@@ -156,7 +156,7 @@ def test_what_is_no_pass_is_refused(passes: list[Any], message: str):
         ("Other = 3", "own.py has no class 'Own'"),
         ("Own = 3", "own.py:Own is not a pass"),
         (
-            OWN.replace("for each", "assert False, 'odd'\n        for each"),
+            OWN.replace("for operator", "assert False, 'odd'\n        for operator"),
             "pass 'own' failed: AssertionError: odd (FILE, line 11, in apply)",
         ),
     ],

@@ -1,1 +1,1 @@
-"""What the device's model is calibrated with and judged by: kernels, schedules and their times."""
+"""The kernels, schedules and times that the device model is calibrated and judged by."""

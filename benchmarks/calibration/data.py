@@ -11,10 +11,10 @@ from compiler.autotune.kernel_times import time_in_a_run
 from compiler.schedule import KernelSpec, Launch, Schedule, Task
 
 CHECKED_IN = Path(__file__).parent / "h200.json.gz"
-"""What `measure` measured of six schedules a model, one after another."""
+"""Times that `measure` took of six schedules a model, one after another."""
 
 POLICIES = Path(__file__).parent / "h200-policies.json.gz"
-"""What `benchmarks/schedulers.py --record` measured of all policies in turns, by the wall clock.
+"""Wall times that `benchmarks/schedulers.py --record` took of all policies in turns.
 
 Each kernel has one time, that which it takes in a run.
 """
@@ -35,7 +35,7 @@ class Replayed:
 class Measured:
     """A model's kernels without their code, nanoseconds of each alone, and its runs by name.
 
-    `fitting` says how many blocks of each launch one multiprocessor holds, as the driver tells.
+    `fitting` says how many blocks of each launch one SM holds, by the driver.
     """
 
     name: str
@@ -67,7 +67,7 @@ def write(path: Path, head: Mapping[str, Any], models: Mapping[str, Any]) -> Non
 
 
 def read(path: Path = CHECKED_IN) -> tuple[dict[str, Any], list[Measured]]:
-    """What is known of the device and the date, and every model."""
+    """The device and the date, and every model."""
     document = json.loads(gzip.decompress(path.read_bytes()))
     return document, [_model(*item) for item in document.pop("models").items()]
 

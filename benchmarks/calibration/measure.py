@@ -30,7 +30,7 @@ from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype
 from compiler.schedule import MODES, Schedule, Task
 from compiler.scheduling.graph_plan import plan_graph
-from compiler.target.devices import device_of
+from compiler.target.devices import typical_device
 
 WARM_UP, REPLAYS = 5, 31
 
@@ -79,7 +79,7 @@ class Bench:
     def replays(self, schedule: Schedule, modes: Sequence[str]) -> dict[str, Any]:
         """Median times of a schedule's runs, on the device and for the host, by mode."""
         driver = self.driver
-        typical = device_of(driver.device.architecture)
+        typical = typical_device(driver.device.architecture)
         planned = plan_graph(schedule, self.case.kernels, self.times, typical, driver.priorities)
         buffers = Buffers(driver, schedule, self.weights.addresses)
         calls = Calls(driver, schedule, self.functions, buffers.addresses)

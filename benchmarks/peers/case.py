@@ -23,7 +23,7 @@ WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 @dataclass
 class Case:
-    """What all contenders share; `model` is None where no ONNX file of this batch is given."""
+    """The input of all contenders; `model` is None where no ONNX file of this batch is given."""
 
     name: str
     module: torch.nn.Module

@@ -55,7 +55,7 @@ def time_limit(seconds: float) -> Generator[None]:
 
 
 def use_tensor_cores(allowed: bool) -> None:
-    """Let products of float32 be computed in TF32, or not."""
+    """Let GEMMs of float32 be computed in TF32, or not."""
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
     torch.backends.cudnn.benchmark = True

@@ -1,4 +1,4 @@
-"""The least time that a model can take: arithmetic, weights, and products one after another."""
+"""The least time that a model can take: arithmetic, weights, and GEMMs one after another."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from compiler.ir.operators import KINDS, Kind
 FLOPS_A_MICROSECOND = 400e6
 BYTES_A_MICROSECOND = 4.3e6
 PRODUCT_US = 2.0
-"""Rates of an H200, as measured: dense products in half precision at about half the best rate,
-copies, and a small convolution or matrix product that waits for another."""
+"""Rates of an H200, as measured: dense GEMMs in half precision at about half the best rate,
+copies, and a small convolution or GEMM that waits for another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a model needs at least; `depth` counts the products on the longest path."""
+    """The least work of a model; `depth` counts the GEMMs on the longest path."""
 
     flops: int
     weights: int
@@ -34,7 +34,7 @@ class Demand:
 
 
 def demand_of(imported: Imported) -> Demand:
-    """What an imported model needs."""
+    """The demand of an imported model."""
     depth: dict[SSAValue, int] = {}
     flops = 0
     for op in imported.module.walk():

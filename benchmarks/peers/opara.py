@@ -7,8 +7,8 @@ from collections.abc import Sequence
 def allocate_streams(operands: Sequence[Sequence[int]]) -> list[int]:
     """A stream for each operator of a graph in topological order (Algorithm 1).
 
-    `operands[v]` are the operators whose results v reads. An operator joins the stream of its
-    first operand that no other operator has joined; one without such an operand gets a new stream.
+    `operands[v]` are the operators whose results v reads. An operator takes the stream of its
+    first operand whose stream no other operator has taken; one without gets a new stream.
     """
     streams: list[int] = []
     continued: set[int] = set()

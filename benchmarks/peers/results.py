@@ -28,7 +28,7 @@ PEERS = ("eager", "graph", "opara", "compile", "max-autotune")
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
-    """What a row is about."""
+    """The subject of a row."""
     return row["model"], row["batch"], row["precision"], row["weights"]
 
 

@@ -12,14 +12,14 @@ Initializers = dict[str, np.ndarray]
 def adopt(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], model: onnx.ModelProto) -> int:
     """Copy what can be matched into the module and return how many tensors that were.
 
-    Parameters are matched by name; the products whose weights the exporter transposed and renamed,
+    Parameters are matched by name; the GEMMs whose weights the exporter transposed and renamed,
     by their order; a batch normalisation that it folded away becomes the identity. Compare outputs
     to learn whether the models are the same: other rewritings of the exporter are not undone.
     """
     found = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     with torch.no_grad():
         named = _adopt_named(module, found)
-        products = _adopt_products(module, inputs, model, found)
+        products = _adopt_gemms(module, inputs, model, found)
         _neutralize(module, found)
     return named + products
 
@@ -33,7 +33,7 @@ def _adopt_named(module: torch.nn.Module, found: Initializers) -> int:
     return count
 
 
-def _adopt_products(
+def _adopt_gemms(
     module: torch.nn.Module,
     inputs: tuple[torch.Tensor, ...],
     model: onnx.ModelProto,

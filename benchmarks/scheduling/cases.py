@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Planned:
-    """What one policy made of a case: its schedule, and what is counted without running it."""
+    """A policy's schedule of a case, and the figures that need no run."""
 
     schedule: Schedule
     figures: dict[str, Any]
@@ -57,7 +57,7 @@ def prepare(model: str, target: str, jobs: int = 2) -> Case:
 
 
 def save(cases: Iterable[Case], path: Path) -> None:
-    """Write cases as one compressed file; only files of one's own should be read again."""
+    """Write cases as one compressed file; read only files that you wrote."""
     path.write_bytes(lzma.compress(pickle.dumps(list(cases))))
 
 
@@ -97,7 +97,7 @@ def _plan(module: Any, policy: Policy) -> Planned:
 
 
 def _search(case: Case, module: Any, costs: Mapping[str, float]) -> Planned:
-    """What `auto` finds, in its default number of steps; numba is warm beforehand."""
+    """The schedule of `auto`, in its default number of steps; numba is warm beforehand."""
     known = Costs.make(case.kernels, costs, parse_target(case.target).architecture)
 
     def search(how: SearchOptions) -> tuple[SearchedPipeline, float]:

@@ -46,7 +46,7 @@ POLICIES = {
     "critical-path, 16": Policy("critical-path", 16, order="source"),
     "optimal, 4": Policy("optimal", 4, order="source"),
 }
-"""Streams of 0 are as many as the policy wants; policies with an order of their own keep it."""
+"""Streams of 0 are as many as the policy wants; policies that order nodes keep their order."""
 
 TABLE_4 = {
     f"table 4: {count} streams, {name}": Policy("ppd", count, *partition)

@@ -87,7 +87,7 @@ def _ratio(row: Row, name: str) -> float:
 
 
 def _searches(rows: Sequence[Row]) -> str:
-    """What the search found by the simulator: microseconds, and seconds of one core."""
+    """The results of the search by the simulator: microseconds, and seconds of one core."""
     head = ["model", "groups", "one stream", "best policy", "its name", "moved", "bound", "gap"]
     lines: list[list[object]] = []
     for row in rows:

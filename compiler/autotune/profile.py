@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from compiler.autotune.kernel_times import KernelTimeDatabase, KernelTimeRecord, key_of
-from compiler.autotune.timing import Timing, summarize
+from compiler.autotune.timing import WARM_UP, Timing, summarize
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.kernels import Functions
 from compiler.backends.gpu.memory import aligned, as_bytes, reserve, upload
@@ -18,8 +18,6 @@ includes what a dependent launch costs."""
 
 COLD_LENGTHS = (8, 2)
 """Launches in two graphs that flush the cache before each, which takes longer than most kernels."""
-
-WARM_UP = 3
 
 
 def measure_kernels(

@@ -10,13 +10,10 @@ from importlib import import_module
 from operator import index
 from typing import Any, Protocol, cast
 
-from numpy.typing import NDArray
-
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.target.target import parse_target
-
-Array = NDArray[Any]
 
 BACKEND_MODULES = {
     "cpu": "compiler.backends.cpu.driver",

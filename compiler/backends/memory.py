@@ -18,6 +18,9 @@ Array = NDArray[Any]
 ALIGNMENT = 64
 """Bytes to which every buffer is aligned: a cache line, and the widest vector register."""
 
+POISON = 0xFF
+"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
+
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 MEMORY_INFORMATION = Path("/proc/meminfo")
 

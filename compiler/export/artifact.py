@@ -33,7 +33,7 @@ VERSION = 3
 
 MANIFEST = "manifest.json"
 SCHEDULE = "schedule.json"
-KERNELS = "kernels/kernels.json"
+KERNELS_FILE = "kernels/kernels.json"
 WEIGHTS = "weights.safetensors"
 LIBRARY = "library.so"
 
@@ -41,7 +41,7 @@ _HEAD = re.compile(rb'\{\s*"format":\s*"%b"' % FORMAT.encode())
 """How a manifest begins."""
 
 _NAMES = re.compile(
-    rf"{SCHEDULE}|{KERNELS}|{WEIGHTS}|{LIBRARY}|kernels/\d{{4,}}\.(o|cubin|hsaco|zip|cu|hip)"
+    rf"{SCHEDULE}|{KERNELS_FILE}|{WEIGHTS}|{LIBRARY}|kernels/\d{{4,}}\.(o|cubin|hsaco|zip|cu|hip)"
 )
 """Names of an artifact's files, where no manifest lists them."""
 
@@ -111,7 +111,7 @@ def _old_manifest(place: Path) -> dict[str, Any]:
 def _write_files(artifact: Artifact, directory: Path) -> None:
     (directory / "kernels").mkdir()
     table, codes = kernel_files(artifact.kernels)
-    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS: table}
+    texts = {SCHEDULE: to_json(artifact.schedule), KERNELS_FILE: table}
     contents = {name: text.encode() for name, text in texts.items()} | codes
     if artifact.library:
         contents[LIBRARY] = artifact.library
@@ -126,11 +126,11 @@ def _write_files(artifact: Artifact, directory: Path) -> None:
     manifest = {**head, "requirements": artifact.requirements, "files": files}
     if artifact.choice is not None:
         manifest["choice"] = choice_to_json(artifact.choice)
-    text = json.dumps(manifest | {"sha256": digest(manifest)}, indent=1) + "\n"
+    text = json.dumps(manifest | {"sha256": manifest_digest(manifest)}, indent=1) + "\n"
     _write(directory / MANIFEST, lambda write: write(text.encode()))
 
 
-def digest(manifest: Mapping[str, Any]) -> str:
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
     """The SHA-256 of a manifest's other entries, which its entry `sha256` must be."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     plain = json.loads(json.dumps(rest))  # keys as they are read: all of them strings
@@ -139,17 +139,17 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 def _write(path: Path, produce: Callable[[Callable[[Any], Any]], Any]) -> dict[str, Any]:
     """Write a file to the disk, hashing on the way; its entry in the manifest."""
-    digest = hashlib.sha256()
+    manifest_digest = hashlib.sha256()
     with path.open("wb") as file:
 
         def write(part: Any) -> None:
-            digest.update(part)
+            manifest_digest.update(part)
             file.write(part)
 
         produce(write)
         file.flush()
         os.fsync(file.fileno())
-        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
+        return {"bytes": file.tell(), "sha256": manifest_digest.hexdigest()}
 
 
 def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -> Artifact:
@@ -177,13 +177,13 @@ def load(directory: str | os.PathLike[str], check: Callable[[str, Any], None]) -
     except ShapeError as error:
         raise ArtifactError(f"{place / WEIGHTS}: {error}") from error
     return Artifact(
-        manifest["target"],
-        manifest["requirements"],
-        schedule,
-        kernels,
-        weights,
-        choice,
-        (place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
+        target=manifest["target"],
+        requirements=manifest["requirements"],
+        schedule=schedule,
+        kernels=kernels,
+        weights=weights,
+        choice=choice,
+        library=(place / LIBRARY).read_bytes() if LIBRARY in manifest["files"] else b"",
     )
 
 
@@ -229,12 +229,12 @@ def _checked(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
             f"{path} has format version {manifest.get('version')}, this Flowloom reads {VERSION}: "
             "compile the model again"
         )
-    if manifest.get("sha256") != digest(manifest):
+    if manifest.get("sha256") != manifest_digest(manifest):
         raise ArtifactError(f"{path} is damaged: compile the model again")
     read.string(manifest, "target", str(path))
     read.as_object(manifest.get("requirements"), f"{path}: requirements")
     files = read.as_object(manifest.get("files"), f"{path}: files")
-    if missing := {SCHEDULE, KERNELS, WEIGHTS} - files.keys():
+    if missing := {SCHEDULE, KERNELS_FILE, WEIGHTS} - files.keys():
         raise ArtifactError(f"{path} has no hash of {', '.join(sorted(missing))}")
     for name, value in files.items():
         _check_entry(name, value, f"{path}: files.{name}")
@@ -273,10 +273,10 @@ def _verified(place: Path, name: str, files: Mapping[str, Any]) -> bytes:
 def _kernels(place: Path, files: Mapping[str, Any]) -> dict[str, KernelSpec]:
     """Every kernel of the table by name, with its code and source."""
     kernels: dict[str, KernelSpec] = {}
-    for entry in read_kernels((place / KERNELS).read_bytes(), KERNELS):
+    for entry in read_kernels((place / KERNELS_FILE).read_bytes(), KERNELS_FILE):
         name = entry.kernel.name
         if name in kernels:
-            raise ArtifactError(f"{KERNELS} has two kernels '{name}'")
+            raise ArtifactError(f"{KERNELS_FILE} has two kernels '{name}'")
         source = _verified(place, entry.source, files).decode() if entry.source else ""
         code = _verified(place, entry.code, files)
         kernels[name] = replace(entry.kernel, code=code, source=source)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from compiler.schedule import MODES, BindingChoice, Mode, ScheduleChoice, SearchRecord, Timing
 from compiler.verify import checked_json as read
 
-SOURCES = ("measured", "model")
+CHOICE_SOURCES = ("measured", "model")
 T = TypeVar("T")
 
 
@@ -31,7 +31,7 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
     kernels = read.as_object(entry.get("kernels"), f"{place}.kernels")
     search, device = entry.get("search"), entry.get("device")
     return ScheduleChoice(
-        source=read.checked_one_of(entry.get("source"), SOURCES, f"{place}.source"),
+        source=read.checked_one_of(entry.get("source"), CHOICE_SOURCES, f"{place}.source"),
         reason=read.string(entry, "reason", place),
         chosen=read.string(entry, "chosen", place),
         baseline=read.string(entry, "baseline", place),

@@ -25,9 +25,9 @@ FLAGS = (
 LINK = ("--hip-link", "-shared", "-Wl,-Bsymbolic", "-Wno-unused-command-line-argument")
 """A library uses its own kernels, also where a program has opened several models."""
 
-LIBRARIES = ("-lamdhip64", "-lstdc++")
+LINKED_LIBRARIES = ("-lamdhip64", "-lstdc++")
 PROJECT = Path(str(resources.files("compiler.export"))) / "project"
-PROGRAM = "main.cpp"
+MAIN_SOURCE = "main.cpp"
 """The one source of a project that does not belong to its library."""
 
 Compiler = Callable[..., CompletedProcess[str]]
@@ -51,7 +51,7 @@ def build_library(artifact: Artifact, compiler: Compiler, mark: str, kept: Path 
         for path, content in zip(objects, compiled, strict=True):
             path.write_bytes(content)
         library = place / "library.so"
-        _run(compiler, *LINK, "-o", library, *objects, *LIBRARIES)
+        _run(compiler, *LINK, "-o", library, *objects, *LINKED_LIBRARIES)
         return library.read_bytes()
 
 
@@ -61,7 +61,7 @@ def _host_objects(compiler: Compiler, mark: str, kept: Path | None) -> list[byte
     for path in sorted([*(PROJECT / "src").iterdir(), *PROJECT.glob("include/**/*.h")]):
         digest.update(path.read_bytes())
     folder = None if kept is None else kept / digest.hexdigest()[:16]
-    sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != PROGRAM)
+    sources = sorted(p for p in (PROJECT / "src").glob("*.cpp") if p.name != MAIN_SOURCE)
     with ThreadPoolExecutor() as pool:
         return list(pool.map(partial(_kept, compiler, folder), sources))
 

@@ -32,7 +32,7 @@ CODES = {
 }
 """The format's name of each dtype."""
 
-NAMES = {code: name for name, code in CODES.items()}
+TYPE_NAMES = {code: name for name, code in CODES.items()}
 
 
 DAMAGED = (
@@ -96,6 +96,6 @@ def _place(header: dict[str, Any], data: Array) -> dict[str, Array]:
     for name, entry in header.items():
         part = block[at : at + sizes[name]]
         part[:] = data[slice(*entry["data_offsets"])]
-        weights[name] = part.view(numpy_dtype(NAMES[entry["dtype"]])).reshape(entry["shape"])
+        weights[name] = part.view(numpy_dtype(TYPE_NAMES[entry["dtype"]])).reshape(entry["shape"])
         at += padded_size(sizes[name])
     return weights

@@ -6,7 +6,7 @@ from math import prod
 
 from compiler.graph.network import Network, NetworkNode, producers_of, users_of
 from compiler.graph.strides import StridedWindow
-from compiler.graph.windows import FLOATS, StridedOperand, is_matrix, trace_operand
+from compiler.graph.windows import GEMM_TYPES, StridedOperand, is_matrix, trace_operand
 from compiler.ir.operators import KINDS, Kind
 
 MOST_COLUMNS = 128
@@ -110,7 +110,16 @@ class _Finder:
             return None
         if max(query.window.shape[-1], value.window.shape[-1]) > MOST_COLUMNS:
             return None
-        return Attention(query, key, value, first, scores, softmax, second, result)
+        return Attention(
+            query=query,
+            key=key,
+            value=value,
+            first=first,
+            scores=scores,
+            softmax=softmax,
+            second=second,
+            result=result,
+        )
 
     def is_float32_matmul(self, node: NetworkNode) -> bool:
         """Whether all operands and the result are float32 matrices."""
@@ -173,7 +182,7 @@ class _Finder:
     def is_renaming(self, node: NetworkNode) -> bool:
         """Whether an operator keeps all elements, perhaps in another order or type of float."""
         if node.type == "Cast":
-            return self.network.values[node.outputs[0]].dtype in FLOATS
+            return self.network.values[node.outputs[0]].dtype in GEMM_TYPES
         return node.type == "Transpose" or KINDS.get(node.type) is Kind.VIEW
 
     def only_user(self, value: int) -> int | None:

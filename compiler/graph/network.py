@@ -103,7 +103,14 @@ def read_network(graph: GraphOp) -> GraphNetwork:
         elif isinstance(op, WeightOp):
             weights.add(numbers[op.output])
     nodes = [_node(op, numbers) for op in operations]
-    return GraphNetwork(nodes, values, constants, outputs, operations, frozenset(weights))
+    return GraphNetwork(
+        operators=nodes,
+        values=values,
+        constants=constants,
+        outputs=outputs,
+        operations=operations,
+        weights=frozenset(weights),
+    )
 
 
 def _number(value: SSAValue, numbers: dict[SSAValue, int], values: list[GraphValue]) -> None:

@@ -11,9 +11,8 @@ from compiler.graph import cost
 from compiler.graph.attributes import constant_operand, integer_attribute, integers_attribute
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.operators import KINDS, Kind
+from compiler.ir.operators.definition import Shape
 from compiler.ir.types import shape_of
-
-Shape = tuple[int, ...]
 
 
 def squeezed_shape(shape: Sequence[int]) -> Shape:
@@ -145,7 +144,15 @@ class _Reader:
         result_bytes = sum(map(cost.nbytes, op.results))
         if isinstance(op, GroupOp) or op in self.copies:
             return KernelNode(
-                Kind.OPAQUE, "", None, None, 0, False, (), self._reads(op), result_bytes
+                kind=Kind.OPAQUE,
+                name="",
+                shape=None,
+                full=None,
+                flops=0,
+                light=False,
+                edges=(),
+                reads=self._reads(op),
+                result_bytes=result_bytes,
             )
         shapes = {squeezed_shape(shape_of(v.type)) for v in op.outputs if cost.nbytes(v)}
         return KernelNode(

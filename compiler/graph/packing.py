@@ -13,10 +13,10 @@ from math import prod
 
 import numpy
 
-Step = tuple[str, tuple[int, ...]]
+PackingStep = tuple[str, tuple[int, ...]]
 
 
-def packing_steps(packing: str) -> Iterator[Step]:
+def packing_steps(packing: str) -> Iterator[PackingStep]:
     """The steps of a packing; raises ValueError if it is malformed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")

@@ -35,7 +35,7 @@ class ReshapeOf:
 Simplification = SSAValue | Update | ReshapeOf
 """A value that replaces the operator's only result, or what the operator becomes."""
 
-Rule = Callable[[OperatorOp], Simplification | None]
+SimplificationRule = Callable[[OperatorOp], Simplification | None]
 
 
 def simplify(op: OperatorOp) -> Simplification | None:
@@ -130,7 +130,7 @@ def _whole_slice(op: OperatorOp) -> SSAValue | None:
     return _same_type(op) if steps is not None and (steps == 1).all() else None
 
 
-def _neutral(operand: int, element: float, float_sign: bool | None = None) -> Rule:
+def _neutral(operand: int, element: float, float_sign: bool | None = None) -> SimplificationRule:
     """Drop an operand that is `element` everywhere.
 
     `float_sign` is the sign bit a floating-point zero needs so that -0 stays -0.
@@ -189,7 +189,7 @@ def _zero_padding(pad: OperatorOp) -> NDArray[Any] | None:
 
 _VIEWS = tuple(name for name, kind in KINDS.items() if kind is Kind.VIEW)
 
-_RULES: dict[str, tuple[Rule, ...]] = {
+_RULES: dict[str, tuple[SimplificationRule, ...]] = {
     **dict.fromkeys(_VIEWS, (_same_type, _view_of_view)),
     **dict.fromkeys(("Cast", "Expand", "Tile"), (_same_type,)),
     **dict.fromkeys(("Concat", "Max", "Min"), (_single,)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-Run = tuple[int, int]
+AxisRun = tuple[int, int]
 """(extent, stride): an extent above 1, and its stride in elements of the buffer."""
 
 
@@ -18,7 +18,7 @@ class StridedWindow:
     element has no runs; an axis that a reshape merged from others may have several.
     """
 
-    axes: tuple[tuple[Run, ...], ...]
+    axes: tuple[tuple[AxisRun, ...], ...]
     offset: int = 0
 
     @classmethod
@@ -59,7 +59,7 @@ class StridedWindow:
     def reshaped(self, shape: Sequence[int]) -> "StridedWindow | None":
         """The window in another shape of as many elements; None if that divides a run unevenly."""
         runs = list(_merged(run for axis in self.axes for run in axis))
-        axes: list[tuple[Run, ...]] = []
+        axes: list[tuple[AxisRun, ...]] = []
         for extent in reversed(shape):
             axis_runs = _take(runs, extent)
             if axis_runs is None:
@@ -68,13 +68,13 @@ class StridedWindow:
         return StridedWindow(tuple(reversed(axes)), self.offset)
 
 
-def _extent(runs: Sequence[Run]) -> int:
+def _extent(runs: Sequence[AxisRun]) -> int:
     return prod(extent for extent, _ in runs)
 
 
-def _merged(runs: Iterable[Run]) -> tuple[Run, ...]:
+def _merged(runs: Iterable[AxisRun]) -> tuple[AxisRun, ...]:
     """The same elements in as few runs as possible."""
-    merged: list[Run] = []
+    merged: list[AxisRun] = []
     for extent, stride in runs:
         if merged and merged[-1][1] == extent * stride:
             merged[-1] = (merged[-1][0] * extent, stride)
@@ -83,9 +83,9 @@ def _merged(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(merged)
 
 
-def _take(runs: list[Run], extent: int) -> tuple[Run, ...] | None:
+def _take(runs: list[AxisRun], extent: int) -> tuple[AxisRun, ...] | None:
     """Remove the innermost runs of `extent` elements; returns them, or None if they do not fit."""
-    axis_runs: list[Run] = []
+    axis_runs: list[AxisRun] = []
     while extent > 1:
         length, stride = runs.pop()
         inner = min(length, extent)
@@ -98,7 +98,7 @@ def _take(runs: list[Run], extent: int) -> tuple[Run, ...] | None:
     return tuple(reversed(axis_runs))
 
 
-def _part(runs: tuple[Run, ...], indices: range) -> tuple[int, tuple[Run, ...]] | None:
+def _part(runs: tuple[AxisRun, ...], indices: range) -> tuple[int, tuple[AxisRun, ...]] | None:
     """The offset and the runs of some indices of an axis; None if they are not such runs."""
     if len(indices) == _extent(runs):
         return 0, runs

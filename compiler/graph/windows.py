@@ -7,12 +7,12 @@ from compiler.graph.network import Network, NetworkNode
 from compiler.graph.strides import StridedWindow
 from compiler.ir.operators import KINDS, Kind
 
-FLOATS = ("float32", "float16", "bfloat16")
+GEMM_TYPES = ("float32", "float16", "bfloat16")
 
 MATRIX = (-2, -1)
 """The matrix axes of a MatMul's operand; those before them are batch axes."""
 
-Step = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
+TraceStep = Callable[[Network, NetworkNode, StridedWindow, int], StridedWindow | None]
 
 
 def window_through(
@@ -90,7 +90,7 @@ def _slice(
     return window
 
 
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, TraceStep] = {
     "Transpose": _transpose,
     "Expand": _expand,
     "Split": _split,
@@ -162,7 +162,7 @@ def is_widening(network: Network, node: NetworkNode) -> bool:
     """Whether an operator is a lossless Cast of a float type to float32."""
     return node.type == "Cast" and all(
         network.values[v].dtype in kinds
-        for v, kinds in ((node.inputs[0], FLOATS), (node.outputs[0], ("float32",)))
+        for v, kinds in ((node.inputs[0], GEMM_TYPES), (node.outputs[0], ("float32",)))
         if v is not None
     )
 

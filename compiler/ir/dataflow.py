@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     NoneType,
     StringAttr,
     SymbolNameConstraint,
-    TensorType,
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
@@ -35,10 +34,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from compiler.ir.checking import verify_operator
-from compiler.ir.layouts import ChannelsAttr, block_of, verify_layout, with_block
+from compiler.ir.layouts import ChannelsAttr, Tensor, block_of, verify_layout, with_block
 from compiler.ir.verify_cache import verified_once
 
-Tensor = TensorType[Attribute]
 Operand = Tensor | NoneType
 
 

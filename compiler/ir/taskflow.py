@@ -129,7 +129,7 @@ class ArenaOp(IRDLOperation):
         super().__init__(result_types=[type])
 
 
-NARROW = ("float16", "bfloat16")
+NARROW_FLOATS = ("float16", "bfloat16")
 """Element types that a weight may have besides that of the store."""
 
 
@@ -160,7 +160,7 @@ class WeightOp(IRDLOperation):
         """The name of the laid-out tensor: the key, with the packing and a 16-bit type if any."""
         packing = [self.packing.data] if self.packing is not None else []
         dtype = dtype_of(self.result.type)
-        return "|".join([self.key.data, *packing, *([dtype] if dtype in NARROW else [])])
+        return "|".join([self.key.data, *packing, *([dtype] if dtype in NARROW_FLOATS else [])])
 
 
 @irdl_op_definition

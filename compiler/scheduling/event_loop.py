@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.caches import cache_directory, writable
+from compiler.scheduling.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., object])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def _numba() -> Any:
@@ -38,7 +36,7 @@ CACHE = (COMPILER is not None and COMPILER.config.CACHE_DIR) or cache_directory(
 CACHED = COMPILER is not None and writable(CACHE and Path(CACHE))
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: _Function) -> _Function:
     """Compile a function to machine code at its first call; later processes find it on disk.
 
     Numba asks where its cache is when it decorates, and other users of numba have theirs elsewhere.

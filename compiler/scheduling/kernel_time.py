@@ -66,14 +66,14 @@ def task_demand(kernel: KernelSpec, time: float, device: DeviceModel) -> TaskDem
         return TaskDemand(time, 0, launches=0)
     largest = max(kernel.launches, key=lambda x: prod(x.grid) / fitting(x, device))
     return TaskDemand(
-        time,
-        prod(largest.grid),
-        prod(largest.block),
-        largest.registers,
-        largest.shared_bytes + largest.static_shared_bytes,
-        kernel.traffic_bytes,
-        len(kernel.launches),
-        sum(launch.programmatic for launch in kernel.launches),
+        time=time,
+        blocks=prod(largest.grid),
+        threads=prod(largest.block),
+        registers=largest.registers,
+        shared_bytes=largest.shared_bytes + largest.static_shared_bytes,
+        nbytes=kernel.traffic_bytes,
+        launches=len(kernel.launches),
+        early=sum(launch.programmatic for launch in kernel.launches),
     )
 
 

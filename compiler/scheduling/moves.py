@@ -6,13 +6,9 @@ previous task. The DAG is `predecessors`: task v's are `sources[first[v]:first[v
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from compiler.scheduling.arrays import Booleans, Floats, Integers
 from compiler.scheduling.event_loop import compiled, simulate, stream_edges, successors
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 
 
 @compiled

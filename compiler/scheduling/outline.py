@@ -30,7 +30,16 @@ def outline(dag: DAG, placement: Placement, kernels: Sequence[str]) -> Schedule:
             stream = placement.streams[order[place]]
             assert stream is not None, "every node of a placement that is lowered has a stream"
             subflow = places.start if len(places) > 1 else None
-            tasks.append(Task(kernels[order[place]], stream, after, (), (), subflow))
+            tasks.append(
+                Task(
+                    kernel=kernels[order[place]],
+                    stream=stream,
+                    after=after,
+                    reads=(),
+                    writes=(),
+                    subflow=subflow,
+                )
+            )
             after = ()
     schedule = Schedule("outline", (), tuple(tasks))
     kept = zip(tasks, remaining_waits(schedule), strict=True)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.errors import PipelineError
+from compiler.scheduling.arrays import Booleans, Integers
 from compiler.scheduling.outline import awaited_nodes, launched_together
 from compiler.scheduling.placement import Groups, Placement, PlacementPolicy, place
 from compiler.scheduling.simulator import Simulator
 
-Integers = NDArray[np.int64]
 Edges = tuple[Integers, Integers]
 
 STREAM_COUNTS = (4, 8, 16, 32, 2)
@@ -131,7 +130,16 @@ def search(
     if moved < (1.0 - margin) * before:
         best, after = placement, moved
     figures = {policy.name: time for policy, (time, _) in tried.items()}
-    return SearchResult(best, after, start, before, moved, steps, kept, figures)
+    return SearchResult(
+        placement=best,
+        makespan=after,
+        start=start,
+        started_at=before,
+        moved=moved,
+        steps=steps,
+        kept=kept,
+        policies=figures,
+    )
 
 
 def default_steps(count: int) -> int:
@@ -173,7 +181,7 @@ def _rows(lists: Iterable[Iterable[int]]) -> Edges:
     return first, np.array([v for part in parts for v in part], np.int64)
 
 
-def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_]]:
+def state_of(placement: Placement) -> tuple[Integers, Integers, Booleans]:
     """A placement as fresh arrays, streams numbered without gaps."""
     streams = np.unique(np.array(placement.streams, np.int64), return_inverse=True)[1]
     fused = np.ones(len(placement.order), np.bool_)
@@ -181,7 +189,7 @@ def state_of(placement: Placement) -> tuple[Integers, Integers, NDArray[np.bool_
     return np.array(placement.order, np.int64), streams.astype(np.int64), fused
 
 
-def placement_of(order: Integers, streams: Integers, fused: NDArray[np.bool_]) -> Placement:
+def placement_of(order: Integers, streams: Integers, fused: Booleans) -> Placement:
     """The placement of such arrays; streams that have no node are left out."""
     partitions = np.empty(len(order), np.int64)
     partitions[order] = np.cumsum(~fused) - 1

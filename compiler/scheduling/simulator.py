@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.schedule import Mode, Schedule
+from compiler.scheduling.arrays import Floats
 from compiler.target.devices import H200, DeviceModel, Latencies
 
 IntegerSequence = Sequence[int] | NDArray[Any]
-Floats = NDArray[np.float64]
 Pairs = Sequence[tuple[int, int]] | NDArray[Any]
 
 

@@ -28,7 +28,7 @@ class Latencies:
     programmatic: float = 200.0
 
 
-NONE = Latencies(*[0.0] * len(Latencies.__dataclass_fields__))
+NONE = Latencies(**dict.fromkeys(Latencies.__dataclass_fields__, 0.0))
 """Nothing but the kernels takes time."""
 
 
@@ -123,7 +123,7 @@ DEFAULT_ARCHITECTURES = {"cuda": "sm_90", "hip": "gfx90a"}
 """The architectures of targets where no device is present and none is named."""
 
 
-def device_of(architecture: str) -> DeviceModel:
+def typical_device(architecture: str) -> DeviceModel:
     """The typical device of an architecture (`sm_90a` too).
 
     One that is not listed is taken for an H200, or an MI210 where it is AMD's.

@@ -13,7 +13,7 @@ from compiler.target.devices import (
     DEFAULT_ARCHITECTURES,
     DeviceModel,
     compiled_for,
-    device_of,
+    typical_device,
 )
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -143,7 +143,7 @@ class GpuTarget(Target):
     @property
     def device(self) -> DeviceModel:
         """The typical device of the architecture."""
-        return device_of(self.architecture)
+        return typical_device(self.architecture)
 
     @property
     def shared_bytes(self) -> int:

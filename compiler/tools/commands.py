@@ -11,15 +11,13 @@ from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 import compiler
+from compiler.backends.memory import Array
 from compiler.errors import ArtifactError, FlowloomError, ModelError
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs, read_inputs
 from compiler.tools.models import default_artifact, named_model
-
-Array = NDArray[Any]
 
 NOT_CHECKED = 2
 """Exit status of `run --check` if onnxruntime refuses the model."""
@@ -75,7 +73,9 @@ def _check(
     from compiler.tools import comparison, reference
 
     try:
-        report = comparison.check(named_model(model), module.target, inputs, outputs)
+        report = comparison.check_with_onnxruntime(
+            named_model(model), module.target, inputs, outputs
+        )
     except reference.Refusal as error:
         print(f"flowloom: not checked: {error}", file=sys.stderr)
         return NOT_CHECKED

@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from compiler.backends.memory import Array
 from compiler.target.target import parse_target
 from compiler.tools.reference import run_onnxruntime
 from compiler.tools.rounding import rounded_inputs, rounded_weights
 from compiler.tools.tolerance import LARGEST_ELEMENT_FACTOR, TOLERANCES
-
-Array = NDArray[Any]
 
 EXPLAINED = 8.0
 """A precision explains errors up to this many times the effect of rounding inputs and weights.
@@ -112,7 +110,7 @@ def _ratio(error: float, size: float) -> float:
     return error / size if size else error
 
 
-def check(
+def check_with_onnxruntime(
     model: Any, target: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Comparison:
     """Compare with onnxruntime on the same model: a path, bytes or a ModelProto.

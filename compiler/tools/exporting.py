@@ -5,7 +5,7 @@ from typing import Any
 
 import compiler
 from compiler.export import artifact
-from compiler.export.generate import Check, export_project
+from compiler.export.generate import StoredCheck, export_project
 from compiler.target.target import parse_target
 from compiler.tools import reference
 from compiler.tools.inputs import random_inputs
@@ -27,8 +27,8 @@ def export(options: Namespace) -> str:
     return f"{options.output}: {len(found.kernels)} kernels for {found.target}{stored}"
 
 
-def stored_check(module: compiler.Module, model: Any, seed: int) -> Check:
+def stored_check(module: compiler.Module, model: Any, seed: int) -> StoredCheck:
     """Random inputs, and what onnxruntime makes of them, with the tolerance of the precision."""
     inputs = random_inputs(module, seed)
     outputs = reference.run_onnxruntime(model, inputs)
-    return Check(inputs, outputs, TOLERANCES[parse_target(module.target).precision])
+    return StoredCheck(inputs, outputs, TOLERANCES[parse_target(module.target).precision])

@@ -3,15 +3,12 @@
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import compiler
+from compiler.backends.memory import Array
 from compiler.errors import ShapeError
-
-Array = NDArray[Any]
 
 UNREADABLE = (
     *(OSError, ValueError, TypeError, EOFError, RuntimeError, OverflowError, MemoryError),

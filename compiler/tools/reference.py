@@ -5,11 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from numpy.typing import NDArray
-
+from compiler.backends.memory import Array
 from compiler.errors import ModelError
-
-Array = NDArray[Any]
 
 
 class Refusal(ModelError):

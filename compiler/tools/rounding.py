@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from compiler.backends.memory import Array
 from compiler.graph.packing import round_mantissa
-
-Array = NDArray[Any]
 
 MANTISSA = {"tf32": 10, "fp16": 10, "bf16": 7, "fp32": 22}
 """Bits of the mantissa that are kept; of float32's own 23 one less, to show its last bit."""

@@ -37,13 +37,13 @@ def tune_command(options: Namespace) -> int:
 
     models = [file for _, file in model_files(options.models)]
     wanted = TuneOptions(
-        models,
-        options.precision or DEFAULT_PRECISIONS,
-        dict(options.input_shape),
-        options.candidates,
-        options.budget,
-        options.jobs,
-        options.in_context,
+        models=models,
+        precisions=options.precision or DEFAULT_PRECISIONS,
+        input_shapes=dict(options.input_shape),
+        candidates=options.candidates,
+        budget=options.budget,
+        jobs=options.jobs,
+        in_context=options.in_context,
     )
     tune(_device(), wanted, _print_line)
     return 0

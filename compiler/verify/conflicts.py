@@ -152,7 +152,7 @@ def conflicts(schedule: Schedule) -> Iterator[Conflict]:
             whole = memory[number].at(0).read(len(schedule.tasks), 0, allocation.nbytes)
             for writer, begin, end in whole:
                 if writer == UNWRITTEN:
-                    yield Conflict(UNWRITTEN, len(schedule.tasks), number, begin, end, True, False)
+                    yield _read(UNWRITTEN, len(schedule.tasks), number, begin, end)
 
 
 def needed_waits(schedule: Schedule) -> list[set[int]]:
@@ -168,11 +168,17 @@ def needed_waits(schedule: Schedule) -> list[set[int]]:
     return waits
 
 
+def _read(writer: int, reader: int, allocation: int, begin: int, end: int) -> Conflict:
+    return Conflict(writer, reader, allocation, begin, end, earlier_writes=True, later_writes=False)
+
+
 def _reads(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
     for writer, begin, end in memory.read(task, view.offset, view.offset + size):
-        yield Conflict(writer, task, view.allocation, begin, end, True, False)
+        yield _read(writer, task, view.allocation, begin, end)
 
 
 def _writes(memory: _Whole | _Memory, task: int, view: View, size: int) -> Iterator[Conflict]:
     for other, begin, end, wrote in memory.write(task, view.offset, view.offset + size):
-        yield Conflict(other, task, view.allocation, begin, end, wrote, True)
+        yield Conflict(
+            other, task, view.allocation, begin, end, earlier_writes=wrote, later_writes=True
+        )

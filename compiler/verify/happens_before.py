@@ -15,7 +15,7 @@ from compiler.schedule import Schedule
 from compiler.verify.conflicts import UNWRITTEN, Conflict, conflicts
 from compiler.verify.structure import check_structure, describe_bytes, describe_task
 
-Integers = NDArray[np.int64]
+_Clocks = NDArray[np.int64]
 
 
 class HappensBefore:
@@ -58,7 +58,7 @@ class HappensBefore:
         known = self.clocks[later, self.streams[earlier]]
         return earlier != later and bool(known >= self.positions[earlier])
 
-    def all_ordered(self, earlier: Integers, later: Integers) -> NDArray[np.bool_]:
+    def all_ordered(self, earlier: _Clocks, later: _Clocks) -> NDArray[np.bool_]:
         """`ordered` of many pairs."""
         known = self.clocks[later, self.streams[earlier]]
         return (earlier != later) & (known >= self.positions[earlier])

@@ -92,7 +92,7 @@ def lifetimes(schedule: Schedule, allocation: int, order: HappensBefore) -> Life
     np.maximum.at(last, (region, order.streams[tasks]), order.positions[tasks])
     np.minimum.at(start, region, order.clocks_at_start()[tasks])
     sizes = [arena_aligned(end - begin) for begin, end in zip(begins, ends, strict=True)]
-    return Lifetimes(begins, sizes, first, final, last, start)
+    return Lifetimes(begins=begins, sizes=sizes, first=first, final=final, last=last, start=start)
 
 
 def _merge(uses: Sequence[tuple[int, int, int]]) -> tuple[list[int], list[int]]:

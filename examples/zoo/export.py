@@ -134,7 +134,7 @@ MODELS: dict[str, Callable[[int], Built]] = {
     "gpt2large": _gpt2large,
     "t5small": _t5small,
 }
-"""What builds each model and its example inputs, for a batch size."""
+"""The builder of each model and its example inputs, for a batch size."""
 
 
 def lighten(model: onnx.ModelProto) -> int:

@@ -1,4 +1,4 @@
-"""What the benchmark against the peers decides without a device."""
+"""The decisions of the benchmark against the peers that need no device."""
 
 import argparse
 import subprocess
@@ -33,7 +33,7 @@ def test_a_chain_stays_on_one_stream():
     assert allocate_streams([[], [0], [1], [2]]) == [0, 0, 0, 0]
 
 
-def test_branches_get_streams_of_their_own_and_the_join_takes_the_first():
+def test_branches_get_separate_streams_and_their_sum_takes_the_first():
     operands = [[], [0], [0], [0], [2, 1, 3]]
     streams = allocate_streams(operands)
     assert streams == [0, 0, 1, 2, 1]
@@ -251,7 +251,7 @@ def test_the_table_shows_times_failures_wrong_outputs_and_the_best_peer():
     assert results.wrong(rows[0]) == ["compile"]
 
 
-def test_the_floor_counts_products_in_a_row_arithmetic_and_weights():
+def test_the_floor_counts_gemms_in_a_row_arithmetic_and_weights():
     graph = onnx.parser.parse_graph(
         "agraph (float[4, 8] x) => (float[4, 8] y) "
         "{ a = MatMul(x, w) b = Relu(a) c = MatMul(x, w) d = MatMul(b, w) y = Add(c, d) }"

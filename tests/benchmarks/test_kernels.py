@@ -1,4 +1,4 @@
-"""What the benchmark of single kernels takes for one call of a library."""
+"""The groups that the benchmark of single kernels takes for one call of a library."""
 
 from typing import Any
 

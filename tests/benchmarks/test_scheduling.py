@@ -39,11 +39,11 @@ def planned(count: int, competing: Mapping[str, Policy]) -> dict[str, Planned | 
 def test_every_policy_plans():
     found = planned(24, policies(ablations=True))
     assert set(found) == {*POLICIES, *TABLE_4, *PART_SIZES}
-    for name, each in found.items():
-        assert isinstance(each, Planned), each
-        tokens = sum(len(task.after) for task in each.schedule.tasks)
-        assert each.figures["waits"] == tokens <= each.figures["waits before elision"]
-        assert each.figures["streams"] <= (policies(True)[name].count or 24)
+    for name, outcome in found.items():
+        assert isinstance(outcome, Planned), outcome
+        tokens = sum(len(task.after) for task in outcome.schedule.tasks)
+        assert outcome.figures["waits"] == tokens <= outcome.figures["waits before elision"]
+        assert outcome.figures["streams"] <= (policies(True)[name].count or 24)
     assert isinstance(found["sequential"], Planned)
     assert found["sequential"].figures["waits"] == 0
 
@@ -54,13 +54,13 @@ def test_refusals_and_errors_are_shown():
     found |= dict.fromkeys(TABLE_4, found["sequential"])
     assert "at most 200 nodes" in str(found["optimal, 4"])
     row: dict[str, Any] = {"model": "m", "target": "cpu", "policies": {}, "refused": {}}
-    for name, each in found.items():
-        if isinstance(each, Planned):
+    for name, outcome in found.items():
+        if isinstance(outcome, Planned):
             times = {"streams": 50.0 if name == "nimble" else 100.0}
             figures = {"same bits": name != "opara", "simulated us": times, "measured us": times}
-            row["policies"][name] = each.figures | figures
+            row["policies"][name] = outcome.figures | figures
         else:
-            row["refused"][name] = each
+            row["refused"][name] = outcome
     text = markdown([row, row])
     assert "optimal, 4: optimal handles at most 200 nodes" in text
     assert "| opara | 100 | 100 WRONG |" in text
@@ -100,8 +100,10 @@ def test_what_is_recorded_is_what_the_simulator_reads(tmp_path: Path):
     costs = {name: 1000.0 * (3 + i) for i, name in enumerate(sorted(built))}
     found = plan(case, costs, {name: POLICIES[name] for name in ("sequential", "opara, 4")})
     row = row_of(case, costs, found, simulate=True)
-    for each in row["policies"].values():
-        each["measured us"] = {mode: us + HOST / 1e3 for mode, us in each["simulated us"].items()}
+    for policy in row["policies"].values():
+        policy["measured us"] = {
+            mode: us + HOST / 1e3 for mode, us in policy["simulated us"].items()
+        }
     known = {"architecture": "sm_90"}
     record_of = record(case, costs, {**found, "optimal": "refused"}, row)
     write(tmp_path / "record.gz", {"device": known}, {"synthetic": record_of})

@@ -25,23 +25,23 @@ def test_predicted_runs_are_near_the_measured_ones(zoo: list[Measured], mode: si
 
 def test_schedules_are_ranked_as_they_were_measured(zoo: list[Measured]):
     found = [each for model in zoo if (each := simulator.order(model, H200)) is not None]
-    assert median(each.rank for each in found) >= 0.8
-    assert median(each.tau for each in found) >= 0.8
-    assert max(each.loss for each in found) <= 0.07
+    assert median(score.rank for score in found) >= 0.8
+    assert median(score.tau for score in found) >= 0.8
+    assert max(score.loss for score in found) <= 0.07
 
 
 def test_the_policies_are_ranked_as_they_were_measured_in_turns():
     found = [simulator.order(model, H200) for model in read(POLICIES)[1]]
-    known = [each for each in found if each is not None]
+    known = [score for score in found if score is not None]
     assert len(known) == 7
-    assert median(each.rank for each in known) >= 0.85
-    assert min(each.rank for each in known) >= 0.7
-    assert median(each.loss for each in known) <= 0.02
+    assert median(score.rank for score in known) >= 0.85
+    assert min(score.rank for score in known) >= 0.7
+    assert median(score.loss for score in known) <= 0.02
 
 
 def test_policies_are_predicted_near_what_was_measured_of_programmatic_graphs():
     models = read(POLICIES)[1]
-    errors = [abs(e) for each in models for e in simulator.errors(each, "graph", H200).values()]
+    errors = [abs(e) for model in models for e in simulator.errors(model, "graph", H200).values()]
     assert len(errors) >= 150
     assert median(errors) <= 0.10
     assert max(errors) <= 0.25

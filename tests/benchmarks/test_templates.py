@@ -19,7 +19,7 @@ FUNCTIONS = {
     "grouped": "convolve_groups<",
     "separable": "separable_gemm<",
 }
-"""What the kernels of each kind of case call."""
+"""The functions that the kernels of each kind of case call."""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import compiler
 from compiler.export import artifact
-from compiler.export.generate import Check, export_project
+from compiler.export.generate import StoredCheck, export_project
 from compiler.target.target import parse_target
 from compiler.tools.inputs import random_inputs
 from compiler.tools.reference import run_onnxruntime
@@ -105,7 +105,7 @@ def _filled(text: str, weights: Mapping[str, tuple[int, ...]], seed: int) -> Mod
     return model
 
 
-def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> Check:
+def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> StoredCheck:
     """Compile for two streams and export, with onnxruntime's outputs; what was stored."""
     pipeline = compiler.DEFAULT_PIPELINE.replace("streams=4", "streams=2")
     module = compiler.compile(model, target=target, pipeline=pipeline, budget=0)
@@ -113,7 +113,7 @@ def export(model: Any, place: Path, target: str = "emu:sm_80:fp32") -> Check:
     found = read_artifact(place.parent / f"{place.name}-artifact")
     inputs = random_inputs(module, 1)
     tolerance = TOLERANCES[parse_target(module.target).precision]
-    check = Check(inputs, run_onnxruntime(model, inputs), tolerance)
+    check = StoredCheck(inputs, run_onnxruntime(model, inputs), tolerance)
     export_project(found, place, version="0.1.0", check=check)
     return check
 

@@ -205,7 +205,7 @@ def change(saved: Path, **entries: object) -> None:
     for name, entry in manifest["files"].items():
         content = (saved / name).read_bytes()
         entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    path.write_text(json.dumps(manifest | {"sha256": artifact.digest(manifest)}))
+    path.write_text(json.dumps(manifest | {"sha256": artifact.manifest_digest(manifest)}))
 
 
 @pytest.mark.parametrize("name", FILES)

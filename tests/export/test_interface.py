@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.export.generate import Check
+from compiler.export.generate import StoredCheck
 from tests.export.projects import attempt, export, needs_cmake, run, small_model
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -136,7 +136,7 @@ class Library:
         """The last error's text."""
         return self.c.flowloom_error().decode()
 
-    def run_host(self, model: ctypes.c_void_p, check: Check) -> list[Any]:
+    def run_host(self, model: ctypes.c_void_p, check: StoredCheck) -> list[Any]:
         """The outputs for the inputs of a check."""
         outputs = [np.full_like(array, np.nan) for array in check.outputs.values()]
         pointers = [

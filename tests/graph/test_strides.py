@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from compiler.graph.strides import Run, StridedWindow
+from compiler.graph.strides import AxisRun, StridedWindow
 
 Positions = NDArray[Any]
 
 
-def positions(runs: tuple[Run, ...]) -> Positions:
+def positions(runs: tuple[AxisRun, ...]) -> Positions:
     """The offsets of an axis's indices in the buffer."""
     found = np.zeros(1, np.int64)
     for extent, stride in runs:
@@ -133,7 +133,7 @@ def test_broadcast(pair: Pair):
         (range(5, 9), None),
     ],
 )  # fmt: skip
-def test_slices_of_several_runs(indices: range, runs: tuple[Run, ...] | None):
+def test_slices_of_several_runs(indices: range, runs: tuple[AxisRun, ...] | None):
     window = StridedWindow((((4, 100), (3, 20), (2, 1)),), 7)
     found = window.sliced(0, indices.start, len(indices), indices.step)
     assert (found and found.axes) == (None if runs is None else (runs,))

@@ -65,7 +65,7 @@ def test_a_policy_of_the_users_own(model: Model):
 WRONG = """
 def short(dag, streams): return Assignment([])
 def far(dag, streams): return Assignment([streams] * len(dag))
-def clusters(dag, most): return []
+def partitions(dag, most): return []
 def order(dag, demands): return list(range(1, len(dag)))
 from compiler.scheduling.assignment import Assignment
 """
@@ -80,7 +80,7 @@ from compiler.scheduling.assignment import Assignment
         ),
         ("assign-streams{policy=FILE:far}", "is wrong: it gives stream 4, which is not below 4"),
         (
-            "partition-graph{policy=FILE:clusters}",
+            "partition-graph{policy=FILE:partitions}",
             "partition policy .* is wrong: it gives 0 partitions",
         ),
         ("order-launches{policy=FILE:order}", "order policy .* is wrong: not a topological order"),

@@ -17,10 +17,10 @@ from tests.strategies import dags
 def slow_longest(dag: DAG) -> int:
     """The length of the longest path by trying all of them."""
 
-    def behind(v: int) -> int:
-        return dag.costs[v] + max((behind(w) for w in dag.successors[v]), default=0)
+    def rank(v: int) -> int:
+        return dag.costs[v] + max((rank(w) for w in dag.successors[v]), default=0)
 
-    return max(map(behind, range(len(dag))), default=0)
+    return max(map(rank, range(len(dag))), default=0)
 
 
 @given(dags(max_nodes=9))

@@ -85,13 +85,13 @@ def test_fusion_around_a_result_with_many_users_takes_linear_steps():
     assert steps(fuse(8 * FEW)) <= MOST * steps(fuse(4 * FEW))
 
 
-def test_stacking_products_that_need_each_other_takes_linear_steps():
+def test_stacking_gemms_that_need_each_other_takes_linear_steps():
     few, many = (read_network(chain(size)) for size in (FEW, 2 * FEW))
     assert not find_stacks(few, 16)
     assert steps(lambda: find_stacks(many, 16)) <= MOST * steps(lambda: find_stacks(few, 16))
 
 
-def test_products_that_stand_side_by_side_are_stacked_pair_by_pair():
+def test_gemms_that_stand_side_by_side_are_stacked_pair_by_pair():
     network = read_network(rails(FEW))
     stacks = [stack.gemms for stack in find_stacks(network, 16)]
     assert [[network.operators[i].type for i in stack] for stack in stacks] == [

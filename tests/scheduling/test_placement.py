@@ -1,4 +1,4 @@
-"""What groups ask of the device, alone and one after another."""
+"""The demand of groups on the device, alone and one after another."""
 
 import pytest
 

@@ -78,11 +78,11 @@ def test_moves_pay_where_every_policy_leaves_something():
     ones = [1] * count
     problem = Groups(dag, ones, ones, balance=4.0, cache_bytes=1 << 20), Simulator(works)
     found = [search(*problem, steps=steps, margin=0.0) for steps in (0, 100, 1000, 4000)]
-    times = [each.makespan for each in found]
-    assert times == sorted(times, reverse=True) == [each.moved for each in found]
+    times = [result.makespan for result in found]
+    assert times == sorted(times, reverse=True) == [result.moved for result in found]
     assert times[-1] < 0.995 * times[0]
     others = (search(*problem, steps=500, seed=seed, margin=0.0) for seed in range(4))
-    assert len({tuple(each.placement.order) for each in others}) > 1
+    assert len({tuple(result.placement.order) for result in others}) > 1
     gained = 1.0 - times[-1] / times[0]
     for margin, taken in ((gained - 0.001, found[-1]), (gained + 0.001, found[0])):
         best = search(*problem, steps=4000, margin=margin)
@@ -129,7 +129,7 @@ def test_a_placement_is_what_the_passes_decide(model: Model, policy: PlacementPo
     Runner().run(passes, parse(f"{policy.passes()},{TAIL}"))
     write_placement(graphs_of(placed)[0], found)
     Runner().run(placed, parse(TAIL))
-    schedules = [schedule_of(taskflow_graph(each, TAIL)) for each in (passes, placed)]
+    schedules = [schedule_of(taskflow_graph(module, TAIL)) for module in (passes, placed)]
     assert schedules[0] == schedules[1]
     works = [kernels[task.kernel] for task in schedules[0].tasks]
     time = predict(schedules[0], works, "graph").makespan

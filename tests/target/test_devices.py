@@ -2,16 +2,16 @@
 
 import pytest
 
-from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES, H200, MI210, device_of
+from compiler.target.devices import DEFAULT_ARCHITECTURES, DEVICES, H200, MI210, typical_device
 from compiler.target.target import parse_gpu
 
 
 def test_an_architecture_that_is_not_listed_is_taken_for_its_maker_s_default():
-    assert device_of("sm_90a") is device_of("sm_91") is H200
-    assert device_of("gfx908") is MI210
-    assert device_of("sm_80").sms == 108
-    assert device_of(DEFAULT_ARCHITECTURES["cuda"]) is H200
-    assert device_of(DEFAULT_ARCHITECTURES["hip"]) is MI210
+    assert typical_device("sm_90a") is typical_device("sm_91") is H200
+    assert typical_device("gfx908") is MI210
+    assert typical_device("sm_80").sms == 108
+    assert typical_device(DEFAULT_ARCHITECTURES["cuda"]) is H200
+    assert typical_device(DEFAULT_ARCHITECTURES["hip"]) is MI210
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_a_target_has_the_limits_of_its_first_architecture(target: str, sms: int
 
 
 def test_a_block_s_shared_memory_is_part_of_an_sm_s():
-    assert all(0 < each.block_shared_bytes <= each.shared_bytes for each in DEVICES.values())
+    assert all(0 < model.block_shared_bytes <= model.shared_bytes for model in DEVICES.values())

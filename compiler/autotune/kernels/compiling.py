@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from compiler.errors import KernelError
-from compiler.nvrtc import NO_NVRTC, compile_text, load_nvrtc
+from compiler.nvrtc import NO_NVRTC, compile_cuda, load_nvrtc
 
 AHEAD = 4
 """Texts that wait for each process: few enough for memory, many enough to keep it busy."""
@@ -46,6 +46,6 @@ def _keep_headers(headers: dict[str, str]) -> None:
 
 def _attempt(text: str, arch: str) -> bytes | str:
     try:
-        return compile_text(text, arch, _headers)
+        return compile_cuda(text, arch, _headers)
     except KernelError as error:
         return str(error)

@@ -15,7 +15,7 @@ from compiler.autotune.kernels.results import Header, Result, ResultFile
 from compiler.autotune.profile import COLD_LENGTHS, chain_time
 from compiler.backends.gpu.driver import Driver, Handle, PreparedLaunch
 from compiler.backends.gpu.memory import Pinned, aligned, as_bytes, reserve, upload
-from compiler.backends.memory import Array, numpy_dtype
+from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.graph.packing import apply_packing
 from compiler.nvrtc import nvrtc_version
@@ -44,9 +44,6 @@ PLACED = 4
 
 BOUND = 0.02
 """How far from the reference, against its largest value, tensor cores' sums may be."""
-
-POISON = 0xFF
-"""Every byte of a result before a launch: NaN in each float type."""
 
 CompiledTexts = Iterator[tuple[int, bytes | str]]
 TextCompiler = Callable[[Sequence[str]], CompiledTexts]

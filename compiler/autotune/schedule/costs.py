@@ -12,7 +12,7 @@ from compiler.errors import ArtifactError
 from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.kernel_time import estimated_time, task_demand
 from compiler.scheduling.simulator import TaskDemand
-from compiler.target.devices import DeviceModel, device_of
+from compiler.target.devices import DeviceModel, typical_device
 
 QUICK_SAMPLES = 5
 """Samples of a kernel that is timed while a model is compiled."""
@@ -31,7 +31,7 @@ class Costs:
         cls, kernels: Mapping[str, KernelSpec], measured: Mapping[str, float], architecture: str
     ) -> "Costs":
         """Costs where some kernels were measured; the others are estimated for an architecture."""
-        typical = device_of(architecture)
+        typical = typical_device(architecture)
         known = {name: measured[name] for name in kernels if name in measured}
         every = {n: known.get(n, estimated_time(k, typical)) for n, k in kernels.items()}
         return cls(every, known, typical)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
@@ -37,6 +35,7 @@ from compiler.backends.base import backend
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
@@ -44,8 +43,6 @@ from compiler.pipeline import default_pipeline
 from compiler.schedule import BindingChoice, KernelSpec, ScheduleChoice, SearchRecord
 from compiler.scheduling.simulator import predict
 from compiler.target.target import parse_target
-
-Array = NDArray[Any]
 
 DEFAULT_BUDGET = 5.0
 """Seconds of measuring on the device while a model is compiled."""

@@ -7,13 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding
-
 from compiler.backends.cpu.elf import Symbols, read_symbols
+from compiler.backends.cpu.features import llvm
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec
-
-llvm: Any = llvmlite.binding  # its functions are untyped
 
 EXECUTOR = Path(__file__).with_name("executor.ll")
 

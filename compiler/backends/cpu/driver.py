@@ -15,6 +15,7 @@ from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
 from compiler.backends.memory import (
+    POISON,
     address,
     aligned_array,
     aligned_bytes,
@@ -26,9 +27,6 @@ from compiler.backends.memory import (
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, KernelSpec, Schedule
 from compiler.verify.structure import check_structure
-
-POISON = 0xFF
-"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
 
 
 def usable_threads() -> int:

@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from numpy.typing import NDArray
-
 from compiler.backends.base import Backend, whole
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Schedule
 from compiler.target.target import parse_gpu
-
-Array = NDArray[Any]
 
 
 class CudaBackend:

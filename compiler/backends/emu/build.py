@@ -4,15 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from numpy.typing import NDArray
-
 from compiler.backends.base import Backend
 from compiler.backends.emu.device import device
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.memory import Array
 from compiler.emulator.compile import compile_kernels, host_compiler, unpack, version
 from compiler.schedule import KernelSpec, Schedule
-
-Array = NDArray[Any]
 
 
 class EmulatorBackend:

@@ -8,16 +8,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.memory import Pinned
-from compiler.backends.memory import numpy_dtype
+from compiler.backends.memory import Array, numpy_dtype
 from compiler.errors import ShapeError
 from compiler.schedule import ELEMENT_BYTES, Allocation
-
-Array = NDArray[Any]
 
 HOST_DEVICES = (1, 3, 11)
 """DLPack's device types of memory that the host can read: plain and page-locked."""

@@ -12,7 +12,6 @@ from itertools import combinations, pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.backends.cpu.inputs import check_mapping
 from compiler.backends.gpu.arrays import (
@@ -24,12 +23,12 @@ from compiler.backends.gpu.arrays import (
 )
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
 
-Array = NDArray[Any]
 Binding = Literal["copy", "update", "indirection"]
-Outputs = Mapping[str, Any] | Literal["numpy", "device"]
+OutputsOption = Mapping[str, Any] | Literal["numpy", "device"]
 
 DIRECT_ALIGNMENT = 16
 """Kernels may use vector loads of 16 bytes: a caller's buffer aligned to less is copied."""
@@ -37,7 +36,7 @@ DIRECT_ALIGNMENT = 16
 STAYING = 64
 """After this many runs on the same device buffers none of them is copied any more."""
 
-Copy = tuple[int, int, int]
+CopyRange = tuple[int, int, int]
 """Destination, source and bytes, on the device."""
 
 
@@ -51,8 +50,8 @@ class RunBuffers:
 
     addresses: dict[int, int]
     staged: set[int] = field(default_factory=set[int])
-    copies_in: list[Copy] = field(default_factory=list[Copy])
-    copies_out: list[Copy] = field(default_factory=list[Copy])
+    copies_in: list[CopyRange] = field(default_factory=list[CopyRange])
+    copies_out: list[CopyRange] = field(default_factory=list[CopyRange])
     producers: set[int] = field(default_factory=set[int])
     capsules: list[object] = field(default_factory=list[object])
 
@@ -91,7 +90,7 @@ class Binder:
         """Bind device buffers of one input or output in another way from now on."""
         self.bindings[name], self._memo = binding, None
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Outputs, stream: Handle) -> RunBuffers:
+    def bind(self, inputs: Mapping[str, Any], outputs: OutputsOption, stream: Handle) -> RunBuffers:
         """Place every array of a run; host inputs are copied to page-locked memory at once.
 
         The placement of the run before is returned again if all device buffers are the same.
@@ -128,7 +127,7 @@ class Binder:
     def _place_inputs(
         self, placement: RunBuffers, inputs: Mapping[str, Any], stream: Handle
     ) -> None:
-        copies: dict[int, Copy] = {}
+        copies: dict[int, CopyRange] = {}
         for name, (index, allocation) in self._inputs.items():
             view = self._view(placement, allocation, inputs[name], stream)
             if view is None:
@@ -143,7 +142,7 @@ class Binder:
     def _place_outputs(
         self, placement: RunBuffers, given: Mapping[str, Any], stream: Handle
     ) -> None:
-        copies: dict[int, Copy] = {}
+        copies: dict[int, CopyRange] = {}
         views: dict[str, DeviceView] = {}
         for name, (index, allocation) in self._outputs.items():
             view = self._view(placement, allocation, given.get(name), stream)
@@ -160,7 +159,7 @@ class Binder:
         check_apart_on_host({name: given[name] for name in given if name not in views})
         placement.copies_out = self._in_turn(copies)
 
-    def _in_turn(self, copies: Mapping[int, Copy]) -> list[Copy]:
+    def _in_turn(self, copies: Mapping[int, CopyRange]) -> list[CopyRange]:
         """Copies to make in order: a source that another copy overwrites is saved first."""
         aside = {
             index: self._buffers.aside(index)
@@ -173,7 +172,7 @@ class Binder:
         ]
         return saved + moved
 
-    def results(self, outputs: Outputs, owner: object) -> dict[str, Any]:
+    def results(self, outputs: OutputsOption, owner: object) -> dict[str, Any]:
         """The outputs of a run in the model's order; None for arrays to be made at its end.
 
         `owner` is kept alive by outputs that are views of the executor's buffers.

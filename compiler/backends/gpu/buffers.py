@@ -5,20 +5,12 @@ part, so that neighbouring inputs travel in one copy.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-from numpy.typing import NDArray
 
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import Transfer
 from compiler.backends.gpu.memory import Pinned, layout, memory_need, reserve
-from compiler.backends.memory import numpy_dtype
+from compiler.backends.memory import POISON, Array, numpy_dtype
 from compiler.schedule import Schedule
-
-Array = NDArray[Any]
-
-POISON = 0xFF
-"""A byte that makes NaN of every floating-point type, and -1 of every signed integer."""
 
 MERGED_BYTES = 256 << 10
 """Neighbours are copied together up to this size; larger ones alone, so that work starts early."""

@@ -5,21 +5,18 @@ from dataclasses import fields, replace
 from threading import Lock
 from typing import Any
 
-from numpy.typing import NDArray
-
 from compiler.backends.base import MemoryReport, check_options
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executor import ExecutorSettings, GpuExecutor, Programs
 from compiler.backends.gpu.memory import Weights, logger, memory_need
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.timeline import Span, measure_timeline
+from compiler.backends.memory import Array
 from compiler.errors import DeviceError
 from compiler.schedule import MODES, KernelSpec, Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
-from compiler.target.devices import device_of
+from compiler.target.devices import typical_device
 from compiler.verify.structure import check_structure
-
-Array = NDArray[Any]
 
 
 class GpuExecutable:
@@ -37,7 +34,7 @@ class GpuExecutable:
         settings: ExecutorSettings,
     ) -> None:
         driver = programs.driver
-        typical = device_of(driver.device.architecture)
+        typical = typical_device(driver.device.architecture)
         self._programs, self._schedule, self._settings = programs, schedule, settings
         self._costs = costs
         self._plan = plan_graph(schedule, programs.kernels, costs, typical, driver.priorities)
@@ -58,7 +55,7 @@ class GpuExecutable:
     ) -> "GpuExecutable":
         """Load kernels and weights; `costs` are measured nanoseconds by kernel name.
 
-        Other options are fields of `Settings`.
+        Other options are fields of `ExecutorSettings`.
         """
         settings = settings_from(ExecutorSettings(), options)
         check_structure(schedule)
@@ -101,7 +98,7 @@ class GpuExecutable:
         return MemoryReport(need.weights, need.arena + need.buffers, code)
 
     def executor(self, **options: Any) -> GpuExecutor:
-        """A further executor; `options` are fields of `Settings`."""
+        """A further executor; `options` are fields of `ExecutorSettings`."""
         return GpuExecutor(self._program, self._plan, settings_from(self._settings, options))
 
     def timeline(self) -> list[Span]:

@@ -8,8 +8,8 @@ from threading import RLock
 from typing import Any, Literal, Protocol
 
 from compiler.backends.gpu.arrays import LEGACY_STREAM, DeviceArray
-from compiler.backends.gpu.binding import Binder, Binding, Outputs, RunBuffers
-from compiler.backends.gpu.buffers import POISON, Buffers
+from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuffers
+from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.graph import GraphOptions
@@ -17,6 +17,7 @@ from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
+from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
 from compiler.scheduling.graph_plan import GraphPlan
@@ -231,7 +232,7 @@ class GpuExecutor:
         return self.submit(inputs, **options).wait()
 
     def submit(
-        self, inputs: Mapping[str, Any], outputs: Outputs = "numpy", stream: Any = None
+        self, inputs: Mapping[str, Any], outputs: OutputsOption = "numpy", stream: Any = None
     ) -> Run:
         """Queue one run after what is queued on `stream`, and return at once.
 
@@ -286,7 +287,9 @@ class GpuExecutor:
                 address = placement.addresses[index]
                 self._driver.fill(address, POISON, allocation.nbytes, stream)
 
-    def _started(self, placement: RunBuffers, inputs: Mapping[str, Any], outputs: Outputs) -> Run:
+    def _started(
+        self, placement: RunBuffers, inputs: Mapping[str, Any], outputs: OutputsOption
+    ) -> Run:
         results = self._binder.results(outputs, self)
         keep = tuple(inputs.values()), placement.capsules
         finish = partial(self._finish, placement)

@@ -104,14 +104,16 @@ class Site:
     offset: int
 
 
-Place = tuple[int, int]
+BufferOffset = tuple[int, int]
 """An allocation and an offset in it."""
 
 
 class Pointers:
     """Pointers on the device, one for each place; `of` has the address of each."""
 
-    def __init__(self, driver: Driver, addresses: Sequence[int], places: Iterable[Place]) -> None:
+    def __init__(
+        self, driver: Driver, addresses: Sequence[int], places: Iterable[BufferOffset]
+    ) -> None:
         self._driver, distinct = driver, list(dict.fromkeys(places))
         need = POINTER_BYTES * len(distinct)
         self._block = reserve(driver, need, "pointers to inputs and outputs") if need else 0
@@ -166,7 +168,7 @@ class Calls:
             added = [self._add(task, launch, f, second) for (f, launch), second in entries]
             self.of_task.append(tuple(added))
 
-    def _places(self, schedule: Schedule, functions: Functions) -> list[Place]:
+    def _places(self, schedule: Schedule, functions: Functions) -> list[BufferOffset]:
         """The places whose pointers indirect launches read."""
         return [
             (view.allocation, view.offset)

@@ -5,19 +5,15 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.memory import place_weights
+from compiler.backends.memory import Array, place_weights
 from compiler.errors import DeviceError
 from compiler.schedule import Allocation, Schedule
 
-Array = NDArray[Any]
-
-ALIGNMENT = 256
+DEVICE_ALIGNMENT = 256
 """Every buffer starts at a multiple of this, as the driver's own allocations do."""
 
 UPLOAD_BYTES = 32 << 20
@@ -51,7 +47,7 @@ def size(nbytes: int) -> str:
 
 def aligned(nbytes: int) -> int:
     """The number of bytes rounded up to the alignment."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return -(-nbytes // DEVICE_ALIGNMENT) * DEVICE_ALIGNMENT
 
 
 def memory_need(schedule: Schedule) -> MemoryNeed:

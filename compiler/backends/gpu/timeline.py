@@ -12,7 +12,7 @@ from compiler.backends.gpu.runners import Command, StreamRunner
 from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import Subflow
 
-WARM_UP = 3
+WARM_UP_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def measure_timeline(program: GpuProgram, plan: GraphPlan, runs: int = 15) -> li
     executor = TimedExecutor(program, plan)
     try:
         fill_inputs(executor)
-        timed = [executor.spans() for _ in range(WARM_UP + runs)][WARM_UP:]
+        timed = [executor.spans() for _ in range(WARM_UP_RUNS + runs)][WARM_UP_RUNS:]
     finally:
         executor.close()
     timed.sort(key=lambda spans: max((span.end for span in spans), default=0.0))

@@ -72,7 +72,16 @@ def load_library(
         path = Path(folder) / "library.so"
         path.write_bytes(library)
         opened = Library(path)
-    return HipExecutable(HipProgram(opened, schedule, weights, len(library), mode, ordinal))
+    return HipExecutable(
+        HipProgram(
+            library=opened,
+            schedule=schedule,
+            weights=weights,
+            code_bytes=len(library),
+            mode=mode,
+            ordinal=ordinal,
+        )
+    )
 
 
 def check_device(runtime: str | None, compiled: Sequence[str], ordinal: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.errors import DeviceError
 
-NAMES = ("libamdhip64.so", *(f"libamdhip64.so.{version}" for version in (7, 6, 5)))
+LIBRARY_NAMES = ("libamdhip64.so", *(f"libamdhip64.so.{version}" for version in (7, 6, 5)))
 """The runtime's library, of any version."""
 
 PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
@@ -41,15 +41,15 @@ class HipRuntime:
     def open(cls, needed: str | None = None) -> "HipRuntime":
         """The runtime of this machine, or exactly the one that is needed; DeviceError without."""
         said = ""
-        for name in NAMES if needed is None else (needed,):
+        for name in LIBRARY_NAMES if needed is None else (needed,):
             try:
                 return cls(name)
             except (OSError, AttributeError) as error:
                 said = str(error)
         raise DeviceError(
-            f"the target 'hip' needs AMD's HIP runtime, {needed or NAMES[0]} ({said}): install ROCm"
-            " (Debian: apt-get install libamdhip64-5), or compile the model with the HIP compiler"
-            " of the ROCm that is installed"
+            f"the target 'hip' needs AMD's HIP runtime, {needed or LIBRARY_NAMES[0]} ({said}):"
+            " install ROCm (Debian: apt-get install libamdhip64-5), or compile the model with the"
+            " HIP compiler of the ROCm that is installed"
         )
 
     @property

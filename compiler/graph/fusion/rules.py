@@ -13,11 +13,11 @@ _FEW = 4
 _INDEXING = ("Gather", "GatherElements", "GatherND", "OneHot")
 _EXPANDING = (*_INDEXING, "Resize", "Tile")
 
-DEEPEST = 4
+DEEPEST_FUSION = 4
 """The longest chain of injective operators in a kernel: each uses its index several times (a
 Reshape divides it and takes the remainder), so that index expressions grow exponentially."""
 
-Rule = Callable[[Growth, int, Edge, int, int], bool]
+FusionRule = Callable[[Growth, int, Edge, int, int], bool]
 
 
 def allows(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
@@ -47,8 +47,8 @@ def _few_tensors(growth: Growth, members: list[int]) -> bool:
 def _few_indices(growth: Growth, members: list[int]) -> bool:
     """Whether index expressions stay small in a kernel of these nodes, given in block order.
 
-    A path has at most `DEEPEST` injective operators, and at most one Gather whose index injective
-    operators of the kernel compute: each repeats the index expression of its operand.
+    A path has at most `DEEPEST_FUSION` injective operators, and at most one Gather whose index
+    injective operators of the kernel compute: each repeats the index expression of its operand.
     """
     depths: dict[int, int] = {}
     nested: dict[int, int] = {}
@@ -58,7 +58,7 @@ def _few_indices(growth: Growth, members: list[int]) -> bool:
         depths[u] = max((depths[e.source] for e in inside), default=0)
         depths[u] += node.kind is Kind.INJECTIVE
         nested[u] = max((nested[e.source] + _indexes(node, e, depths) for e in inside), default=0)
-    return max(depths.values()) <= DEEPEST and max(nested.values()) <= 1
+    return max(depths.values()) <= DEEPEST_FUSION and max(nested.values()) <= 1
 
 
 def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
@@ -139,7 +139,7 @@ def _contraction(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
     return growth.rules.contraction_prologue and edge.operand == 0 and free and small
 
 
-_RULES: dict[Kind, Rule] = {
+_RULES: dict[Kind, FusionRule] = {
     Kind.ELEMENTWISE: _elementwise,
     Kind.INJECTIVE: _injective,
     Kind.REDUCTION: _reduction,

@@ -12,7 +12,7 @@ from compiler.ir.operators import Kind
 
 NEVER = 1 << 62
 
-MOST_OPERATORS = 128
+MOST_FUSED_OPERATORS = 128
 """The most operators of a kernel: beyond, LLVM's time grows faster than linearly."""
 
 MOST_TENSORS = 64

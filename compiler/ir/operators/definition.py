@@ -286,8 +286,16 @@ def operator(
 ) -> Operator:
     """An entry with a signature such as `T T? int64 -> T`: `?` is optional, `*` any number."""
     inputs, _, outputs = signature.partition("->")
-    slots = _slots(inputs), _slots(outputs)
-    return Operator(kind, *slots, types, rule, attributes or {}, structural, result)
+    return Operator(
+        kind=kind,
+        inputs=_slots(inputs),
+        outputs=_slots(outputs),
+        types=types,
+        rule=rule,
+        attributes=attributes or {},
+        structural=structural,
+        result=result,
+    )
 
 
 def check_attributes(entry: Operator, attributes: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from compiler.ir.edit import graphs_of
 from compiler.ir.layouts import BLOCK_BYTES, block_of, with_block
 from compiler.passes.base import GraphPass
 
-POLICIES = ("target", "always", "never")
+LAYOUT_POLICIES = ("target", "always", "never")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ class AssignLayouts(GraphPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Lay out every `dataflow.graph` of the module."""
-        if self.policy not in POLICIES:
-            raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+        if self.policy not in LAYOUT_POLICIES:
+            raise PipelineError(
+                f"unknown policy {self.policy!r}: use one of {', '.join(LAYOUT_POLICIES)}"
+            )
         if self.block_bytes < 1:
             raise PipelineError(f"block-bytes must be at least 1, not {self.block_bytes}")
         for graph in graphs_of(op):

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.graph.aliases import plan_views
-from compiler.graph.windows import FLOATS
+from compiler.graph.windows import GEMM_TYPES
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, NoneOp, OperatorOp
 from compiler.ir.edit import clone_before, erase_dead, graphs_of, insert_before, replace
 from compiler.ir.layouts import stored_block
@@ -70,7 +70,7 @@ def _is_exact(group: GroupOp) -> bool:
     """Whether inputs and outputs have one dtype, and inner types represent all of its values."""
     outside = {dtype_of(value.type) for value in (*group.inputs, *group.outputs)}
     inside = {dtype_of(value.type) for op in group.operators for value in op.outputs}
-    return len(outside) == 1 and outside < set(FLOATS) and inside <= {*outside, "float32"}
+    return len(outside) == 1 and outside < set(GEMM_TYPES) and inside <= {*outside, "float32"}
 
 
 def _moved(op: OperatorOp) -> list[SSAValue]:

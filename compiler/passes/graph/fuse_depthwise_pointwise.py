@@ -19,7 +19,7 @@ from compiler.ir.values import attributes_of
 from compiler.passes.base import GraphPass
 from compiler.passes.graph.group_maker import make_group
 
-POLICIES = ("never", "cost", "always")
+FUSION_POLICIES = ("never", "cost", "always")
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ class FuseDepthwisePointwise(GraphPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse the separable convolutions of every `dataflow.graph` of the module."""
-        if self.policy not in POLICIES:
-            raise PipelineError(f"unknown policy {self.policy!r}: use one of {', '.join(POLICIES)}")
+        if self.policy not in FUSION_POLICIES:
+            raise PipelineError(
+                f"unknown policy {self.policy!r}: use one of {', '.join(FUSION_POLICIES)}"
+            )
         for graph in graphs_of(op):
             if target_of(graph).fuses_depthwise_pointwise and self.policy != "never":
                 self._fuse(graph)

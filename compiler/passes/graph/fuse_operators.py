@@ -11,7 +11,7 @@ from compiler.errors import PipelineError
 from compiler.graph.aliases import plan_views
 from compiler.graph.cost import roofline_of
 from compiler.graph.fusion.policy import FusionRules, plan_fusion
-from compiler.graph.fusion.state import MOST_OPERATORS
+from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
 from compiler.graph.operator_table import read_operators
 from compiler.graph.targets import target_of
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
@@ -56,8 +56,10 @@ class FuseOperators(GraphPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuse every `dataflow.graph` of the module."""
-        if not 0 <= self.max_ops <= MOST_OPERATORS:
-            raise PipelineError(f"max-ops must be from 0 to {MOST_OPERATORS}, not {self.max_ops}")
+        if not 0 <= self.max_ops <= MOST_FUSED_OPERATORS:
+            raise PipelineError(
+                f"max-ops must be from 0 to {MOST_FUSED_OPERATORS}, not {self.max_ops}"
+            )
         for graph in graphs_of(op):
             roofline = roofline_of(target_of(graph))
             rules = FusionRules(

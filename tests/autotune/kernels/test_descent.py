@@ -20,8 +20,8 @@ class Fake:
         self.time, self.noise, self.asked = time, noise, list[Sequence[Choice]]()
 
     def __call__(self, choices: Sequence[Choice]) -> list[Timing]:
-        self.asked.append([dict(each) for each in choices])
-        found = [self.time(each) for each in choices]
+        self.asked.append([dict(choice) for choice in choices])
+        found = [self.time(choice) for choice in choices]
         return [Timing(t, t * (1 - self.noise), t * (1 + self.noise), 50) for t in found]
 
 
@@ -63,7 +63,7 @@ def test_heavy_kernels_come_first_and_all_options_are_compared_together():
     fake = Fake(additive({}))
     descend(subjects(small=1.0, large=9.0, middle=5.0), fake, never)
     changed = [
-        {key for key in "small large middle".split() if len({each[key] for each in asked}) == 3}
+        {key for key in "small large middle".split() if len({choice[key] for choice in asked}) == 3}
         for asked in fake.asked[:-1]
     ]
     assert changed == [{"large"}, {"middle"}, {"small"}]

@@ -45,7 +45,7 @@ def two_of(kernel: TunableKernel) -> TunableKernel:
 def bundle() -> Bundle:
     """Two candidates of each template."""
     attention = Attention("plain", "none", 1, 2, 40, 100, 16, 16).model()
-    models = [("products", network()), ("attention", attention), ("depthwise", depthwise())]
+    models = [("gemms", network()), ("attention", attention), ("depthwise", depthwise())]
     found = prepare_bundle(models, ["tf32"], "sm_90", 40)
     return replace(found, arch="emu", kernels=tuple(map(two_of, found.kernels)))
 

@@ -30,7 +30,7 @@ from tests.tools import needs_nvrtc
 
 
 def network() -> onnx.ModelProto:
-    """A product, a normalisation, an attention's shape apart: three kernels with a choice."""
+    """A GEMM, a normalisation, an attention of another shape: three kernels with a choice."""
     chance = np.random.default_rng(0)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:
@@ -52,7 +52,7 @@ def network() -> onnx.ModelProto:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model's file; the databases are the package's and one in a folder of its own."""
+    """A model's file; the databases are the package's and one in a new folder."""
     monkeypatch.setenv(database.VARIABLE, str(tmp_path / "tuning"))
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "small.onnx"
@@ -62,7 +62,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> RecordingDriver:
-    """A device at hand that runs any kernel, and needs no compiler."""
+    """A present device that runs any kernel, and needs no compiler."""
     driver = RecordingDriver(Anything())
     monkeypatch.setattr(cuda_target, "device", lambda: driver)
 
@@ -210,13 +210,15 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     model: Path, device: RecordingDriver, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    """The device likes the third best product; the database then has it first, and says why."""
+    """The device likes the third best GEMM config; the database then has it first, and says why."""
     (kernel,) = [
-        each
-        for each in prepare_bundle([("", model)], ["tf32"], "sm_90", 8).kernels
-        if problem_fields(each.key)["template"] == "gemm"
+        kernel
+        for kernel in prepare_bundle([("", model)], ["tf32"], "sm_90", 8).kernels
+        if problem_fields(kernel.key)["template"] == "gemm"
     ]
-    tiles = [each.config for each in kernel.candidates if len(each.launches) == 1][:4]
+    tiles = [candidate.config for candidate in kernel.candidates if len(candidate.launches) == 1][
+        :4
+    ]
     assert len(tiles) == 4
     version = full_version(kernel.version, nvrtc_version())
     measured = tuple(Measured(tile, 1e3 + i, 1e3 + i) for i, tile in enumerate(tiles))
@@ -225,7 +227,10 @@ def test_the_best_few_are_chosen_in_the_whole_model(
     liked = tiles[2]
 
     def timed(loaded: Sequence[Any]) -> list[Timing]:
-        times = [900.0 if liked in tiles_of(each, kernel, tiles) else 1000.0 for each in loaded]
+        times = [
+            900.0 if liked in tiles_of(executable, kernel, tiles) else 1000.0
+            for executable in loaded
+        ]
         return [Timing(time, time - 1, time + 1, 50) for time in times]
 
     monkeypatch.setattr(in_context, "_timed", timed)
@@ -242,12 +247,16 @@ def test_the_best_few_are_chosen_in_the_whole_model(
 
 
 def tiles_of(loaded: Any, kernel: Any, tiles: Sequence[Any]) -> set[Any]:
-    """The tiles of the products that a module launches, told by their grids and blocks."""
+    """The configs of the GEMMs that a module launches, by their grids and blocks."""
     shapes = {
-        (each.launches[0].grid, each.launches[0].block, each.launches[0].shared_bytes): each.config
-        for each in kernel.candidates
-        if each.config in tiles
+        (
+            candidate.launches[0].grid,
+            candidate.launches[0].block,
+            candidate.launches[0].shared_bytes,
+        ): candidate.config
+        for candidate in kernel.candidates
+        if candidate.config in tiles
     }
-    launches = [launch for each in loaded._programs.kernels.values() for launch in each.launches]
+    launches = [launch for spec in loaded._programs.kernels.values() for launch in spec.launches]
     found = {shapes.get((x.grid, x.block, x.shared_bytes)) for x in launches}
     return found - {None}

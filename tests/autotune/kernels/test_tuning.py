@@ -54,7 +54,7 @@ def test_wrong_and_broken_candidates_never_win(tmp_path: Path):
     assert found[config(1)].problem.startswith("wrong")
     assert found[config(2)].problem == "no"
     (entry,) = entries_of(HEADER, found.values())
-    assert {each.config for each in entry.configs} == {config(0), config(3)}
+    assert {measured.config for measured in entry.configs} == {config(0), config(3)}
 
 
 def test_a_wrong_reference_gives_no_entry(tmp_path: Path):
@@ -154,7 +154,7 @@ def test_a_host_that_stalls_does_not_cost_a_candidate_its_times(tmp_path: Path):
 def test_a_time_that_noise_swallowed_gives_no_entry():
     none, good = (Result(KEY, config(n), "v", 1000.0 * n, 1000.0) for n in range(2))
     (entry,) = entries_of(HEADER, [none, good])
-    assert [each.config for each in entry.configs] == [config(1)]
+    assert [measured.config for measured in entry.configs] == [config(1)]
 
 
 def test_a_kernel_gets_its_workspace_and_gives_everything_back(tmp_path: Path):
@@ -181,7 +181,7 @@ def test_chains_are_long_enough_to_be_told_apart_and_no_longer():
 
 def test_bundles_are_merged_with_the_same_kernel_once():
     both = merge_bundles([GOOD, GOOD])
-    assert [each.weight for each in both.kernels] == [2.0]
+    assert [kernel.weight for kernel in both.kernels] == [2.0]
     assert both.count == 3
     with pytest.raises(ArtifactError, match="prepare them anew"):
         merge_bundles([GOOD, replace(GOOD, headers={"a.cuh": "other"})])
@@ -223,9 +223,9 @@ def test_merging_keeps_every_device_and_version_and_the_fastest_tiles():
     old = Database([Entry(KEY, "d", "v", measured(5))], "d")
     same, other = Entry(KEY, "d", "v", measured(4)), Entry(KEY, "d", "w", measured(6))
     (entry,) = merge_entries(old, [same], "").entries
-    assert [each.config for each in entry.configs] == [config(4), config(5)]
+    assert [measured.config for measured in entry.configs] == [config(4), config(5)]
     found = merge_entries(old, [other, replace(same, device="e")], "e")
-    assert [each.identity[1:] for each in found.entries] == [("d", "v"), ("d", "w"), ("e", "v")]
+    assert [entry.identity[1:] for entry in found.entries] == [("d", "v"), ("d", "w"), ("e", "v")]
     assert found.device == "e"
 
 
@@ -236,7 +236,9 @@ def test_the_order_of_merging_different_results_does_not_matter():
     )
     first = merge_entries(merge_entries(Database(), [one], "d"), [two], "d")
     assert first == merge_entries(merge_entries(Database(), [two], "d"), [one], "d")
-    assert [each.config for each in first.entries[0].configs] == [config(n) for n in range(1, 7)]
+    assert [measured.config for measured in first.entries[0].configs] == [
+        config(n) for n in range(1, 7)
+    ]
 
 
 def test_the_choice_of_a_whole_model_outlives_faster_tiles():
@@ -244,7 +246,9 @@ def test_the_choice_of_a_whole_model_outlives_faster_tiles():
     old = Database([Entry(KEY, "d", "v", measured(9), chosen)], "d")
     (entry,) = merge_entries(old, [Entry(KEY, "d", "v", measured(1, 2, 3, 4, 5, 6))], "d").entries
     assert entry.context == chosen
-    assert [each.config for each in entry.configs] == [config(n) for n in (1, 2, 3, 4, 5, 9)]
+    assert [measured.config for measured in entry.configs] == [
+        config(n) for n in (1, 2, 3, 4, 5, 9)
+    ]
     assert entry.ranked[0].config == config(9)
 
 
@@ -272,4 +276,4 @@ def test_a_failed_write_leaves_the_old_database(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ArtifactError, match="No space left"):
         database.save(path, Database([Entry(KEY, "d", "v", measured(2))], "d"))
     assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["d"]
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]

@@ -20,7 +20,7 @@ CHAINS, LENGTH = 4, 3
 
 
 def model() -> onnx.ModelProto:
-    """Four independent chains of three products each, then one sum of all."""
+    """Four independent chains of three GEMMs each, then one sum of all."""
     generator, nodes, weights = np.random.default_rng(0), list[Any](), list[Any]()
     for chain in range(CHAINS):
         last = "x"
@@ -31,7 +31,7 @@ def model() -> onnx.ModelProto:
             nodes.append(helper.make_node("MatMul", [last, f"w{name}"], [f"t{name}"], name=name))
             last = f"t{name}"
     ends = [f"t{chain}_{LENGTH - 1}" for chain in range(CHAINS)]
-    nodes.append(helper.make_node("Sum", ends, ["y"], name="join"))
+    nodes.append(helper.make_node("Sum", ends, ["y"], name="sum"))
     infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [8, 8]) for n in "xy"]
     graph = helper.make_graph(nodes, "chains", infos[:1], infos[1:], weights)
     opset = helper.make_opsetid("", 18)
@@ -77,7 +77,7 @@ def programmatic_kernels(module: ModuleOp, *_: Any) -> dict[str, KernelSpec]:
 
 
 def timed(nanoseconds: Callable[[str, int], float]) -> Callable[[GpuExecutor], Callable[[], float]]:
-    """In place of `timed_run`: runs for real, then tells the time of a mode on some streams."""
+    """In place of `timed_run`: runs for real, then returns the time of a mode on some streams."""
 
     def timed_run(executor: GpuExecutor) -> Callable[[], float]:
         def once() -> float:

@@ -85,8 +85,8 @@ def test_early_launches_compete(
     assert {"graph/1/none", "graph+pdl/1/none", "graph+pdl/4/none"} <= found["timings"].keys()
     assert found["chosen"].startswith("graph+pdl") == early
     module.save(tmp_path / "built")
-    for each in (module, compiler.load(tmp_path / "built")):
-        executor: Any = each.executor()
+    for own in (module, compiler.load(tmp_path / "built")):
+        executor: Any = own.executor()
         assert executor.settings.pdl == found["pdl"]
 
 
@@ -103,8 +103,8 @@ def test_how_buffers_are_bound_is_measured_and_kept(
     assert chosen(module)["bindings"]["x"]["chosen"] == "copy"
     assert chosen(module)["bindings"]["x"]["update"]["median"] == 20
     module.save(tmp_path / "built")
-    for each in (module, compiler.load(tmp_path / "built")):
-        executor: Any = each.executor()
+    for own in (module, compiler.load(tmp_path / "built")):
+        executor: Any = own.executor()
         assert executor.bindings["x"] == "copy"
 
 

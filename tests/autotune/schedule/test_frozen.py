@@ -30,7 +30,7 @@ from compiler.scheduling import event_loop
 from tests.autotune.schedule import fakes
 
 WIDTHS = (8, 24, 40, 56)
-"""Columns between the two products of each branch: no two kernels are alike."""
+"""Columns between the two GEMMs of each branch: no two kernels are alike."""
 
 BUILD = """
 import os, sys
@@ -47,7 +47,7 @@ module.save(sys.argv[2])
 
 
 def branches() -> onnx.ModelProto:
-    """Branches of two products each, and their sum."""
+    """Branches of two GEMMs each, and their sum."""
     lines, weights = list[str](), list[onnx.TensorProto]()
     for i, width in enumerate(WIDTHS):
         lines += [f"h{i} = MatMul(x, a{i})", f"e{i} = MatMul(h{i}, b{i})"]
@@ -71,7 +71,7 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def times_of(kernels: dict[str, KernelSpec], path: Path) -> None:
-    """Write a database in which every kernel has a time of its own."""
+    """Write a database in which every kernel has another time."""
     found = KernelTimeDatabase()
     for place, name in enumerate(sorted(kernels)):
         time = 2000.0 + 700.0 * place

@@ -43,7 +43,7 @@ def absent(ordinal: int = 0) -> Any:
 
 def slices(path: Path, process: int) -> list[dict[str, Any]]:
     events = json.loads(path.read_text())["traceEvents"]
-    return [each for each in events if each["ph"] == "X" and each["pid"] == process]
+    return [event for event in events if event["ph"] == "X" and event["pid"] == process]
 
 
 def test_a_report_has_every_figure_and_needs_no_device(
@@ -72,8 +72,8 @@ def test_a_trace_has_predicted_and_measured_rows(saved: Path, tmp_path: Path):
     assert main(["trace", str(saved), "-o", str(path)]) == 0
     tasks = json.loads((saved / "schedule.json").read_text())["tasks"]
     assert len(slices(path, 1)) == len(slices(path, 2)) == len(tasks)
-    streams = {each["tid"] for each in slices(path, 1)}
-    assert streams == {each["tid"] for each in slices(path, 2)}
+    streams = {event["tid"] for event in slices(path, 1)}
+    assert streams == {event["tid"] for event in slices(path, 2)}
 
 
 def test_a_trace_without_a_device_is_predicted_and_says_so(

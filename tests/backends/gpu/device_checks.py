@@ -18,7 +18,7 @@ from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.gpu.memory import Pinned
 from compiler.errors import DeviceError
-from compiler.nvrtc import compile_text
+from compiler.nvrtc import compile_cuda
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task, View
 from tests.backends.gpu.cases import Case, case
 
@@ -39,7 +39,7 @@ def load(found: Case, wait: str = "none", **options: Any) -> GpuExecutable:
     driver = device()
     text = f"#define WAIT {' '.join(WAITS[wait].split())}\n"
     text += "".join(mix.cuda() for mix in found.functions.values())
-    image = compile_text(text, driver.device.architecture)
+    image = compile_cuda(text, driver.device.architecture)
     return GpuExecutable.load(
         driver, found.schedule, found.specs(lambda _: image), found.weights, **options
     )
@@ -393,7 +393,7 @@ def check_wrong_architecture() -> str:
     found = one_kernel()
     text = "#define WAIT\n" + "".join(mix.cuda() for mix in found.functions.values())
     other = "sm_80" if device().device.architecture != "sm_80" else "sm_90"
-    specs = found.specs(lambda _: compile_text(text, other))
+    specs = found.specs(lambda _: compile_cuda(text, other))
     return expect(
         DeviceError,
         ("k0", "--arch"),
@@ -414,7 +414,7 @@ extern "C" __global__ void reverse(const unsigned *x, unsigned *y) {
 def check_large_shared_memory() -> str:
     """A kernel with 160 kB of dynamic shared memory runs; one with 300 kB is refused."""
     size, driver = 40000, device()
-    image = compile_text(SHARED_KERNEL, driver.device.architecture)
+    image = compile_cuda(SHARED_KERNEL, driver.device.architecture)
     tensors = (
         Allocation("input", "x", "uint32", (size,)),
         Allocation("output", "y", "uint32", (size,)),

@@ -93,7 +93,7 @@ def check_profile() -> str:
     found, driver = independent(8), on.device()
     text = f"#define WAIT {on.WAITS['work']}\n"
     text += "".join(mix.cuda() for mix in found.functions.values())
-    image = on.compile_text(text, driver.device.architecture)
+    image = on.compile_cuda(text, driver.device.architecture)
     specs = found.specs(lambda _: image)
     times = measure_kernels(driver, found.schedule, specs)
     record = next(iter(times.records.values()))

@@ -51,7 +51,7 @@ def test_times_respect_dependencies(seed: int):
 def test_the_run_of_median_length_is_kept(monkeypatch: pytest.MonkeyPatch):
     from compiler.backends.gpu import timeline
 
-    lengths = iter([99.0] * timeline.WARM_UP + [5.0, 1.0, 3.0])
+    lengths = iter([99.0] * timeline.WARM_UP_RUNS + [5.0, 1.0, 3.0])
 
     class Fixed(timeline.TimedExecutor):
         def spans(self) -> list[timeline.Span]:

@@ -9,8 +9,8 @@ from compiler.dag import DAG
 from compiler.errors import PipelineError
 from compiler.frontend import import_model
 from compiler.graph.aliases import plan_views
-from compiler.graph.fusion.rules import DEEPEST
-from compiler.graph.fusion.state import MOST_OPERATORS
+from compiler.graph.fusion.rules import DEEPEST_FUSION
+from compiler.graph.fusion.state import MOST_FUSED_OPERATORS
 from compiler.graph.signature import signature
 from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 from compiler.ir.operators import KINDS, Kind
@@ -25,7 +25,7 @@ ANCHORS = (Kind.CONTRACTION, Kind.REDUCTION, Kind.OPAQUE)
 @settings(max_examples=1, deadline=None)
 @given(dataflow_graphs())
 def test_bad_option(model: Model):
-    for number in (-1, MOST_OPERATORS + 1):
+    for number in (-1, MOST_FUSED_OPERATORS + 1):
         with pytest.raises(PipelineError, match=f"max-ops must be from 0 to 128, not {number}"):
             run(model, f"fuse-operators{{max-ops={number}}}")
 
@@ -99,7 +99,7 @@ def test_indices_are_rewritten_a_few_times_only():
     one = "b{0} = Slice (b{1}, f, e, a, f) "
     chain = "".join(one.format(i, i - 1) for i in range(1, 13))
     found = sizes(f"b0 = Neg (x) {chain} y = Neg (b12)")
-    assert max(found) <= DEEPEST + 2
+    assert max(found) <= DEEPEST_FUSION + 2
     assert sum(found) == 14
 
 
@@ -107,5 +107,5 @@ def test_indices_of_indices_nest_a_few_times_only():
     one = "b{0} = Gather (b{1}, b{1}) "
     chain = "".join(one.format(i, i - 1) for i in range(1, 13))
     found = sizes(f"b0 = Neg (x) {chain} y = Neg (b12)")
-    assert max(found) <= DEEPEST + 2
+    assert max(found) <= DEEPEST_FUSION + 2
     assert sum(found) == 14

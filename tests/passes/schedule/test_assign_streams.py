@@ -11,7 +11,7 @@ from tests.support import run
 
 @settings(max_examples=40, deadline=None)
 @given(dataflow_graphs(), st.integers(1, 4), st.sampled_from(STREAMS), st.booleans())
-def test_streams_are_few_and_clusters_share_one(model: Model, most: int, policy: str, cut: bool):
+def test_streams_are_few_and_partitions_share_one(model: Model, most: int, policy: str, cut: bool):
     partition = "partition-graph{max-nodes=3}," if cut else ""
     graph = run(
         model, f"fuse-operators,{partition}assign-streams{{policy={policy} streams={most}}}"

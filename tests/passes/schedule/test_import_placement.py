@@ -42,9 +42,9 @@ def test_a_damaged_text_is_refused():
     for _ in range(200):
         place = random.randrange(head, len(text))
         damaged.append(text[:place] + random.choice("AZaz09_") + text[place + 1 :])
-    for each in damaged:
+    for wrong in damaged:
         try:
-            found = placement_from_text(DIAMOND, each)
+            found = placement_from_text(DIAMOND, wrong)
         except PipelineError:
             continue
         assert found == placement_from_text(DIAMOND, text)

@@ -14,7 +14,7 @@ from tests.support import graph_of, run
 
 @settings(max_examples=40, deadline=None)
 @given(dataflow_graphs(), st.sampled_from(ORDERS), st.booleans())
-def test_clusters_stay_together(model: Model, policy: str, cut: bool):
+def test_partitions_stay_together(model: Model, policy: str, cut: bool):
     """`run` verifies that nothing is used before its definition and that results are equal."""
     partition = "partition-graph{max-nodes=3}," if cut else ""
     run(model, f"fuse-operators{{max-ops=2}},{partition}assign-streams")

@@ -23,7 +23,7 @@ from tests.schedules import cells, closure
 
 
 def arena_bytes(schedule: Schedule) -> int:
-    return sum(each.nbytes for each in schedule.of_kind("arena"))
+    return sum(allocation.nbytes for allocation in schedule.of_kind("arena"))
 
 
 def assert_sharing_is_ordered(before: Schedule, after: Schedule) -> None:
@@ -38,10 +38,10 @@ def assert_sharing_is_ordered(before: Schedule, after: Schedule) -> None:
         for j, other_old, other_new in uses:
             if new & other_new and not old & other_old:
                 connected = i in order[j] or j in order[i]
-                assert connected or _joined(uses, old, other_old)
+                assert connected or _together(uses, old, other_old)
 
 
-def _joined(uses: list[tuple[int, set[tuple[int, int]], set[tuple[int, int]]]],
+def _together(uses: list[tuple[int, set[tuple[int, int]], set[tuple[int, int]]]],
             a: set[tuple[int, int]], b: set[tuple[int, int]]) -> bool:  # fmt: skip
     return any(old & a and old & b for _, old, _ in uses)
 
@@ -116,8 +116,8 @@ def chain(length: int, streams: list[int]) -> ModuleOp:
 @pytest.mark.parametrize("streams", [[0], [0, 1], [0, 1, 2]])
 def test_a_chain_takes_two_buffers_and_says_what_it_took(streams: list[int]):
     module = chain(20, streams)
-    for each in (InsertSync(), ElideSync(), PlanMemory()):
-        each.apply(Context(), module)
+    for step in (InsertSync(), ElideSync(), PlanMemory()):
+        step.apply(Context(), module)
     (arena,) = [op for op in module.walk() if isinstance(op, ArenaOp)]
     assert f"bytes_without_reuse = {19 * arena_aligned(400)} : i64" in str(arena)
     assert arena.result.type.get_shape() == (2 * arena_aligned(400),)

@@ -20,7 +20,7 @@ from tests.strategies import dags
 
 
 def test_groups_of_a_stage_run_side_by_side():
-    """Our own graph of the kind of IOS's figure 2: a short branch of two beside a long node.
+    """Our own graph of the kind of IOS's figure 2: a short branch of two next to a long node.
 
     0 and 1 make a group, 2 another; 3 waits for both. Two stages cost 1000 and 400 ns; three
     (IOS's greedy schedule: 0 and 2, then 1, then 3) would cost 900, 500 and 400.
@@ -50,7 +50,7 @@ def test_no_stage_has_more_groups_than_streams():
 
 
 def test_blocks_end_where_few_tensors_are_alive():
-    """Two diamonds in a row: one tensor is alive before and behind node 3."""
+    """Two diamonds in a row: one tensor is alive before and after node 3."""
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6)]
     dag = DAG.from_edges([1] * 7, edges)
     assert crossing_tensors(dag)[:8] == [0, 1, 2, 2, 1, 2, 2, 0]

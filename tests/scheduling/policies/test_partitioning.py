@@ -1,4 +1,4 @@
-"""PPD's clusters: hand-worked graphs, and properties of any graph."""
+"""PPD's partitions: hand-worked graphs, and properties of any graph."""
 
 from time import process_time
 
@@ -32,13 +32,13 @@ def test_shallow_nodes_come_first_among_equals():
 
 
 def test_a_companion_adds_the_fewest_edges():
-    """1 feeds three nodes, 2 feeds one: behind 0 they add 2 edges and none."""
+    """1 feeds three nodes, 2 feeds one: after 0 they add 2 edges and none."""
     dag = DAG.from_edges([1] * 6, [(0, 1), (0, 2), (1, 3), (1, 4), (1, 5), (2, 5)])
     assert partition_ppd(dag, 2) == [0, 1, 0, 1, 2, 2]
 
 
 def test_work_counts_and_not_nodes():
-    """T = 2 * mean = 12: the node of 20 fills a cluster, the others share one."""
+    """T = 2 * mean = 12: the node of 20 fills a partition, the others share one."""
     dag = DAG.from_edges([20, 2, 1, 1], [(0, 2), (1, 3)])
     assert partition_ppd(dag, 2) == [0, 1, 1, 1]
 
@@ -52,21 +52,21 @@ def test_an_unknown_policy_names_the_known_ones():
 
 @settings(max_examples=100, deadline=None)
 @given(dags(), st.integers(1, 10), st.sampled_from(sorted(PARTITIONINGS)))
-def test_clusters_are_numbered_in_topological_order(dag: DAG, most: int, policy: str):
-    cluster_of = PARTITIONINGS[policy](dag, most)
-    assert set(cluster_of) == set(range(max(cluster_of) + 1))
-    assert all(cluster_of[u] <= cluster_of[v] for u, v in dag.edges)
-    quotient(dag, cluster_of)
+def test_partitions_are_numbered_in_topological_order(dag: DAG, most: int, policy: str):
+    partition_of = PARTITIONINGS[policy](dag, most)
+    assert set(partition_of) == set(range(max(partition_of) + 1))
+    assert all(partition_of[u] <= partition_of[v] for u, v in dag.edges)
+    quotient(dag, partition_of)
 
 
 @settings(max_examples=100, deadline=None)
 @given(dags(), st.integers(1, 10))
 def test_ppd_stops_at_the_threshold(dag: DAG, most: int):
-    cluster_of = partition_ppd(dag, most)
+    partition_of = partition_ppd(dag, most)
     threshold = sum(dag.costs) * most / len(dag)
-    work = [0] * (max(cluster_of) + 1)
+    work = [0] * (max(partition_of) + 1)
     largest = [0] * len(work)
-    for v, cluster in enumerate(cluster_of):
+    for v, cluster in enumerate(partition_of):
         work[cluster] += dag.costs[v]
         largest[cluster] = max(largest[cluster], dag.costs[v])
     pairs = zip(work, largest, strict=True)
@@ -84,7 +84,7 @@ def test_a_hundred_thousand_nodes():
 
 
 def test_balanced_follows_chains_and_cuts_where_few_edges_are():
-    """Two chains of three that meet: each chain is a part, and the join is with the second."""
+    """Two chains of three that meet: each is a part, the second with the node where they meet."""
     dag = DAG.from_edges([1] * 6, [(0, 2), (2, 4), (1, 3), (3, 5), (4, 5)])
     assert partition_balanced(dag, 3) == [0, 1, 0, 1, 0, 1]
 
@@ -93,10 +93,10 @@ def test_balanced_follows_chains_and_cuts_where_few_edges_are():
 @given(dags(), st.integers(1, 10))
 def test_balanced_parts_have_equal_work(dag: DAG, most: int):
     """At most the mean and a tenth, or as an interval: the mean and half a node at each end."""
-    cluster_of = partition_balanced(dag, most)
+    partition_of = partition_balanced(dag, most)
     mean, largest = sum(dag.costs) / -(-len(dag) // most), max(dag.costs)
-    work = [0] * (max(cluster_of) + 1)
-    for v, cluster in enumerate(cluster_of):
+    work = [0] * (max(partition_of) + 1)
+    for v, cluster in enumerate(partition_of):
         work[cluster] += dag.costs[v]
     assert max(work) <= max(1.1 * mean, mean + largest)
 

@@ -50,7 +50,7 @@ def test_opara_hands_each_stream_on_once():
 
 
 def test_opara_folds_to_the_earliest_start():
-    """At 5 the chain of 0 and 1 is on stream 0; 2 starts on stream 1 at once, 3 goes behind 1.
+    """At 5 the chain of 0 and 1 is on stream 0; 2 starts on stream 1 at once, 3 follows 1.
 
     Critical path order is 0, 2, 1, 3, 4: node 2 takes the empty stream at 5 until 9, 1 runs on
     stream 0 until 8, so 3 would start there at 8 and on stream 1 at 9.
@@ -60,7 +60,7 @@ def test_opara_folds_to_the_earliest_start():
 
 
 def test_opara_balances_work_where_starts_are_equal():
-    """Two joins follow each other; at the second fork both streams are free: the idler is taken."""
+    """Branches meet twice; at the second fork both streams are free: the idler is taken."""
     forks = DAG.from_edges([1, 1, 9, 1, 1, 1], [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5)])
     assert opara_chains(forks) == [0, 0, 1, 0, 0, 2]
     assert assign_opara(forks, 3).streams == [0, 0, 1, 0, 0, 2]
@@ -88,9 +88,9 @@ def test_critical_path_stays_on_stream_0():
 
 
 def test_critical_path_avoids_waits_that_cost_more_than_they_gain():
-    """A branch of 3 ns ends sooner behind its predecessor than 150 ns later on a stream of its own.
+    """A branch of 3 ns ends sooner after its predecessor than 150 ns later on another stream.
 
-    Only node 2, of 4 ns, is on the critical path; the others join it on stream 0.
+    Only node 2, of 4 ns, is on the critical path; the others follow it on stream 0.
     """
     assert assign_critical_path(DIAMOND, 3).streams == [0, 0, 0, 0, 0]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from compiler.errors import KernelError
 from compiler.kernels.gpu.source import headers
-from compiler.nvrtc import compile_text, load_nvrtc, nvrtc_version
+from compiler.nvrtc import compile_cuda, load_nvrtc, nvrtc_version
 from compiler.target.target import GpuTarget
 
 
 def compile_cubin(text: str, target: GpuTarget) -> bytes:
     """Compile CUDA text for an architecture; raises KernelError with the compiler's log."""
     if load_nvrtc() is not None:
-        return compile_text(text, target.compiler_architecture, headers())
+        return compile_cuda(text, target.compiler_architecture, headers())
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise KernelError(
