@@ -1,9 +1,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import ComputeOp as _ComputeOp
 from ..ir import Expr
 from ..tirx import IterVar
+from . import ComputeOp as _ComputeOp
 
 def ComputeOp(
     name: str,
