@@ -21,7 +21,7 @@ from statistics import geometric_mean
 from time import perf_counter, process_time, thread_time_ns
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 import numpy
 import onnx
 import onnxruntime
@@ -39,6 +39,8 @@ from compiler.kernels.kernel import build_kernel
 from compiler.schedule import KernelSpec
 from compiler.target.target import parse_target
 from examples import zoo
+
+llvm: Any = llvmlite.binding  # the stubs name only what the kernels use
 
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 LARGE = {"gpt2large"}
