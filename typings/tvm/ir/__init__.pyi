@@ -51,6 +51,7 @@ class Var(Expr):
     name: str
     shape: Sequence[Expr]
     dtype: str
+    def scope(self) -> str: ...
     def __init__(self, name: str, ty: Type) -> None: ...
 
 class Op(Expr):
@@ -64,6 +65,7 @@ class Op(Expr):
 class Call(Expr):
     op: Expr
     args: Sequence[Any]
+    attrs: Any
     def __init__(self, op: Expr, args: Sequence[object], ret_ty: Type = ...) -> None: ...
 
 class TensorLoad(Expr):

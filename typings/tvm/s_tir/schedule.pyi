@@ -1,5 +1,5 @@
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from tvm_ffi import Object
 
@@ -18,6 +18,7 @@ class SBlock(Stmt):
     iter_vars: Sequence[IterVar]
     reads: Sequence[TensorRegion]
     writes: Sequence[TensorRegion]
+    annotations: Mapping[str, Any]
 
 class Schedule:
     mod: IRModule

@@ -37,6 +37,7 @@ class IterVar(Expr):
     var: Var
     dom: Range
     iter_type: int
+    thread_tag: str
     def __init__(self, dom: Range, var: Var, iter_type: int, thread_tag: str = ...) -> None: ...
 
 class IntImm(Expr):
