@@ -40,8 +40,6 @@ from compiler.schedule import KernelSpec
 from compiler.target.target import parse_target
 from examples import zoo
 
-llvm: Any = llvmlite.binding  # the stubs name only what the kernels use
-
 TYPES = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 LARGE = {"gpt2large"}
 

@@ -1,4 +1,4 @@
-"""What the type checker may leave open: only what a library's own types leave unknown."""
+"""The type checker is relaxed only where a library leaves types unknown."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PYRIGHT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
 UNTYPED = {"benchmarks", "examples"}
-"""Folders of code on PyTorch, which is no dependency."""
+"""Folders of code that uses PyTorch, which we do not depend on."""
 
 MODULES = [e for e in PYRIGHT["executionEnvironments"] if e["root"] not in UNTYPED]
 LIBRARY = re.compile(r"^\s*(import|from) (onnx|tvm|tvm_ffi)\b", re.M)

@@ -15,7 +15,7 @@ from compiler.errors import ModelError, ShapeError
 from compiler.frontend.evaluate import dtype_name, infer_types, input_types, onnx_type, schema_of
 from compiler.frontend.graph import Attributes, Contradiction, Inputs, Value
 from compiler.ir.operators import KnownTensor, Mismatch, ShapeMismatch, type_text
-from compiler.ir.operators.sources import Source, check_attributes, check_source
+from compiler.ir.operators.sources import Source, check_source, check_source_attributes
 
 ONNX_DIFFERS = {
     "Resize": "sizes come from scales in float32, as in onnxruntime; onnx multiplies in float64",
@@ -151,7 +151,7 @@ class NodeCheck:
             self.op_type, schema.since_version, self.inputs, self.attributes, len(self.outputs)
         )
         try:
-            check_attributes(source)
+            check_source_attributes(source)
             if self.is_own:
                 self.expected = check_source(source)
         except Mismatch as error:

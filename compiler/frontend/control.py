@@ -8,7 +8,7 @@ from compiler.frontend.bodies import check_carried, check_number, check_passed
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
-    from compiler.frontend.specialise import Node, Specialiser
+    from compiler.frontend.specialise import BodyNode, Specialiser
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ from compiler.ir.values import numpy_dtype
 _REMEDY = "export the model with a constant condition, or split the model there"
 
 
-def if_(walker: "Specialiser", node: "Node") -> Sequence[Value]:
+def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """The branch that a constant condition selects."""
     condition = node.inputs[0]
     if condition is None or condition.array is None:
@@ -75,7 +75,7 @@ def _keeps_going(body: onnx.GraphProto) -> bool:
     return name == body.input[1].name
 
 
-def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
+def loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A Loop whose trip count and conditions are known, unrolled."""
     body = node.attributes["body"]
     limit, condition = node.inputs[:2]
@@ -104,7 +104,7 @@ def loop(walker: "Specialiser", node: "Node") -> Sequence[Value]:
 
 def _stacked(
     walker: "Specialiser",
-    node: "Node",
+    node: "BodyNode",
     columns: Sequence[Sequence[Value]],
     axes: Sequence[int],
     first: Sequence[Value],
@@ -123,7 +123,7 @@ def _true() -> Value:
     return constant("", np.array(True))
 
 
-def scan(walker: "Specialiser", node: "Node") -> Sequence[Value]:
+def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """A Scan (opset 9 and newer), unrolled over its static sequence."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8 scans a batch", "export the model with opset 9 or newer")
@@ -163,7 +163,7 @@ def _slice_type(value: Value, axis: int) -> Value:
     return Value("slice", value.dtype, (*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
-CONTROL: dict[str, Callable[["Specialiser", "Node"], Sequence[Value]]] = {
+CONTROL: dict[str, Callable[["Specialiser", "BodyNode"], Sequence[Value]]] = {
     "If": if_,
     "Loop": loop,
     "Scan": scan,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from compiler.errors import ModelError
 
-VARIABLE = "FLOWLOOM_MAX_OPERATORS"
+LIMIT_VARIABLE = "FLOWLOOM_MAX_OPERATORS"
 MOST_OPERATORS = 200_000
 """The default bound on nodes, iterations and operators; `VARIABLE` of the environment sets it."""
 
@@ -17,9 +17,11 @@ DEEPEST = 64
 
 def most_operators() -> int:
     """The bound of this process; raises ModelError if the environment's is not a number."""
-    given = os.environ.get(VARIABLE, str(MOST_OPERATORS))
+    given = os.environ.get(LIMIT_VARIABLE, str(MOST_OPERATORS))
     if not given.isdecimal():
-        raise ModelError(f"{VARIABLE} is {given!r}: set it to a number of operators, or unset it")
+        raise ModelError(
+            f"{LIMIT_VARIABLE} is {given!r}: set it to a number of operators, or unset it"
+        )
     return int(given)
 
 
@@ -43,7 +45,7 @@ class Expansion:
             raise ModelError(
                 f"{cause} to more than {self.most:,} nodes, iterations and operators"
                 f" ({self.visited:,} so far, at {what}): shorten its loops, sequences or calls"
-                f" before exporting, or set {VARIABLE} to a larger number"
+                f" before exporting, or set {LIMIT_VARIABLE} to a larger number"
             )
 
     @contextmanager

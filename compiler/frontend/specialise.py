@@ -90,7 +90,7 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Node:
+class BodyNode:
     """An ONNX node in its scope: inputs looked up, attribute references replaced."""
 
     proto: onnx.NodeProto
@@ -159,7 +159,9 @@ class Specialiser:
         self.walk(graph.node, scope, names)
         return [required(scope[name]) for name in names]
 
-    def types_of(self, graph: onnx.GraphProto, node: Node, inputs: Sequence[Value]) -> list[Value]:
+    def types_of(
+        self, graph: onnx.GraphProto, node: BodyNode, inputs: Sequence[Value]
+    ) -> list[Value]:
         """The types of the outputs of a body that never runs; its operators are removed again."""
         operators, problems = len(self.builder.graph.operators), len(self.problems)
         results = self.body(graph, node.scope.inner(f"{node.name}/never/"), inputs)
@@ -179,7 +181,7 @@ class Specialiser:
                     value.name = value.name or scope.prefix + name
                     scope.values[name] = value
 
-    def _node(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> Node:
+    def _node(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> BodyNode:
         inputs = [scope[name] if name else None for name in proto.input]
         attributes: dict[str, onnx.AttributeProto] = {}
         for attribute in proto.attribute:
@@ -188,7 +190,7 @@ class Specialiser:
             elif attribute.ref_attr_name in scope.attributes:
                 attributes[attribute.name] = scope.attributes[attribute.ref_attr_name]
         values = {name: self._attribute(a) for name, a in attributes.items()}
-        return Node(proto, used, scope, self._unique(proto, scope), inputs, attributes, values)
+        return BodyNode(proto, used, scope, self._unique(proto, scope), inputs, attributes, values)
 
     def _attribute(self, attribute: onnx.AttributeProto) -> object:
         kind = onnx.AttributeProto
@@ -218,7 +220,7 @@ class Specialiser:
         self._names.add(name)
         return name
 
-    def _outputs(self, node: Node) -> Sequence[Value]:
+    def _outputs(self, node: BodyNode) -> Sequence[Value]:
         self.builder.node = node.name
         if any(value is not None and value.unknown for value in node.inputs):
             return self._after_unknown(node)
@@ -240,12 +242,12 @@ class Specialiser:
             raise check.error(Mismatch(str(error))) from error
         return outputs
 
-    def _has_bodies(self, node: Node) -> bool:
+    def _has_bodies(self, node: BodyNode) -> bool:
         """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
         old = node.proto.op_type == "Scan" and node.opset < 9
         return node.proto.op_type in CONTROL and not node.domain and not old
 
-    def _check_of(self, node: Node) -> NodeCheck:
+    def _check_of(self, node: BodyNode) -> NodeCheck:
         """The check of a node; only ONNX's operators without bodies are checked themselves."""
         op_type = node.proto.op_type
         own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
@@ -254,11 +256,11 @@ class Specialiser:
             op_type, node.name, opset, node.inputs, node.attributes, outputs, self.remedy
         )
 
-    def _function_of(self, node: Node) -> onnx.FunctionProto | None:
+    def _function_of(self, node: BodyNode) -> onnx.FunctionProto | None:
         """The model-local function that a node calls, if it calls one."""
         return self.functions.get((node.domain, node.proto.op_type, node.proto.overload))
 
-    def _problem(self, node: Node, error: Unsupported) -> list[Value]:
+    def _problem(self, node: BodyNode, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
         key = (node.proto.op_type, node.proto.name, *node.proto.output)
         if key not in self._reported:  # reported once, however often a loop repeats it
@@ -266,13 +268,13 @@ class Specialiser:
             self.problems.append(Problem(node.name, node.proto.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 
-    def _after_unknown(self, node: Node) -> list[Value]:
+    def _after_unknown(self, node: BodyNode) -> list[Value]:
         """Outputs of a node whose inputs are unknown: only its operator can be checked."""
         if self._meaning(node) is None:
             return self._problem(node, _no_meaning(node))
         return [Value(name) for name in node.proto.output]
 
-    def _meaning(self, node: Node) -> Callable[[Node], Sequence[Value]] | None:
+    def _meaning(self, node: BodyNode) -> Callable[[BodyNode], Sequence[Value]] | None:
         """The handler of the node's operator, or None if it has none."""
         op_type = node.proto.op_type
         if self._function_of(node) is not None:
@@ -292,26 +294,26 @@ class Specialiser:
             return self._schema_function
         return None
 
-    def _specialise(self, node: Node) -> Sequence[Value]:
+    def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)
         if meaning is None:
             raise _no_meaning(node)
         return meaning(node)
 
-    def _can_evaluate(self, node: Node) -> bool:
+    def _can_evaluate(self, node: BodyNode) -> bool:
         """Whether the operator is supported on constants only, and its inputs are constants."""
         op_type = node.proto.op_type
         compiled = op_type in RULES or op_type in KINDS
         return not compiled and is_known_operator(op_type) and is_known(node.inputs)
 
-    def _evaluated(self, node: Node) -> Sequence[Value]:
+    def _evaluated(self, node: BodyNode) -> Sequence[Value]:
         names, op_type = list(node.proto.output), node.proto.op_type
         if op_type not in ("Constant", "ConstantOfShape"):
             check_types(op_type, node.inputs, node.attributes, names, node.opset)
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]
 
-    def _call(self, node: Node) -> Call:
+    def _call(self, node: BodyNode) -> Call:
         op_type = node.proto.op_type
         schema = known_schema(op_type, node.opset)
         used = [bool(name) for name in node.proto.output]
@@ -319,23 +321,23 @@ class Specialiser:
         version = schema.since_version
         return Call(op_type, version, list(node.inputs), attributes, used, self.builder)
 
-    def _rewritten(self, node: Node) -> Sequence[Value]:
+    def _rewritten(self, node: BodyNode) -> Sequence[Value]:
         return RULES[node.proto.op_type](self._call(node))
 
-    def _emitted(self, node: Node) -> Sequence[Value]:
+    def _emitted(self, node: BodyNode) -> Sequence[Value]:
         return self._call(node).emit()
 
-    def _controlled(self, node: Node) -> Sequence[Value]:
+    def _controlled(self, node: BodyNode) -> Sequence[Value]:
         with self.expansion.inside(node.label):
             return CONTROL[node.proto.op_type](self, node)
 
-    def _model_function(self, node: Node) -> Sequence[Value]:
+    def _model_function(self, node: BodyNode) -> Sequence[Value]:
         function = self._function_of(node)
         assert function is not None, node.label
         _check_call(node, function)
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
-    def _schema_function(self, node: Node) -> Sequence[Value]:
+    def _schema_function(self, node: BodyNode) -> Sequence[Value]:
         schema: Any = known_schema(node.proto.op_type, node.opset)
         defaults = {
             n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
@@ -350,7 +352,7 @@ class Specialiser:
 
     def _function(
         self,
-        node: Node,
+        node: BodyNode,
         function: onnx.FunctionProto,
         defaults: Mapping[str, onnx.AttributeProto],
     ) -> list[Value]:
@@ -365,7 +367,7 @@ class Specialiser:
         return [required(scope[name]) if used else Value("") for name, used in pairs]
 
 
-def _check_call(node: Node, function: onnx.FunctionProto) -> None:
+def _check_call(node: BodyNode, function: onnx.FunctionProto) -> None:
     """Raise Mismatch for more inputs or outputs than a function has."""
     counts = (
         ("inputs", node.proto.input, function.input),
@@ -383,7 +385,7 @@ def required(value: Value | None) -> Value:
     return value
 
 
-def _no_meaning(node: Node) -> Unsupported:
+def _no_meaning(node: BodyNode) -> Unsupported:
     """The error that says why no operator of this kind can be compiled."""
     op_type = node.proto.op_type
     if node.domain:

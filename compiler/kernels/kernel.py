@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
-from compiler.kernels.cpu.codegen import compile_object, optimise
-from compiler.kernels.cpu.generic import schedule_generic
+from compiler.kernels.cpu.codegen import compile_llvm, optimise
+from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
@@ -83,9 +83,9 @@ BUILDERS: Mapping[str, Callable[[Group, Any], KernelSpec]] = {
 def build_generic(group: Group, target: CpuTarget) -> KernelSpec:
     """Build by the generic schedule: stages that outgrow the stack go through workspaces."""
     try:
-        return compile_scheduled(group, schedule_generic(group, target), target)
+        return compile_scheduled(group, schedule_cpu(group, target), target)
     except StackError:
-        return compile_scheduled(group, schedule_generic(group, target, attach=False), target)
+        return compile_scheduled(group, schedule_cpu(group, target, attach=False), target)
 
 
 def empty_kernel(group: Group, target: CpuTarget) -> KernelSpec:
@@ -98,7 +98,7 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
     """Compile a scheduled PrimFunc."""
     lowered = lower_function(scheduled.function, group.name)
     functions, scratch = split_launches(lowered, group.name)
-    code = compile_object(group.name, functions, scheduled, target)
+    code = compile_llvm(group.name, functions, scheduled, target)
     launches = tuple(
         Launch(f"{group.name}_{i}", f.args, (f.blocks, 1, 1)) for i, f in enumerate(functions)
     )

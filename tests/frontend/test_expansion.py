@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import compiler
 from compiler.errors import ModelError
 from compiler.frontend import import_model
-from compiler.frontend.expansion import DEEPEST, VARIABLE, Expansion
+from compiler.frontend.expansion import DEEPEST, LIMIT_VARIABLE, Expansion
 from tests.frontend.checks import parse
 
 NESTED = """g (float[2] x) => (float[2] y) {
@@ -52,23 +52,23 @@ def test_the_bound_counts_everything():
 
 
 def test_the_environment_moves_the_bound(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(VARIABLE, "7")
+    monkeypatch.setenv(LIMIT_VARIABLE, "7")
     assert Expansion().most == 7
-    monkeypatch.setenv(VARIABLE, "many")
-    with pytest.raises(ModelError, match=f"{VARIABLE} is 'many'"):
+    monkeypatch.setenv(LIMIT_VARIABLE, "many")
+    with pytest.raises(ModelError, match=f"{LIMIT_VARIABLE} is 'many'"):
         Expansion()
 
 
 def test_nested_loops_share_the_bound(monkeypatch: pytest.MonkeyPatch):
     model = parse(NESTED, n=np.array(30))
     import_model(model)
-    monkeypatch.setenv(VARIABLE, "2000")
+    monkeypatch.setenv(LIMIT_VARIABLE, "2000")
     with pytest.raises(ModelError, match=r"Loop 'outer' expands to more than 2,000 .* set "):
         import_model(model)
 
 
 def test_a_loop_without_an_end_meets_the_bound(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(VARIABLE, "1000")
+    monkeypatch.setenv(LIMIT_VARIABLE, "1000")
     body = "body = o (int64 i, bool c, float[2] a) => (bool d, float[2] b) { d = Identity(c) %s }"
     text = f"g (float[2] x) => (float[2] y) {{ [end] y = Loop (, , x) <{body}> }}"
     for step in ("b = Identity(a)", "b = Relu(a)"):
@@ -88,7 +88,7 @@ def test_a_loop_may_run_more_than_a_thousand_times():
 
 
 def test_recurrences_count(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(VARIABLE, "500")
+    monkeypatch.setenv(LIMIT_VARIABLE, "500")
     model = parse(
         "g (float[400,1,2] x) => (float[400,1,1,2] y) { [rnn] y = RNN<hidden_size=2>(x, w, r) }",
         w=np.ones((1, 2, 2), np.float32),
@@ -100,7 +100,7 @@ def test_recurrences_count(monkeypatch: pytest.MonkeyPatch):
 
 def test_functions_that_call_twice_share_the_bound(monkeypatch: pytest.MonkeyPatch):
     assert import_model(functions([2] * 3))
-    monkeypatch.setenv(VARIABLE, "3000")
+    monkeypatch.setenv(LIMIT_VARIABLE, "3000")
     with pytest.raises(ModelError, match="f22 'top' expands to more than 3,000"):
         import_model(functions([2] * 22))
 

@@ -17,7 +17,7 @@ from compiler.frontend import import_model
 from compiler.ir.edit import graphs_of
 from compiler.kernels import kernel as kernel  # registers the lowerings
 from compiler.kernels.cpu.codegen import llvm_text
-from compiler.kernels.cpu.generic import schedule_generic
+from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.group import Group, Operator, TensorInfo
 from compiler.kernels.tir.expand import expand
@@ -53,7 +53,7 @@ def nodes(group: Group) -> int:
 def cpu_text(group: Group) -> int:
     """The size of a group's LLVM code as TVM writes it."""
     target = parse_cpu("cpu")
-    lowered = lower_function(schedule_generic(group, target).function, group.name)
+    lowered = lower_function(schedule_cpu(group, target).function, group.name)
     return len(llvm_text(launch_module(split_launches(lowered, group.name)[0]), target))
 
 

@@ -5,9 +5,9 @@ from math import floor, isfinite, pi, sqrt
 
 import numpy as np
 
-from compiler.frontend.interpreter.elementwise import erf
-from compiler.frontend.interpreter.registry import Array, Node, operator
-from compiler.frontend.interpreter.rounding import converted, double
+from compiler.frontend.interpreter.elementwise import evaluate_erf
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.rounding import converted_array, double
 
 
 def _activation(
@@ -19,9 +19,9 @@ def _activation(
         def evaluate(node: Node) -> Array:
             values = {name: node.attribute(name, value) for name, value in defaults.items()}
             arrays = [double(array) for array in node.inputs if array is not None]
-            return converted(np.asarray(function(*arrays, **values)), node[0].dtype)
+            return converted_array(np.asarray(function(*arrays, **values)), node[0].dtype)
 
-        operator(*names)(evaluate)
+        evaluates(*names)(evaluate)
         return function
 
     return register
@@ -87,17 +87,17 @@ def hard_swish(x: Array) -> Array:
 
 
 @_activation("Gelu", approximate="none")
-def gelu(x: Array, approximate: str) -> Array:
+def evaluate_gelu(x: Array, approximate: str) -> Array:
     """x times the normal distribution function, exactly or by tanh."""
     if approximate == "tanh":
         share = np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))
     else:
-        share = erf(x * sqrt(0.5))
+        share = evaluate_erf(x * sqrt(0.5))
     return 0.5 * x * (1 + share)
 
 
 @_activation("Softplus")
-def softplus(x: Array) -> Array:
+def evaluate_softplus(x: Array) -> Array:
     """log(1 + e**x) without overflow."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
@@ -105,7 +105,7 @@ def softplus(x: Array) -> Array:
 @_activation("Mish")
 def mish(x: Array) -> Array:
     """x tanh(softplus(x))."""
-    return x * np.tanh(softplus(x))
+    return x * np.tanh(evaluate_softplus(x))
 
 
 @_activation("Softsign")

@@ -4,12 +4,12 @@ from math import ceil
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted, double
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import converted_array, double
 
 
-@operator("Constant")
-def constant(node: Node) -> Array:
+@evaluates("Constant")
+def evaluate_constant(node: Node) -> Array:
     """The tensor in the operator's only attribute."""
     ((name, value),) = node.attributes.items()
     if name.startswith("value_float"):
@@ -19,32 +19,32 @@ def constant(node: Node) -> Array:
     return np.asarray(value)
 
 
-@operator("ConstantOfShape")
-def constant_of_shape(node: Node) -> Array:
+@evaluates("ConstantOfShape")
+def evaluate_constant_of_shape(node: Node) -> Array:
     """One value broadcast to a shape, without a copy for each element."""
     value = node.attribute("value", np.zeros(1, np.float32))
     return np.broadcast_to(value.reshape(()), tuple(node.integers(0) or ()))
 
 
-@operator("Range")
-def range_(node: Node) -> Array:
+@evaluates("Range")
+def evaluate_range(node: Node) -> Array:
     """Numbers from a start, by a step, up to an exclusive limit."""
     start, limit, delta = (node[i].reshape(()) for i in range(3))
     exact = [double(array).item() for array in (start, limit, delta)]
     count = max(0, ceil((exact[1] - exact[0]) / exact[2]))
     steps = np.arange(count, dtype=np.float64 if isinstance(exact[0], float) else np.int64)
-    return converted(np.asarray(exact[0] + steps * exact[2]), start.dtype)
+    return converted_array(np.asarray(exact[0] + steps * exact[2]), start.dtype)
 
 
-@operator("NonZero")
-def non_zero(node: Node) -> Array:
+@evaluates("NonZero")
+def evaluate_non_zero(node: Node) -> Array:
     """The indices of all elements that are not zero, as a row for each axis."""
     x = np.atleast_1d(node[0])
     return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)[: max(node[0].ndim, 1)]
 
 
-@operator("Compress")
-def compress(node: Node) -> Array:
+@evaluates("Compress")
+def evaluate_compress(node: Node) -> Array:
     """The slices along an axis, or the elements, whose condition is true."""
     axis, x = node.attribute("axis"), node[0]
     if axis is None:
@@ -52,8 +52,8 @@ def compress(node: Node) -> Array:
     return np.compress(node[1], x, axis)
 
 
-@operator("Unique")
-def unique(node: Node) -> list[Array]:
+@evaluates("Unique")
+def evaluate_unique(node: Node) -> list[Array]:
     """Distinct elements or slices: sorted, or as they occur; first index, inverse and counts."""
     axis, x = node.attribute("axis"), node[0]
     unique = np.unique(double(x), True, True, True, axis=axis, equal_nan=False)
@@ -65,7 +65,7 @@ def unique(node: Node) -> list[Array]:
         values = np.take(values, order, axis or 0)
         first, inverse, counts = first[order], rank[inverse], counts[order]
     others = [array.astype(np.int64) for array in (first, inverse, counts)]
-    values = converted(values, x.dtype) if x.dtype.kind not in "OUS" else values
+    values = converted_array(values, x.dtype) if x.dtype.kind not in "OUS" else values
     return [values, *others][: len(node.outputs)]
 
 
@@ -99,8 +99,8 @@ def _suppressed(corners: Array, scores: Array, most: int, limit: float, least: f
     return kept
 
 
-@operator("NonMaxSuppression")
-def non_max_suppression(node: Node) -> Array:
+@evaluates("NonMaxSuppression")
+def evaluate_non_max_suppression(node: Node) -> Array:
     """Rows (batch, class, box) of the boxes that do not overlap a better one too much."""
     boxes, scores = double(node[0]), double(node[1])
     most, limit, least = (
@@ -117,18 +117,18 @@ def non_max_suppression(node: Node) -> Array:
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-@operator("Det")
-def determinant(node: Node) -> Array:
+@evaluates("Det")
+def evaluate_determinant(node: Node) -> Array:
     """The determinant of each matrix."""
-    return converted(np.asarray(np.linalg.det(double(node[0]))), node[0].dtype)
+    return converted_array(np.asarray(np.linalg.det(double(node[0]))), node[0].dtype)
 
 
 def _mel(frequency: float) -> float:
     return 2595 * np.log10(1 + np.float64(frequency) / 700)
 
 
-@operator("MelWeightMatrix")
-def mel_weight_matrix(node: Node) -> Array:
+@evaluates("MelWeightMatrix")
+def evaluate_mel_weight_matrix(node: Node) -> Array:
     """Triangular filters, evenly spaced in mel, as a matrix [spectrum bins, filters]."""
     bands, length = (int(node[i].reshape(())) for i in range(2))
     rate, low, high = (node[i].reshape(()).item() for i in range(2, 5))
@@ -143,11 +143,11 @@ def mel_weight_matrix(node: Node) -> Array:
     rising = np.where((bins >= left) & (bins < centre), rising, 0)
     weights = rising + np.where((bins >= centre) & (bins < right), falling, 0)
     weights = np.where(bins == centre, 1.0, weights)
-    return converted(weights, node.dtype_of(node.attribute("output_datatype", 1)))
+    return converted_array(weights, node.dtype_of(node.attribute("output_datatype", 1)))
 
 
-@operator("Col2Im")
-def columns_to_image(node: Node) -> Array:
+@evaluates("Col2Im")
+def evaluate_columns_to_image(node: Node) -> Array:
     """Overlapping blocks, the columns of the input, summed into an image."""
     image, block = node.integers(1) or [], node.integers(2) or []
     rank = len(image)
@@ -164,11 +164,11 @@ def columns_to_image(node: Node) -> Array:
         box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)
         total[(..., *box)] += data[(slice(None), slice(None), *tap)]
     inside = tuple(slice(b, b + n) for b, n in zip(pads[:rank], image, strict=True))
-    return converted(total[(..., *inside)], node[0].dtype)
+    return converted_array(total[(..., *inside)], node[0].dtype)
 
 
-@operator("MaxUnpool")
-def max_unpool(node: Node) -> Array:
+@evaluates("MaxUnpool")
+def evaluate_max_unpool(node: Node) -> Array:
     """Elements at the indices from which a MaxPool took them, zeros elsewhere."""
     x, kernel = node[0], node.attribute("kernel_shape")
     rank = len(kernel)
@@ -187,10 +187,10 @@ def max_unpool(node: Node) -> Array:
     return wanted
 
 
-@operator("TensorScatter")
-def tensor_scatter(node: Node) -> Array:
+@evaluates("TensorScatter")
+def evaluate_tensor_scatter(node: Node) -> Array:
     """A cache with an update written from an index of each batch entry on."""
-    axis = normal_axis(node.attribute("axis", -2), node[0].ndim)
+    axis = positive_axis(node.attribute("axis", -2), node[0].ndim)
     cache, update = (np.moveaxis(node[i], axis, 1) for i in (0, 1))
     batch, size = cache.shape[:2]
     first = node[2] if node.has(2) else np.zeros(batch, np.int64)
@@ -208,21 +208,21 @@ def _complex(array: Array) -> Array:
     return array[..., 0] + 1j * array[..., 1] if array.shape[-1] == 2 else array[..., 0]
 
 
-@operator("DFT")
-def fourier_transform(node: Node) -> Array:
+@evaluates("DFT")
+def evaluate_fourier_transform(node: Node) -> Array:
     """The discrete Fourier transform along an axis; of real signals half of it when asked."""
     x, inverse = _complex(node[0]), node.attribute("inverse", 0)
     given = node[2].reshape(()).item() if node.has(2) else node.attribute("axis", _dft_axis(node))
-    axis = normal_axis(given, node[0].ndim)
+    axis = positive_axis(given, node[0].ndim)
     length = node[1].reshape(()).item() if node.has(1) else None
     onesided = node.attribute("onesided", 0)
     if inverse and onesided:
         result = np.fft.irfft(x, length, axis)[..., None]
-        return converted(result, node[0].dtype)
+        return converted_array(result, node[0].dtype)
     result = (np.fft.ifft if inverse else np.fft.fft)(x, length, axis)
     if onesided:
         result = np.take(result, np.arange(int(result.shape[axis]) // 2 + 1), axis)
-    return converted(np.stack([result.real, result.imag], -1), node[0].dtype)
+    return converted_array(np.stack([result.real, result.imag], -1), node[0].dtype)
 
 
 def _dft_axis(node: Node) -> int:
@@ -230,20 +230,20 @@ def _dft_axis(node: Node) -> int:
     return 1 if "axis" in node.attributes else -2
 
 
-@operator("OptionalHasElement")
-def has_element(node: Node) -> Array:
+@evaluates("OptionalHasElement")
+def evaluate_has_element(node: Node) -> Array:
     """Whether an optional holds a tensor."""
     return np.asarray(node.has(0))
 
 
-@operator("OptionalGetElement")
-def get_element(node: Node) -> Array:
+@evaluates("OptionalGetElement")
+def evaluate_get_element(node: Node) -> Array:
     """The tensor that an optional holds."""
     return node[0]
 
 
-@operator("StringConcat")
-def string_concat(node: Node) -> Array:
+@evaluates("StringConcat")
+def evaluate_string_concat(node: Node) -> Array:
     """Strings appended, broadcast."""
     text = np.char.add(node[0].astype(str), node[1].astype(str))
     return np.asarray(text).astype(object)

@@ -4,24 +4,24 @@ from itertools import product
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_float
-from compiler.frontend.interpreter.windows import Window, padded, window_of
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.rounding import converted_array, double, has_floats
+from compiler.frontend.interpreter.windows import PoolWindow, padded_array, pool_window
 
 
-@operator("MatMul")
-def matmul(node: Node) -> Array:
+@evaluates("MatMul")
+def evaluate_matmul(node: Node) -> Array:
     """numpy's matmul, batch axes broadcast."""
     result = np.matmul(double(node[0]), double(node[1]))
-    return converted(np.asarray(result), node[0].dtype)
+    return converted_array(np.asarray(result), node[0].dtype)
 
 
 def _scaled(array: Array, factor: float) -> Array:
     return array if factor == 1 else array * np.float64(factor)
 
 
-@operator("Gemm")
-def gemm(node: Node) -> Array:
+@evaluates("Gemm")
+def evaluate_gemm(node: Node) -> Array:
     """alpha A B + beta C, with A and B transposed on demand."""
     a, b = double(node[0]), double(node[1])
     a = a.T if node.attribute("transA", 0) else a
@@ -32,19 +32,21 @@ def gemm(node: Node) -> Array:
     if node.has(2):
         addend = _scaled(double(node[2]), node.attribute("beta", 1.0))
         total = total + np.broadcast_to(addend, total.shape)
-    return converted(total, node[0].dtype)
+    return converted_array(total, node[0].dtype)
 
 
-@operator("Einsum")
-def einsum(node: Node) -> Array:
+@evaluates("Einsum")
+def evaluate_einsum(node: Node) -> Array:
     """Einstein summation with implicit results and ellipses."""
     arrays = [double(node[i]) for i in range(len(node.inputs))]
     equation = node.attribute("equation").replace(" ", "")
-    optimize = len(arrays) > 1 and is_float(node[0].dtype)
-    return converted(np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node[0].dtype)
+    optimize = len(arrays) > 1 and has_floats(node[0].dtype)
+    return converted_array(
+        np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node[0].dtype
+    )
 
 
-def _tap(window: Window, tap: tuple[int, ...]) -> tuple[slice, ...]:
+def _tap(window: PoolWindow, tap: tuple[int, ...]) -> tuple[slice, ...]:
     """The elements of the padded axes with which one element of the kernel is multiplied."""
     axes = zip(tap, window.dilations, window.strides, window.counts, strict=True)
     return tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in axes)
@@ -54,7 +56,7 @@ def _with_bias(node: Node, total: Array) -> Array:
     """Input 2 added by channel, rounded."""
     if node.has(2):
         total = total + double(node[2]).reshape(-1, *[1] * (total.ndim - 2))
-    return converted(total, node[0].dtype)
+    return converted_array(total, node[0].dtype)
 
 
 def _groups(node: Node) -> int:
@@ -65,13 +67,13 @@ def _groups(node: Node) -> int:
     return groups
 
 
-@operator("Conv")
-def conv(node: Node) -> Array:
+@evaluates("Conv")
+def evaluate_conv(node: Node) -> Array:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
     x, w, groups = node[0], double(node[1]), _groups(node)
-    window = window_of(node, w.shape[2:])
+    window = pool_window(node, w.shape[2:])
     images, spatial = x.shape[0], window.counts
-    x = padded(double(x), window, 0)
+    x = padded_array(double(x), window, 0)
     x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     total = np.zeros((images, groups, w.shape[1], int(np.prod(spatial))))
@@ -109,8 +111,8 @@ def _ends(first: list[int], sizes: list[int]) -> list[int]:
     return [f + size for f, size in zip(first, sizes, strict=True)]
 
 
-@operator("ConvTranspose")
-def conv_transpose(node: Node) -> Array:
+@evaluates("ConvTranspose")
+def evaluate_conv_transpose(node: Node) -> Array:
     """Transposed convolution: each input element adds the kernel, scaled by it, to the result."""
     x, w, groups = double(node[0]), double(node[1]), _groups(node)
     strides, dilations, cuts = _transposed_sizes(node)

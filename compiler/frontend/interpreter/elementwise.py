@@ -6,40 +6,40 @@ from functools import partial, reduce
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
 from compiler.frontend.interpreter.rounding import (
-    converted,
+    compute_dtype,
+    converted_array,
     double,
     finite_limits,
-    is_float,
-    is_nan,
-    wide,
+    has_floats,
+    nan_mask,
 )
 
-Function = Callable[..., Array]
+ArrayFunction = Callable[..., Array]
 
 
-def _exact(function: Function, node: Node) -> Array:
+def _exact(function: ArrayFunction, node: Node) -> Array:
     """A function whose result in the type of computation is correctly rounded."""
-    arrays = [wide(array) for array in node.inputs if array is not None]
-    return converted(np.asarray(function(*arrays)), node[0].dtype)
+    arrays = [compute_dtype(array) for array in node.inputs if array is not None]
+    return converted_array(np.asarray(function(*arrays)), node[0].dtype)
 
 
-def _rounded(function: Function, node: Node) -> Array:
+def _rounded(function: ArrayFunction, node: Node) -> Array:
     """A function computed in float64 and rounded once."""
     arrays = [double(array) for array in node.inputs if array is not None]
-    return converted(np.asarray(function(*arrays)), node[0].dtype)
+    return converted_array(np.asarray(function(*arrays)), node[0].dtype)
 
 
-def _test(function: Function, node: Node) -> Array:
+def _test(function: ArrayFunction, node: Node) -> Array:
     """A function whose results are booleans."""
-    arrays = [wide(array) for array in node.inputs if array is not None]
+    arrays = [compute_dtype(array) for array in node.inputs if array is not None]
     return np.asarray(function(*arrays)).astype(bool, copy=False)
 
 
 def _divide(a: Array, b: Array) -> Array:
     """A quotient; integers truncate, give 0 for the divisor 0, and wrap."""
-    if is_float(a.dtype):
+    if has_floats(a.dtype):
         return np.true_divide(a, b)
     minus = (b == -1) if a.dtype.kind == "i" else np.zeros((), bool)
     safe = np.where((b == 0) | minus, np.ones_like(b), b)
@@ -53,7 +53,7 @@ def _divide(a: Array, b: Array) -> Array:
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
-def erf(x: Array) -> Array:
+def evaluate_erf(x: Array) -> Array:
     """The error function."""
     return np.asarray(_ERF(x), np.float64)
 
@@ -62,7 +62,7 @@ def _reciprocal(x: Array) -> Array:
     return 1 / x
 
 
-def sigmoid(x: Array) -> Array:
+def evaluate_sigmoid(x: Array) -> Array:
     """1 / (1 + e**-x), accurate for very negative x too."""
     power = np.exp(-np.abs(x))
     return np.where(x < 0, power, 1) / (1 + power)
@@ -86,7 +86,7 @@ for _name, _function in {
     "BitwiseXor": np.bitwise_xor,
     "BitwiseNot": np.invert,
 }.items():
-    operator(_name)(partial(_exact, _function))
+    evaluates(_name)(partial(_exact, _function))
 
 for _name, _function in {
     "Acos": np.arccos,
@@ -97,16 +97,16 @@ for _name, _function in {
     "Atanh": np.arctanh,
     "Cos": np.cos,
     "Cosh": np.cosh,
-    "Erf": erf,
+    "Erf": evaluate_erf,
     "Exp": np.exp,
     "Log": np.log,
-    "Sigmoid": sigmoid,
+    "Sigmoid": evaluate_sigmoid,
     "Sin": np.sin,
     "Sinh": np.sinh,
     "Tan": np.tan,
     "Tanh": np.tanh,
 }.items():
-    operator(_name)(partial(_rounded, _function))
+    evaluates(_name)(partial(_rounded, _function))
 
 for _name, _function in {
     "Equal": np.equal,
@@ -118,26 +118,26 @@ for _name, _function in {
     "Or": np.logical_or,
     "Xor": np.logical_xor,
     "Not": np.logical_not,
-    "IsNaN": is_nan,
+    "IsNaN": nan_mask,
 }.items():
-    operator(_name)(partial(_test, _function))
+    evaluates(_name)(partial(_test, _function))
 
 
-@operator("Max", "Min", "Sum")
-def variadic(node: Node) -> Array:
+@evaluates("Max", "Min", "Sum")
+def evaluate_variadic(node: Node) -> Array:
     """The largest, the smallest or the sum of any number of inputs; NaN if one is."""
-    functions: dict[str, Function] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+    functions: dict[str, ArrayFunction] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
     return _exact(lambda *arrays: reduce(functions[node.op_type], arrays), node)
 
 
-@operator("Mod")
-def modulo(node: Node) -> Array:
+@evaluates("Mod")
+def evaluate_modulo(node: Node) -> Array:
     """The remainder with the divisor's sign, or the dividend's with `fmod`; 0 for a divisor 0."""
     return _exact(np.fmod if node.attribute("fmod", 0) else np.mod, node)
 
 
-@operator("BitShift")
-def bit_shift(node: Node) -> Array:
+@evaluates("BitShift")
+def evaluate_bit_shift(node: Node) -> Array:
     """Shifted left or right; a count beyond the width shifts everything out."""
     left = node.attribute("direction") == "LEFT"
     bits = node[0].dtype.itemsize * 8
@@ -153,27 +153,27 @@ def bit_shift(node: Node) -> Array:
     return _exact(function, node)
 
 
-@operator("Where")
-def where(node: Node) -> Array:
+@evaluates("Where")
+def evaluate_where(node: Node) -> Array:
     """One of two values by a condition."""
     return np.where(node[0], node[1], node[2]).astype(node[1].dtype, copy=False)
 
 
-@operator("Clip")
-def clip(node: Node) -> Array:
+@evaluates("Clip")
+def evaluate_clip(node: Node) -> Array:
     """Limited to bounds, by default the least and the largest finite number; NaN stays."""
-    x, dtype = wide(node[0]), node[0].dtype
-    defaults = finite_limits(dtype) if is_float(dtype) else (None, None)
+    x, dtype = compute_dtype(node[0]), node[0].dtype
+    defaults = finite_limits(dtype) if has_floats(dtype) else (None, None)
     for index, pick in ((1, np.maximum), (2, np.minimum)):
-        bound = wide(node[index]).reshape(()) if node.has(index) else defaults[index - 1]
+        bound = compute_dtype(node[index]).reshape(()) if node.has(index) else defaults[index - 1]
         x = x if bound is None else pick(x, np.asarray(bound, x.dtype))
-    return converted(x, dtype)
+    return converted_array(x, dtype)
 
 
-@operator("IsInf")
-def is_infinite(node: Node) -> Array:
+@evaluates("IsInf")
+def evaluate_is_infinite(node: Node) -> Array:
     """Whether a value is infinite, of the signs asked for."""
-    x = wide(node[0])
+    x = compute_dtype(node[0])
     above = (x == np.inf) & bool(node.attribute("detect_positive", 1))
     return np.asarray(above | ((x == -np.inf) & bool(node.attribute("detect_negative", 1))))
 
@@ -193,12 +193,12 @@ def _float_power(x: Array, exponent: Array) -> Array:
     return np.power(np.where(even, np.abs(x), x), exponent)
 
 
-@operator("Pow")
-def power(node: Node) -> Array:
+@evaluates("Pow")
+def evaluate_power(node: Node) -> Array:
     """Powers in the base's type; integers are exact."""
     x, exponent = node[0], node[1]
-    if is_float(x.dtype) or is_float(exponent.dtype):
+    if has_floats(x.dtype) or has_floats(exponent.dtype):
         result = _float_power(x.astype(np.float64), exponent.astype(np.float64))
     else:
         result = _integer_power(x, exponent)
-    return converted(np.asarray(result), x.dtype)
+    return converted_array(np.asarray(result), x.dtype)

@@ -5,23 +5,28 @@ from functools import partial
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_float, wide
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import (
+    compute_dtype,
+    converted_array,
+    double,
+    has_floats,
+)
 
 
-def safe_index(index: Array, extent: int) -> Array:
+def wrapped_index(index: Array, extent: int) -> Array:
     """An index from data: negative ones count from the end, all are clamped to the axis."""
     index = index.astype(np.int64)
     return np.clip(np.where(index < 0, index + extent, index), 0, max(extent - 1, 0))
 
 
-@operator("Gather")
-def gather(node: Node) -> Array:
+@evaluates("Gather")
+def evaluate_gather(node: Node) -> Array:
     """Slices along an axis by index; zeros if the tensor is empty."""
-    axis, shape = normal_axis(node.attribute("axis", 0), node[0].ndim), node[0].shape
+    axis, shape = positive_axis(node.attribute("axis", 0), node[0].ndim), node[0].shape
     if not node[0].size:
         return np.zeros((*shape[:axis], *node[1].shape, *shape[axis + 1 :]), node[0].dtype)
-    return np.take(node[0], safe_index(node[1], node[0].shape[axis]), axis)
+    return np.take(node[0], wrapped_index(node[1], node[0].shape[axis]), axis)
 
 
 def _mesh(shape: tuple[int, ...]) -> list[Array]:
@@ -32,14 +37,14 @@ def _mesh(shape: tuple[int, ...]) -> list[Array]:
 def _elements(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     """The full index of the element for each of `indices` along an axis."""
     at = _mesh(indices.shape)
-    at[axis] = safe_index(indices, data.shape[axis])
+    at[axis] = wrapped_index(indices, data.shape[axis])
     return tuple(at)
 
 
-@operator("GatherElements")
-def gather_elements(node: Node) -> Array:
+@evaluates("GatherElements")
+def evaluate_gather_elements(node: Node) -> Array:
     """Single elements along an axis by index; zeros if the tensor is empty."""
-    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    axis = positive_axis(node.attribute("axis", 0), node[0].ndim)
     if not node[0].size:
         return np.zeros(node[1].shape, node[0].dtype)
     return node[0][_elements(node[0], node[1], axis)]
@@ -52,12 +57,12 @@ def _tuples(data: Array, indices: Array, batch: int) -> tuple[Array, ...]:
     extents = data.shape[batch : batch + indices.shape[-1]]
     if len(extents) < indices.shape[-1]:
         raise ValueError(f"tuples of {indices.shape[-1]} indices in a tensor {data.shape}")
-    at += [safe_index(indices[..., k], extent) for k, extent in enumerate(extents)]
+    at += [wrapped_index(indices[..., k], extent) for k, extent in enumerate(extents)]
     return tuple(at)
 
 
-@operator("GatherND")
-def gather_nd(node: Node) -> Array:
+@evaluates("GatherND")
+def evaluate_gather_nd(node: Node) -> Array:
     """Slices by index tuples; zeros if the tensor is empty."""
     data, indices, batch = node[0], node[1], node.attribute("batch_dims", 0)
     at = _tuples(data, indices, batch)
@@ -82,29 +87,29 @@ def _scattered(node: Node, at: tuple[Array, ...]) -> Array:
         return result
     result = double(node[0]).copy()
     combine[kind].at(result, at, double(node[2]))
-    return converted(result, dtype)
+    return converted_array(result, dtype)
 
 
-@operator("ScatterElements")
-def scatter_elements(node: Node) -> Array:
+@evaluates("ScatterElements")
+def evaluate_scatter_elements(node: Node) -> Array:
     """Single elements stored or combined at indices along an axis."""
-    axis = normal_axis(node.attribute("axis", 0), node[0].ndim)
+    axis = positive_axis(node.attribute("axis", 0), node[0].ndim)
     return _scattered(node, _elements(node[0], node[1], axis))
 
 
-@operator("ScatterND")
-def scatter_nd(node: Node) -> Array:
+@evaluates("ScatterND")
+def evaluate_scatter_nd(node: Node) -> Array:
     """Slices stored or combined at index tuples."""
     at = _tuples(node[0], node[1], 0)
     return _scattered(node, at)
 
 
-@operator("OneHot")
-def one_hot(node: Node) -> Array:
+@evaluates("OneHot")
+def evaluate_one_hot(node: Node) -> Array:
     """`on` where the index equals the position along a new axis, else `off`."""
-    indices, values = converted(node[0], np.dtype(np.int64)), node[2]
+    indices, values = converted_array(node[0], np.dtype(np.int64)), node[2]
     depth = int(node[1].reshape(()))
-    axis = normal_axis(node.attribute("axis", -1), indices.ndim + 1)
+    axis = positive_axis(node.attribute("axis", -1), indices.ndim + 1)
     indices = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
     positions = np.arange(depth).reshape(-1, *[1] * (indices.ndim - 1 - axis))
     return np.where(indices == positions, values[1:], values[:1]).astype(values.dtype, copy=False)
@@ -118,30 +123,30 @@ def _ordered(x: Array, axis: int, largest: bool) -> Array:
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-@operator("TopK")
-def top_k(node: Node) -> tuple[Array, Array]:
+@evaluates("TopK")
+def evaluate_top_k(node: Node) -> tuple[Array, Array]:
     """The k largest or smallest elements along an axis, in order, and their indices."""
     x, k = node[0], (node.integers(1) or [node.attribute("k")])[0]
-    axis = normal_axis(node.attribute("axis", -1), x.ndim)
+    axis = positive_axis(node.attribute("axis", -1), x.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"the {k} largest of {x.shape[axis]} elements")
-    order = _ordered(wide(x), axis, bool(node.attribute("largest", 1)))
+    order = _ordered(compute_dtype(x), axis, bool(node.attribute("largest", 1)))
     order = np.take(order, np.arange(k), axis).astype(np.int64)
     return np.take_along_axis(x, order, axis), order
 
 
 def _accumulated(function: Callable[..., Array], neutral: int, node: Node) -> Array:
     """Running totals along an axis, from either end, with or without the element itself."""
-    axis = normal_axis(int(node[1].reshape(())), node[0].ndim)
+    axis = positive_axis(int(node[1].reshape(())), node[0].ndim)
     x = np.moveaxis(double(node[0]), axis, 0)
     x = x[::-1] if node.attribute("reverse", 0) else x
     if node.attribute("exclusive", 0) and len(x):
         x = np.concatenate([np.full_like(x[:1], neutral), x[:-1]])
-    kept = None if is_float(x.dtype) else x.dtype
+    kept = None if has_floats(x.dtype) else x.dtype
     total = function(x, 0, kept)
     total = total[::-1] if node.attribute("reverse", 0) else total
-    return converted(np.moveaxis(total, 0, axis), node[0].dtype)
+    return converted_array(np.moveaxis(total, 0, axis), node[0].dtype)
 
 
-operator("CumSum")(partial(_accumulated, np.cumsum, 0))
-operator("CumProd")(partial(_accumulated, np.cumprod, 1))
+evaluates("CumSum")(partial(_accumulated, np.cumsum, 0))
+evaluates("CumProd")(partial(_accumulated, np.cumprod, 1))

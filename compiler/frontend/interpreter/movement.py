@@ -4,25 +4,25 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import converted_array
 
 
-@operator("Identity")
-def identity(node: Node) -> Array:
+@evaluates("Identity")
+def evaluate_identity(node: Node) -> Array:
     """The input itself."""
     return node[0]
 
 
-@operator("Expand")
-def expand(node: Node) -> Array:
+@evaluates("Expand")
+def evaluate_expand(node: Node) -> Array:
     """Broadcast, without a copy."""
     shape = tuple(node[1].reshape(-1).tolist())
     return np.broadcast_to(node[0], np.broadcast_shapes(node[0].shape, shape))
 
 
-@operator("Reshape")
-def reshape(node: Node) -> Array:
+@evaluates("Reshape")
+def evaluate_reshape(node: Node) -> Array:
     """Another shape; 0 keeps a dimension, -1 is inferred."""
     array, shape = node[0], node.integers(1, "shape") or []
     if not node.attribute("allowzero", 0):
@@ -30,44 +30,44 @@ def reshape(node: Node) -> Array:
     return array.reshape(shape)
 
 
-@operator("Flatten")
-def flatten(node: Node) -> Array:
+@evaluates("Flatten")
+def evaluate_flatten(node: Node) -> Array:
     """A matrix whose columns are the axes from one on."""
     shape, axis = node[0].shape, node.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return node[0].reshape(prod(shape[:axis]), prod(shape[axis:]))
 
 
-@operator("Squeeze")
-def squeeze(node: Node) -> Array:
+@evaluates("Squeeze")
+def evaluate_squeeze(node: Node) -> Array:
     """Without some axes of one element, or without all of them."""
     axes = node.integers(1, "axes")
     return np.squeeze(node[0], None if axes is None else tuple(axes))
 
 
-@operator("Unsqueeze")
-def unsqueeze(node: Node) -> Array:
+@evaluates("Unsqueeze")
+def evaluate_unsqueeze(node: Node) -> Array:
     """With new axes of one element."""
     return np.expand_dims(node[0], tuple(node.integers(1, "axes") or ()))
 
 
-@operator("Transpose")
-def transpose(node: Node) -> Array:
+@evaluates("Transpose")
+def evaluate_transpose(node: Node) -> Array:
     """Axes permuted, without a copy."""
     return np.transpose(node[0], node.attribute("perm"))
 
 
-@operator("Concat")
-def concat(node: Node) -> Array:
+@evaluates("Concat")
+def evaluate_concat(node: Node) -> Array:
     """Tensors concatenated along an axis."""
     return np.concatenate([node[i] for i in range(len(node.inputs))], node.attribute("axis"))
 
 
-@operator("Split")
-def split(node: Node) -> list[Array]:
+@evaluates("Split")
+def evaluate_split(node: Node) -> list[Array]:
     """Parts of given sizes, or as equal as they can be, along an axis."""
     x, parts = node[0], len(node.outputs)
-    axis = normal_axis(node.attribute("axis", 0), x.ndim)
+    axis = positive_axis(node.attribute("axis", 0), x.ndim)
     size = -(-x.shape[axis] // parts)
     sizes = node.integers(1, "split") or [size] * (parts - 1)
     starts = np.cumsum([0, *sizes]).tolist()
@@ -76,7 +76,7 @@ def split(node: Node) -> list[Array]:
     return np.split(x, starts[1:parts], axis)
 
 
-def clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+def clamped_indices(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     """A slice's bounds; unlike Python's, a start before the first element becomes that element."""
     first, last, _ = slice(start, end, step).indices(size)
     if step > 0:
@@ -84,8 +84,8 @@ def clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     return max(first, 0), last if last >= 0 else -size - 1
 
 
-@operator("Slice")
-def slice_(node: Node) -> Array:
+@evaluates("Slice")
+def evaluate_slice(node: Node) -> Array:
     """The elements from starts to ends, along axes, by steps; without a copy."""
     x = node[0]
     starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
@@ -94,19 +94,19 @@ def slice_(node: Node) -> Array:
     steps = node.integers(4) or [1] * len(starts)
     box = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis = normal_axis(axis, x.ndim)
-        box[axis] = slice(*clamped(start, end, step, x.shape[axis]), step)
+        axis = positive_axis(axis, x.ndim)
+        box[axis] = slice(*clamped_indices(start, end, step, x.shape[axis]), step)
     return x[tuple(box)]
 
 
-@operator("Tile")
-def tile(node: Node) -> Array:
+@evaluates("Tile")
+def evaluate_tile(node: Node) -> Array:
     """Repeated along its axes."""
     return np.tile(node[0], node.integers(1, "repeats") or [])
 
 
-@operator("DepthToSpace")
-def depth_to_space(node: Node) -> Array:
+@evaluates("DepthToSpace")
+def evaluate_depth_to_space(node: Node) -> Array:
     """Channels moved into squares of `blocksize` pixels."""
     (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
     if node.attribute("mode", "DCR") == "CRD":
@@ -116,8 +116,8 @@ def depth_to_space(node: Node) -> Array:
     return cells.reshape(n, c // (b * b), h * b, w * b)
 
 
-@operator("SpaceToDepth")
-def space_to_depth(node: Node) -> Array:
+@evaluates("SpaceToDepth")
+def evaluate_space_to_depth(node: Node) -> Array:
     """Squares of `blocksize` pixels moved into channels."""
     (n, c, h, w), b = node[0].shape, node.attribute("blocksize")
     cells = node[0].reshape(n, c, h // b, b, w // b, b)
@@ -125,8 +125,8 @@ def space_to_depth(node: Node) -> Array:
     return cells.transpose(order).reshape(n, c * b * b, h // b, w // b)
 
 
-@operator("Trilu")
-def trilu(node: Node) -> Array:
+@evaluates("Trilu")
+def evaluate_trilu(node: Node) -> Array:
     """The upper or lower triangle, shifted by k."""
     x, k = node[0], (node.integers(1) or [0])[0]
     rows, columns = (int(extent) for extent in x.shape[-2:])
@@ -167,8 +167,8 @@ def _constant_padded(x: Array, pads: list[tuple[int, int]], value: Array) -> Arr
     return result
 
 
-@operator("Pad")
-def pad(node: Node) -> Array:
+@evaluates("Pad")
+def evaluate_pad(node: Node) -> Array:
     """Padded or cropped by a constant, the edge, the mirrored or the repeated content."""
     x, mode = node[0], node.attribute("mode", "constant")
     given = node.integers(1, "pads") or []
@@ -176,9 +176,11 @@ def pad(node: Node) -> Array:
     axes = list(range(x.ndim)) if axes is None else axes
     pads = [(0, 0)] * x.ndim
     for axis, before, after in zip(axes, given[: len(axes)], given[len(axes) :], strict=True):
-        pads[normal_axis(axis, x.ndim)] = (before, after)
+        pads[positive_axis(axis, x.ndim)] = (before, after)
     if mode == "constant":
-        value = converted(node[2].reshape(()), x.dtype) if node.has(2) else np.zeros((), x.dtype)
+        value = (
+            converted_array(node[2].reshape(()), x.dtype) if node.has(2) else np.zeros((), x.dtype)
+        )
         return _constant_padded(x, pads, value)
     for axis, (before, after) in enumerate(pads):
         if before or after:
@@ -189,8 +191,8 @@ def pad(node: Node) -> Array:
     return x
 
 
-@operator("ReverseSequence")
-def reverse_sequence(node: Node) -> Array:
+@evaluates("ReverseSequence")
+def evaluate_reverse_sequence(node: Node) -> Array:
     """The first `lengths[b]` steps of each batch entry in reverse order."""
     time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
     x = np.moveaxis(node[0], (time, batch), (0, 1))

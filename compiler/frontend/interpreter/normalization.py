@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted, double
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import converted_array, double
 
 _FLOAT32 = 1
 
@@ -11,7 +11,7 @@ _FLOAT32 = 1
 def _rows(node: Node) -> tuple[int, ...]:
     """The axes from `axis` on."""
     rank = node[0].ndim
-    return tuple(range(normal_axis(node.attribute("axis", -1), rank), rank))
+    return tuple(range(positive_axis(node.attribute("axis", -1), rank), rank))
 
 
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
@@ -28,8 +28,8 @@ def _epsilon(node: Node) -> float:
     return node.attribute("epsilon", 1e-5)
 
 
-@operator("Softmax", "LogSoftmax")
-def softmax(node: Node) -> Array:
+@evaluates("Softmax", "LogSoftmax")
+def evaluate_softmax(node: Node) -> Array:
     """e**x divided by its sum along an axis, or the logarithm of that."""
     x, axis = double(node[0]), node.attribute("axis", -1)
     if x.size:
@@ -37,11 +37,11 @@ def softmax(node: Node) -> Array:
     power = np.exp(x)
     total = np.sum(power, axis, keepdims=True)
     result = power / total if node.op_type == "Softmax" else x - np.log(total)
-    return converted(result, node[0].dtype)
+    return converted_array(result, node[0].dtype)
 
 
-@operator("LayerNormalization")
-def layer_normalization(node: Node) -> list[Array]:
+@evaluates("LayerNormalization")
+def evaluate_layer_normalization(node: Node) -> list[Array]:
     """Normalised over the last axes; mean and inverse deviation are results too."""
     x, dtype = double(node[0]), node[0].dtype
     mean, variance = _moments(x, _rows(node))
@@ -50,31 +50,31 @@ def layer_normalization(node: Node) -> list[Array]:
     if node.has(2):
         result = result + double(node[2])
     statistics = node.dtype_of(node.attribute("stash_type", _FLOAT32))
-    others = [converted(array, statistics) for array in (mean, inverse)]
-    return [converted(result, dtype), *others][: len(node.outputs)]
+    others = [converted_array(array, statistics) for array in (mean, inverse)]
+    return [converted_array(result, dtype), *others][: len(node.outputs)]
 
 
-@operator("RMSNormalization")
-def rms_normalization(node: Node) -> Array:
+@evaluates("RMSNormalization")
+def evaluate_rms_normalization(node: Node) -> Array:
     """Divided by the root of the mean square over the last axes, then scaled."""
     x = double(node[0])
     square = np.mean(x * x, _rows(node), keepdims=True)
     result = x / np.sqrt(square + _epsilon(node)) * double(node[1])
-    return converted(result, node[1].dtype)
+    return converted_array(result, node[1].dtype)
 
 
-@operator("InstanceNormalization")
-def instance_normalization(node: Node) -> Array:
+@evaluates("InstanceNormalization")
+def evaluate_instance_normalization(node: Node) -> Array:
     """Each channel of parameters instance normalised, then scaled and shifted by channel."""
     x = double(node[0])
     mean, variance = _moments(x, tuple(range(2, x.ndim)))
     scale, bias = (_by_channel(node[i], x.ndim) for i in (1, 2))
     result = (x - mean) / np.sqrt(variance + _epsilon(node)) * scale + bias
-    return converted(result, node[0].dtype)
+    return converted_array(result, node[0].dtype)
 
 
-@operator("GroupNormalization")
-def group_normalization(node: Node) -> Array:
+@evaluates("GroupNormalization")
+def evaluate_group_normalization(node: Node) -> Array:
     """Groups of channels normalised; scale and bias are by channel, or by group."""
     x, groups = double(node[0]), node.attribute("num_groups")
     channels = x.shape[1]
@@ -83,19 +83,19 @@ def group_normalization(node: Node) -> Array:
     normal = ((grouped - mean) / np.sqrt(variance + _epsilon(node))).reshape(x.shape)
     parameters = [np.repeat(node[i], channels // node[i].shape[0]) for i in (1, 2)]
     scale, bias = (_by_channel(array, x.ndim) for array in parameters)
-    return converted(normal * scale + bias, node[0].dtype)
+    return converted_array(normal * scale + bias, node[0].dtype)
 
 
-@operator("MeanVarianceNormalization")
-def mean_variance_normalization(node: Node) -> Array:
+@evaluates("MeanVarianceNormalization")
+def evaluate_mean_variance_normalization(node: Node) -> Array:
     """The mean subtracted, divided by the deviation over some axes."""
     x, axes = double(node[0]), tuple(node.attribute("axes", (0, 2, 3)))
     mean, variance = _moments(x, axes)
-    return converted((x - mean) / (np.sqrt(variance) + 1e-9), node[0].dtype)
+    return converted_array((x - mean) / (np.sqrt(variance) + 1e-9), node[0].dtype)
 
 
-@operator("LpNormalization")
-def lp_normalization(node: Node) -> Array:
+@evaluates("LpNormalization")
+def evaluate_lp_normalization(node: Node) -> Array:
     """Divided by the L1 or L2 norm along an axis; 0 where the norm is 0."""
     x, axis = double(node[0]), node.attribute("axis", -1)
     order = node.attribute("p", 2)
@@ -103,11 +103,11 @@ def lp_normalization(node: Node) -> Array:
     total = np.sum(powers, axis, keepdims=True)
     norm = total if order == 1 else np.sqrt(total)
     result = np.where(norm == 0, np.zeros_like(x), x / np.where(norm == 0, 1, norm))
-    return converted(result, node[0].dtype)
+    return converted_array(result, node[0].dtype)
 
 
-@operator("LRN")
-def local_response_normalization(node: Node) -> Array:
+@evaluates("LRN")
+def evaluate_local_response_normalization(node: Node) -> Array:
     """Divided by a power of the sum of squares over neighbouring channels."""
     x, size = double(node[0]), node.attribute("size")
     channels = x.shape[1]
@@ -117,7 +117,7 @@ def local_response_normalization(node: Node) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, pads), before + after + 1, 1)
     share = node.attribute("alpha", 1e-4) / size
     base = node.attribute("bias", 1.0) + share * windows.sum(-1)
-    return converted(x / base ** node.attribute("beta", 0.75), node[0].dtype)
+    return converted_array(x / base ** node.attribute("beta", 0.75), node[0].dtype)
 
 
 def _statistics(node: Node, x: Array) -> tuple[Array, Array]:
@@ -129,8 +129,8 @@ def _statistics(node: Node, x: Array) -> tuple[Array, Array]:
     return mean.reshape(-1), variance.reshape(-1)
 
 
-@operator("BatchNormalization")
-def batch_normalization(node: Node) -> list[Array]:
+@evaluates("BatchNormalization")
+def evaluate_batch_normalization(node: Node) -> list[Array]:
     """Normalised by channel; running statistics are results of training."""
     x = double(node[0])
     mean, variance = _statistics(node, x)
@@ -138,8 +138,8 @@ def batch_normalization(node: Node) -> list[Array]:
     shape = mean.shape if mean.ndim > 1 else (-1, *[1] * max(x.ndim - 2, 0))
     parts = (array.reshape(shape) for array in (mean, factor, double(node[2])))
     centre, scale, bias = parts
-    results = [converted((x - centre) * scale + bias, node[0].dtype)]
+    results = [converted_array((x - centre) * scale + bias, node[0].dtype)]
     momentum = node.attribute("momentum", 0.9)
     for old, new in ((node[3], mean), (node[4], variance)):
-        results.append(converted(double(old) * momentum + new * (1 - momentum), old.dtype))
+        results.append(converted_array(double(old) * momentum + new * (1 - momentum), old.dtype))
     return results[: len(node.outputs)]

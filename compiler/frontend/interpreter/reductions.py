@@ -4,8 +4,8 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_float, is_nan
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import converted_array, double, has_floats, nan_mask
 
 _INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
 
@@ -15,22 +15,22 @@ def _axes(node: Node) -> tuple[int, ...]:
     rank = node[0].ndim
     given = node.integers(1, "axes")
     if given:
-        return tuple(sorted({normal_axis(axis, rank) for axis in given}))
+        return tuple(sorted({positive_axis(axis, rank) for axis in given}))
     return () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
 
 
-def lowest(dtype: np.dtype) -> float:
+def lowest_value(dtype: np.dtype) -> float:
     """The neutral element of a maximum."""
     if dtype == np.bool_:
         return False
-    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
+    return -np.inf if has_floats(dtype) else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> float:
     """The neutral element of a minimum."""
     if dtype == np.bool_:
         return True
-    return np.inf if is_float(dtype) else np.iinfo(dtype).max
+    return np.inf if has_floats(dtype) else np.iinfo(dtype).max
 
 
 def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
@@ -48,7 +48,7 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
     """The reduction in the type of x, with the reduced axes kept."""
     match kind:
         case "ReduceMax":
-            return np.max(x, axes, keepdims=True, initial=lowest(x.dtype))
+            return np.max(x, axes, keepdims=True, initial=lowest_value(x.dtype))
         case "ReduceMin":
             return np.min(x, axes, keepdims=True, initial=_highest(x.dtype))
         case "ReduceProd":
@@ -69,27 +69,27 @@ def _reduced(kind: str, x: Array, axes: tuple[int, ...]) -> Array:
             return _total(x, axes)
 
 
-@operator(
+@evaluates(
     *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
     " ReduceSum ReduceSumSquare".split()
 )
-def reduction(node: Node) -> Array:
+def evaluate_reduction(node: Node) -> Array:
     """A reduction of some axes; integers wrap, means and roots are computed in float64."""
     axes, dtype = _axes(node), node[0].dtype
     x = node[0].astype(np.float64) if node.op_type in _INEXACT else double(node[0])
-    result = converted(_reduced(node.op_type, x, axes), dtype)
+    result = converted_array(_reduced(node.op_type, x, axes), dtype)
     return result if node.attribute("keepdims", 1) else np.squeeze(result, axes)
 
 
-@operator("ArgMax", "ArgMin")
-def extreme_position(node: Node) -> Array:
+@evaluates("ArgMax", "ArgMin")
+def evaluate_extreme_position(node: Node) -> Array:
     """The position of the largest or smallest element; NaN is neither, unless it is the first."""
     x = double(node[0])
-    axis = normal_axis(node.attribute("axis", 0), x.ndim)
+    axis = positive_axis(node.attribute("axis", 0), x.ndim)
     largest, last = node.op_type == "ArgMax", node.attribute("select_last_index", 0)
     if not x.ndim:
         return np.zeros((), np.int64)
-    nan, none = is_nan(x), lowest(x.dtype) if largest else _highest(x.dtype)
+    nan, none = nan_mask(x), lowest_value(x.dtype) if largest else _highest(x.dtype)
     numbers = np.where(nan, none, x) if nan.any() else x
     fits = x == (np.max if largest else np.min)(numbers, axis, keepdims=True)
     position = np.argmax(np.flip(fits, axis) if last else fits, axis, keepdims=True)

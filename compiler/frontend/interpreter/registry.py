@@ -61,7 +61,7 @@ EVALUATIONS: dict[str, Evaluation] = {}
 """The evaluation of each operator."""
 
 
-def operator(*names: str) -> Callable[[Evaluation], Evaluation]:
+def evaluates(*names: str) -> Callable[[Evaluation], Evaluation]:
     """Register the evaluation of operators."""
 
     def register(function: Evaluation) -> Evaluation:
@@ -71,7 +71,7 @@ def operator(*names: str) -> Callable[[Evaluation], Evaluation]:
     return register
 
 
-def normal_axis(axis: int, rank: int) -> int:
+def positive_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; raises ValueError if it is outside."""
     if not -rank <= axis < max(rank, 1):
         raise ValueError(f"axis {axis} is outside a tensor of rank {rank}")

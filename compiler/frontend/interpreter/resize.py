@@ -5,8 +5,8 @@ from math import ceil, floor
 
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, normal_axis, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_float
+from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
+from compiler.frontend.interpreter.rounding import converted_array, double, has_floats
 
 _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
@@ -44,7 +44,7 @@ def _scaled_sizes(node: Node, axes: list[int]) -> list[tuple[float, int]]:
 
 def _axes(node: Node) -> list[_Axis]:
     shape = node[0].shape
-    numbers = [normal_axis(a, len(shape)) for a in node.attribute("axes") or range(len(shape))]
+    numbers = [positive_axis(a, len(shape)) for a in node.attribute("axes") or range(len(shape))]
     crop = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
     count = len(numbers)
     limits = double(node[1]).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
@@ -162,8 +162,8 @@ def _resized(node: Node, data: Array, axis: _Axis) -> Array:
     return data
 
 
-@operator("Resize")
-def resize(node: Node) -> Array:
+@evaluates("Resize")
+def evaluate_resize(node: Node) -> Array:
     """Nearest, linear or cubic interpolation; integers are rounded and saturate."""
     mode, dtype = node.attribute("mode", "nearest"), node[0].dtype
     if mode not in ("nearest", "linear", "cubic"):
@@ -188,13 +188,13 @@ def _of_nothing(data: Array, axes: list[_Axis]) -> Array:
 
 def _narrowed(data: Array, dtype: np.dtype) -> Array:
     """Convert to the result's type: integers are rounded to even and saturate."""
-    if data.dtype == dtype or is_float(dtype):
-        return converted(data, dtype)
+    if data.dtype == dtype or has_floats(dtype):
+        return converted_array(data, dtype)
     if dtype == np.bool_:
         return np.rint(data) > 0
     limits = np.iinfo(dtype)
     rounded = np.rint(data)
     inside = np.clip(rounded, float(limits.min), float(limits.max))
-    return np.where(rounded >= float(limits.max), limits.max, converted(inside, dtype)).astype(
-        dtype
-    )
+    return np.where(
+        rounded >= float(limits.max), limits.max, converted_array(inside, dtype)
+    ).astype(dtype)

@@ -6,32 +6,32 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.frontend.interpreter.registry import Array, Node, operator
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
 
 _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
-def is_float(dtype: np.dtype) -> bool:
+def has_floats(dtype: np.dtype) -> bool:
     """Whether a dtype is a float, including ml_dtypes'."""
     return "float" in dtype.name
 
 
-def wide(array: Array) -> Array:
+def compute_dtype(array: Array) -> Array:
     """An array in its type of computation: float32 for narrower floats."""
-    narrow = is_float(array.dtype) and array.dtype.itemsize < 4
+    narrow = has_floats(array.dtype) and array.dtype.itemsize < 4
     return array.astype(np.float32) if narrow else array
 
 
 def double(array: Array) -> Array:
     """A float array as float64; others as they are."""
-    return array.astype(np.float64, copy=False) if is_float(array.dtype) else array
+    return array.astype(np.float64, copy=False) if has_floats(array.dtype) else array
 
 
-def is_nan(array: Array) -> Array:
+def nan_mask(array: Array) -> Array:
     """Whether each element is NaN."""
-    if not is_float(array.dtype):
+    if not has_floats(array.dtype):
         return np.zeros(array.shape, bool)
-    return np.isnan(wide(array))
+    return np.isnan(compute_dtype(array))
 
 
 def _from_float(array: Array, dtype: np.dtype) -> Array:
@@ -53,28 +53,28 @@ def _from_float(array: Array, dtype: np.dtype) -> Array:
 def _to_small(array: Array, dtype: np.dtype) -> Array:
     """Integers of less than a byte keep the lowest bits."""
     bits = ml_dtypes.iinfo(dtype).bits
-    integers = _from_float(array, np.dtype(np.int64)) if is_float(array.dtype) else array
+    integers = _from_float(array, np.dtype(np.int64)) if has_floats(array.dtype) else array
     low = integers.astype(np.int64) & ((1 << bits) - 1)
     negative = dtype.name.startswith("int") & (low >> (bits - 1))
     return (low - (negative << bits)).astype(np.int8).astype(dtype)
 
 
-def converted(array: Array, dtype: np.dtype) -> Array:
+def converted_array(array: Array, dtype: np.dtype) -> Array:
     """An array in another numeric type: floats rounded to even, integers truncated and wrapped."""
     if array.dtype == dtype:
         return array
     source = array.dtype
     if dtype == np.bool_:
-        return (wide(array) if is_float(source) else array) != 0
+        return (compute_dtype(array) if has_floats(source) else array) != 0
     if source == np.bool_:
         array = array.astype(np.uint8)
     if dtype.name.startswith(("int", "uint")) and dtype.name not in np.sctypeDict:
-        return _to_small(wide(array), dtype)
-    if is_float(source) and not is_float(dtype):
-        return _from_float(wide(array), dtype)
-    if not is_float(source) and source.name not in np.sctypeDict:
+        return _to_small(compute_dtype(array), dtype)
+    if has_floats(source) and not has_floats(dtype):
+        return _from_float(compute_dtype(array), dtype)
+    if not has_floats(source) and source.name not in np.sctypeDict:
         array = array.astype(np.int8)
-    if is_float(dtype) and dtype.itemsize < 4:
+    if has_floats(dtype) and dtype.itemsize < 4:
         array = array.astype(np.float32)
     return array.astype(dtype)
 
@@ -88,13 +88,13 @@ def finite_limits(dtype: np.dtype) -> tuple[float, float]:
 
 def _saturated(array: Array, dtype: np.dtype) -> Array:
     """Numbers saturated to the range of a float of a byte or less; NaN stays."""
-    return np.clip(wide(array).astype(np.float64), *finite_limits(dtype))
+    return np.clip(compute_dtype(array).astype(np.float64), *finite_limits(dtype))
 
 
 def _to_scale(array: Array, direction: str, saturate: bool) -> Array:
     """Powers of two in a byte (float8_e8m0fnu): rounded up, down or to the nearest."""
     dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
-    values = np.abs(wide(array).astype(np.float64))
+    values = np.abs(compute_dtype(array).astype(np.float64))
     fraction, exponent = np.frexp(values)
     up = {"up": fraction > 0.5, "down": np.zeros(values.shape, bool)}
     power = exponent - 1 + up.get(direction, fraction >= 0.75)
@@ -118,7 +118,7 @@ def _text(value: object) -> str:
 
 
 def _to_text(array: Array) -> Array:
-    values = wide(array).reshape(-1)
+    values = compute_dtype(array).reshape(-1)
     texts = [_text(value) for value in values]
     result = np.empty(len(texts), object)
     result[:] = texts
@@ -126,11 +126,11 @@ def _to_text(array: Array) -> Array:
 
 
 def _from_text(array: Array, dtype: np.dtype) -> Array:
-    convert: Callable[[str], float | int] = float if is_float(dtype) else int
+    convert: Callable[[str], float | int] = float if has_floats(dtype) else int
     texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.reshape(-1).tolist()]
     values = np.array([convert(text) for text in texts], np.float64 if convert is float else object)
     return (
-        converted(values, dtype).reshape(array.shape)
+        converted_array(values, dtype).reshape(array.shape)
         if convert is float
         else values.astype(dtype).reshape(array.shape)
     )
@@ -142,29 +142,29 @@ def _cast(node: Node, dtype: np.dtype) -> Array:
         return _to_text(array) if array.dtype.kind not in "OUS" else array
     if array.dtype.kind in "OUS":
         return _from_text(array, dtype)
-    if array.dtype != dtype and is_float(dtype) and dtype.itemsize == 1:
+    if array.dtype != dtype and has_floats(dtype) and dtype.itemsize == 1:
         saturate = bool(node.attribute("saturate", 1))
         if dtype.name == "float8_e8m0fnu":
             return _to_scale(array, node.attribute("round_mode", "up"), saturate)
         if saturate or dtype.name.startswith("float4"):
             array = _saturated(array, dtype)
-    return converted(array, dtype)
+    return converted_array(array, dtype)
 
 
-@operator("Cast")
-def cast(node: Node) -> Array:
+@evaluates("Cast")
+def evaluate_cast(node: Node) -> Array:
     """Another element type."""
     return _cast(node, node.dtype_of(node.attributes["to"]))
 
 
-@operator("CastLike")
-def cast_like(node: Node) -> Array:
+@evaluates("CastLike")
+def evaluate_cast_like(node: Node) -> Array:
     """The element type of the second input."""
     return _cast(node, node[1].dtype)
 
 
-@operator("BitCast")
-def bit_cast(node: Node) -> Array:
+@evaluates("BitCast")
+def evaluate_bit_cast(node: Node) -> Array:
     """The same bits as another element type of the same size."""
     array = np.ascontiguousarray(node[0]).view(node.dtype_of(node.attributes["to"]))
     return array.reshape(node[0].shape)

@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 
-from compiler.frontend.interpreter.reductions import lowest
-from compiler.frontend.interpreter.registry import Array, Node, operator
-from compiler.frontend.interpreter.rounding import converted, double, is_nan
+from compiler.frontend.interpreter.reductions import lowest_value
+from compiler.frontend.interpreter.registry import Array, Node, evaluates
+from compiler.frontend.interpreter.rounding import converted_array, double, nan_mask
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PoolWindow:
     """A window over spatial axes; `after` is the padding that the model declares."""
 
     kernel: tuple[int, ...]
@@ -44,7 +44,7 @@ def _window_count(size: int, before: int, after: int, step: int, window: int, ce
     return max(0, count - 1 if ceil and (count - 1) * step >= size + before else count)
 
 
-def window_of(node: Node, kernel: Sequence[int]) -> Window:
+def pool_window(node: Node, kernel: Sequence[int]) -> PoolWindow:
     """The window of a convolution or pooling."""
     spatial, rank = node[0].shape[2:], len(kernel)
     if len(spatial) != rank:
@@ -61,10 +61,10 @@ def window_of(node: Node, kernel: Sequence[int]) -> Window:
     axes = zip(spatial, pairs, strides, sizes, strict=True)
     counts = tuple(_window_count(n, *pair, s, k, ceil) for n, pair, s, k in axes)
     before, after = (tuple(pair[side] for pair in pairs) for side in (0, 1))
-    return Window(tuple(kernel), strides, dilations, before, after, counts)
+    return PoolWindow(tuple(kernel), strides, dilations, before, after, counts)
 
 
-def padded(x: Array, window: Window, fill: float) -> Array:
+def padded_array(x: Array, window: PoolWindow, fill: float) -> Array:
     """The input with padding up to the end of its last windows."""
     spatial = x.shape[-len(window.kernel) :] if window.kernel else ()
     axes = zip(spatial, window.before, window.reach, strict=True)
@@ -73,7 +73,7 @@ def padded(x: Array, window: Window, fill: float) -> Array:
     return np.pad(x, [*lead, *pads], constant_values=fill) if np.any(pads) else x
 
 
-def windows(x: Array, window: Window) -> Array:
+def windows(x: Array, window: PoolWindow) -> Array:
     """A view of a padded input with the windows' counts, then the windows' elements, last."""
     rank = len(window.kernel)
     lead, steps = x.shape[: x.ndim - rank], x.strides[x.ndim - rank :]
@@ -87,29 +87,29 @@ def windows(x: Array, window: Window) -> Array:
     )
 
 
-def _spatial(window: Window) -> tuple[int, ...]:
+def _spatial(window: PoolWindow) -> tuple[int, ...]:
     return tuple(range(-len(window.kernel), 0))
 
 
-@operator("MaxPool")
-def max_pool(node: Node) -> list[Array]:
+@evaluates("MaxPool")
+def evaluate_max_pool(node: Node) -> list[Array]:
     """The largest element of each window, and where it is."""
     x = double(node[0])
-    window = window_of(node, node.attribute("kernel_shape"))
-    content = windows(padded(x, window, lowest(x.dtype)), window)
-    results = [converted(np.max(content, _spatial(window)), node[0].dtype)]
+    window = pool_window(node, node.attribute("kernel_shape"))
+    content = windows(padded_array(x, window, lowest_value(x.dtype)), window)
+    results = [converted_array(np.max(content, _spatial(window)), node[0].dtype)]
     if node.wants(1):
         results.append(_positions(x, window, content, bool(node.attribute("storage_order", 0))))
     return results
 
 
-def _positions(x: Array, window: Window, content: Array, column_major: bool) -> Array:
+def _positions(x: Array, window: PoolWindow, content: Array, column_major: bool) -> Array:
     """The position in the input of each window's largest element, the lowest of equals."""
     spatial, rank = x.shape[2:], len(window.kernel)
     pixels = np.arange(prod(spatial)).reshape(spatial, order="F" if column_major else "C")
     flat = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * rank)
-    indices = windows(padded(pixels, window, -1), window)
-    largest = np.max(np.where(is_nan(content), -np.inf, content), _spatial(window), keepdims=True)
+    indices = windows(padded_array(pixels, window, -1), window)
+    largest = np.max(np.where(nan_mask(content), -np.inf, content), _spatial(window), keepdims=True)
     fits = (content == largest) & (indices >= 0)
     chosen = np.where(fits, indices, pixels.size).min(_spatial(window))
     inside = np.where(indices >= 0, indices, pixels.size).min(_spatial(window))
@@ -117,7 +117,7 @@ def _positions(x: Array, window: Window, content: Array, column_major: bool) -> 
     return np.where(chosen < pixels.size, chosen + flat * pixels.size, -1).astype(np.int64)
 
 
-def _counts(node: Node, window: Window) -> Array:
+def _counts(node: Node, window: PoolWindow) -> Array:
     """How many elements each window averages over."""
     include, total = node.attribute("count_include_pad", 0), np.ones(())
     for axis, size in enumerate(node[0].shape[2:]):
@@ -128,12 +128,12 @@ def _counts(node: Node, window: Window) -> Array:
     return np.maximum(total, 1)
 
 
-@operator("AveragePool")
-def average_pool(node: Node) -> Array:
+@evaluates("AveragePool")
+def evaluate_average_pool(node: Node) -> Array:
     """The mean of each window, over its elements inside the input, or inside the padding too."""
-    window = window_of(node, node.attribute("kernel_shape"))
-    content = windows(padded(double(node[0]), window, 0), window)
-    return converted(content.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
+    window = pool_window(node, node.attribute("kernel_shape"))
+    content = windows(padded_array(double(node[0]), window, 0), window)
+    return converted_array(content.sum(_spatial(window)) / _counts(node, window), node[0].dtype)
 
 
 def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
@@ -141,16 +141,16 @@ def _norm(x: Array, order: int, axes: tuple[int, ...]) -> Array:
     return np.sum(np.abs(x) ** order, axes) ** (1 / order)
 
 
-@operator("LpPool")
-def lp_pool(node: Node) -> Array:
+@evaluates("LpPool")
+def evaluate_lp_pool(node: Node) -> Array:
     """The p-norm of each window."""
-    window = window_of(node, node.attribute("kernel_shape"))
-    content = windows(padded(double(node[0]), window, 0), window)
-    return converted(_norm(content, node.attribute("p", 2), _spatial(window)), node[0].dtype)
+    window = pool_window(node, node.attribute("kernel_shape"))
+    content = windows(padded_array(double(node[0]), window, 0), window)
+    return converted_array(_norm(content, node.attribute("p", 2), _spatial(window)), node[0].dtype)
 
 
-@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(node: Node) -> Array:
+@evaluates("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def evaluate_global_pool(node: Node) -> Array:
     """Mean, maximum or p-norm over all spatial axes."""
     x = double(node[0])
     axes = tuple(range(2, x.ndim))
@@ -158,7 +158,7 @@ def global_pool(node: Node) -> Array:
         case "GlobalAveragePool":
             result = np.mean(x, axes)
         case "GlobalMaxPool":
-            result = np.max(x, axes, initial=lowest(x.dtype))
+            result = np.max(x, axes, initial=lowest_value(x.dtype))
         case _:
             result = _norm(x, node.attribute("p", 2), axes)
-    return converted(np.expand_dims(result, axes), node[0].dtype)
+    return converted_array(np.expand_dims(result, axes), node[0].dtype)

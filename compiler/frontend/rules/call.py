@@ -9,16 +9,16 @@ import numpy as np
 from compiler.frontend.builder import Builder, run_time_input
 from compiler.frontend.graph import Attributes, Inputs, Unsupported, Value
 
-Rule = Callable[["Call"], Sequence[Value]]
+RewriteRule = Callable[["Call"], Sequence[Value]]
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, RewriteRule] = {}
 """The rule that rewrites each operator to the normalised opset."""
 
 
 def rule(*names: str):
     """Register a rule for operators."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: RewriteRule) -> RewriteRule:
         RULES.update(dict.fromkeys(names, function))
         return function
 

@@ -11,20 +11,20 @@ import numpy as np
 from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
-from compiler.frontend.interpreter import clamped
-from compiler.frontend.interpreter.rounding import finite_limits, is_float
+from compiler.frontend.interpreter import clamped_indices
+from compiler.frontend.interpreter.rounding import finite_limits, has_floats
 from compiler.frontend.rules.call import Call, filled, rule
 from compiler.ir.values import numpy_dtype
 
 
 @rule("Identity")
-def identity(call: Call) -> list[Value]:
+def rewrite_identity(call: Call) -> list[Value]:
     """The input itself."""
     return [call.data]
 
 
 @rule("Softmax", "LogSoftmax")
-def softmax(call: Call) -> list[Value]:
+def rewrite_softmax(call: Call) -> list[Value]:
     """Before opset 13 it normalised the axis and all that follow."""
     x, rank = call.data, call.data.rank
     old = call.version < 13
@@ -38,10 +38,10 @@ def softmax(call: Call) -> list[Value]:
 
 
 @rule("Clip")
-def clip(call: Call) -> list[Value]:
+def rewrite_clip(call: Call) -> list[Value]:
     """Bounds were attributes before opset 11; by default they are the limits of the type."""
     dtype = numpy_dtype(call.data.dtype)
-    limits = finite_limits(dtype) if is_float(dtype) else (None, None)
+    limits = finite_limits(dtype) if has_floats(dtype) else (None, None)
     bounds: list[Value | None] = []
     for i, name in enumerate(("min", "max")):
         given = call.attributes.pop(name, None)
@@ -70,7 +70,7 @@ def _reduce_nothing(call: Call) -> Value:
     *"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd"
     " ReduceSum ReduceSumSquare".split()
 )
-def reduce(call: Call) -> list[Value]:
+def rewrite_reduce(call: Call) -> list[Value]:
     """Axes were attributes before opset 18 (ReduceSum: 13)."""
     rank = call.data.rank
     axes = call.integers("axes", 1)
@@ -83,7 +83,7 @@ def reduce(call: Call) -> list[Value]:
 
 
 @rule("Squeeze")
-def squeeze(call: Call) -> list[Value]:
+def rewrite_squeeze(call: Call) -> list[Value]:
     """Axes were attributes before opset 13; they default to every dimension of size one."""
     x = call.data
     axes = call.integers("axes", 1)
@@ -95,7 +95,7 @@ def squeeze(call: Call) -> list[Value]:
 
 
 @rule("Unsqueeze")
-def unsqueeze(call: Call) -> list[Value]:
+def rewrite_unsqueeze(call: Call) -> list[Value]:
     """Axes were attributes before opset 13."""
     axes = call.integers("axes", 1) or []
     if not axes:
@@ -105,7 +105,7 @@ def unsqueeze(call: Call) -> list[Value]:
 
 
 @rule("Reshape")
-def reshape(call: Call) -> list[Value]:
+def rewrite_reshape(call: Call) -> list[Value]:
     """Zeros and -1 of the target become sizes."""
     x = call.data
     target = call.integers("shape", 1) or []
@@ -118,7 +118,7 @@ def reshape(call: Call) -> list[Value]:
 
 
 @rule("Expand")
-def expand(call: Call) -> list[Value]:
+def rewrite_expand(call: Call) -> list[Value]:
     """The target becomes the result's shape."""
     x = call.data
     target = call.integers("shape", 1) or []
@@ -130,14 +130,14 @@ def expand(call: Call) -> list[Value]:
 
 
 @rule("Tile")
-def tile(call: Call) -> list[Value]:
+def rewrite_tile(call: Call) -> list[Value]:
     """Removed if it repeats nothing."""
     repeats = call.integers("repeats", 1) or []
     return [call.data] if all(r == 1 for r in repeats) else call.emit()
 
 
 @rule("Split")
-def split(call: Call) -> list[Value]:
+def rewrite_split(call: Call) -> list[Value]:
     """Sizes were attributes before opset 13; a number of parts becomes sizes."""
     x, parts = call.data, len(call.used)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)
@@ -152,8 +152,8 @@ def split(call: Call) -> list[Value]:
 
 
 @rule("Slice")
-def slice_(call: Call) -> list[Value]:
-    """Bounds were attributes before opset 10; they are clamped to the dimensions."""
+def rewrite_slice(call: Call) -> list[Value]:
+    """Bounds were attributes before opset 10; they are clamped_indices to the dimensions."""
     x = call.data
     starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
     axes = call.integers("axes", 3) or list(range(len(starts)))
@@ -162,7 +162,7 @@ def slice_(call: Call) -> list[Value]:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         axis = axis_of(axis, x.rank)
         size = x.shape[axis]
-        first, last = clamped(start, end, step, size)
+        first, last = clamped_indices(start, end, step, size)
         if (first, last, step) != (0, size, 1):
             bounds[axis] = (first, last, step)
     if not bounds:
@@ -173,7 +173,7 @@ def slice_(call: Call) -> list[Value]:
 
 
 @rule("Pad")
-def pad(call: Call) -> list[Value]:
+def rewrite_pad(call: Call) -> list[Value]:
     """Pads were attributes before opset 11, axes are new in 18; all dimensions get pads."""
     x = call.data
     pads = call.integers("pads", 1) or []
@@ -192,13 +192,13 @@ def pad(call: Call) -> list[Value]:
 
 
 @rule("TopK")
-def topk(call: Call) -> list[Value]:
+def rewrite_topk(call: Call) -> list[Value]:
     """K was an attribute before opset 10."""
     return call.emit([call.data, call.vector(call.integers("k", 1) or [])])
 
 
 @rule("Dropout")
-def dropout(call: Call) -> list[Value]:
+def rewrite_dropout(call: Call) -> list[Value]:
     """The identity, as in inference."""
     training = call.known(2)
     ratio = call.input(1)
@@ -215,7 +215,7 @@ def dropout(call: Call) -> list[Value]:
 
 
 @rule("Cast")
-def cast(call: Call) -> list[Value]:
+def rewrite_cast(call: Call) -> list[Value]:
     """Removed if it changes nothing; attributes for float8 constants are removed too."""
     target = dtype_name(call.attributes["to"])
     if call.data.array is not None:
@@ -229,13 +229,13 @@ def cast(call: Call) -> list[Value]:
 
 
 @rule("Scatter")
-def scatter(call: Call) -> list[Value]:
+def rewrite_scatter(call: Call) -> list[Value]:
     """The old name of ScatterElements."""
     return [call.builder.emit("ScatterElements", call.inputs, call.attributes)[0]]
 
 
 @rule("GroupNormalization")
-def group_normalization(call: Call) -> list[Value]:
+def rewrite_group_normalization(call: Call) -> list[Value]:
     """Scale and bias are per channel since opset 21; before they were per group."""
     if call.version >= 21:
         return call.emit()
@@ -250,7 +250,7 @@ def group_normalization(call: Call) -> list[Value]:
 
 
 @rule("Concat")
-def concat(call: Call) -> list[Value]:
+def rewrite_concat(call: Call) -> list[Value]:
     """Empty inputs are dropped; one input is the result."""
     axis = axis_of(call.attributes["axis"], call.data.rank)
     kept = [v for v in call.inputs if v is not None and v.shape[axis] != 0]
@@ -259,7 +259,7 @@ def concat(call: Call) -> list[Value]:
 
 
 @rule("SpaceToDepth")
-def space_to_depth(call: Call) -> list[Value]:
+def rewrite_space_to_depth(call: Call) -> list[Value]:
     """Opset 28 adds a mode with the channel first, which becomes a Transpose."""
     mode = call.attributes.pop("mode", "DCR")
     if mode == "DCR":

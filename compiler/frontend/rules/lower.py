@@ -19,19 +19,19 @@ def _chain(call: Call, op_type: str) -> Value:
 
 
 @rule("Sum", "Max", "Min")
-def variadic(call: Call) -> list[Value]:
+def rewrite_variadic(call: Call) -> list[Value]:
     """A chain of two-operand operators."""
     return [_chain(call, "Add" if call.op_type == "Sum" else call.op_type)]
 
 
 @rule("Mean")
-def mean(call: Call) -> list[Value]:
+def rewrite_mean(call: Call) -> list[Value]:
     """The sum, divided by the number of inputs."""
     return [call.one("Mul", _chain(call, "Add"), call.scalar(1 / len(call.inputs)))]
 
 
 @rule("BatchNormalization")
-def batch_normalization(call: Call) -> list[Value]:
+def rewrite_batch_normalization(call: Call) -> list[Value]:
     """With constant statistics: a Mul and an Add, which can be folded into a convolution.
 
     If these overflow the type, the statistics remain operands.
@@ -80,7 +80,7 @@ def _same_pads(mode: str, total: list[int]) -> list[int]:
 
 
 @rule("Conv", "MaxPool", "AveragePool", "LpPool")
-def window(call: Call) -> list[Value]:
+def rewrite_window(call: Call) -> list[Value]:
     """Windows with explicit strides, dilations and pads."""
     x, attributes = call.data, call.attributes
     if call.op_type == "Conv":
@@ -102,7 +102,7 @@ def window(call: Call) -> list[Value]:
 
 
 @rule("ConvTranspose")
-def conv_transpose(call: Call) -> list[Value]:
+def rewrite_conv_transpose(call: Call) -> list[Value]:
     """Explicit strides, dilations, pads and output padding; whether known weights are finite."""
     attributes, kernel = call.attributes, list(call.operand(1).shape[2:])
     ones, rank = [1] * len(kernel), len(kernel)
@@ -138,7 +138,7 @@ def _given(value: Value | None) -> Value | None:
 
 
 @rule("Upsample", "Resize")
-def resize(call: Call) -> list[Value]:
+def rewrite_resize(call: Call) -> list[Value]:
     """Upsample and the first Resize sampled at `x / scale`, rounded as described below."""
     if call.op_type == "Upsample" or call.version == 10:
         return [_resize_by_scale(call)]
@@ -190,7 +190,7 @@ def _resize_by_scale(call: Call) -> Value:
 
 
 @rule("Hardmax")
-def hardmax(call: Call) -> list[Value]:
+def rewrite_hardmax(call: Call) -> list[Value]:
     """One at the first maximum along an axis; before opset 13 along all axes from there on."""
     x, old = call.data, call.version < 13
     if 0 in x.shape:
@@ -211,7 +211,7 @@ def hardmax(call: Call) -> list[Value]:
 
 
 @rule("EyeLike")
-def eye_like(call: Call) -> list[Value]:
+def rewrite_eye_like(call: Call) -> list[Value]:
     """Known from the input's shape."""
     dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
     supported(Value("", dtype))
@@ -220,13 +220,13 @@ def eye_like(call: Call) -> list[Value]:
 
 
 @rule("Shape")
-def shape(call: Call) -> list[Value]:
+def rewrite_shape(call: Call) -> list[Value]:
     """Known from the input's shape."""
     start, end = call.attributes.get("start", 0), call.attributes.get("end", None)
     return [call.vector(call.data.shape[start:end])]
 
 
 @rule("Size")
-def size(call: Call) -> list[Value]:
+def rewrite_size(call: Call) -> list[Value]:
     """Known from the input's shape."""
     return [call.builder.constant(int(np.prod(call.data.shape, dtype=np.int64)), "int64")]

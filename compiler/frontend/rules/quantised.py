@@ -6,7 +6,7 @@ import numpy as np
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.lower import window
+from compiler.frontend.rules.lower import rewrite_window
 from compiler.schedule import ELEMENT_BYTES
 
 _LARGEST_EXACT_FLOAT = 1 << 24
@@ -67,7 +67,7 @@ def _saturated(call: Call, value: Value, zero: Value | None, dtype: str) -> Valu
 
 
 @rule("QuantizeLinear")
-def quantize(call: Call) -> list[Value]:
+def rewrite_quantize(call: Call) -> list[Value]:
     """Divide, round to even, add the zero point, saturate."""
     x, axis = call.data, call.attributes.get("axis", 1)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
@@ -81,7 +81,7 @@ def quantize(call: Call) -> list[Value]:
 
 
 @rule("DequantizeLinear")
-def dequantize(call: Call) -> list[Value]:
+def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call.attributes.get("axis", 1)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
@@ -106,7 +106,7 @@ def _integer_matmul(call: Call, a: Value, b: Value, zeros: tuple[Value | None, V
 
 
 @rule("MatMulInteger")
-def matmul_integer(call: Call) -> list[Value]:
+def rewrite_matmul_integer(call: Call) -> list[Value]:
     """A MatMul with an int32 result."""
     zeros = call.input(2), call.input(3)
     return [_integer_matmul(call, call.data, call.operand(1), zeros)]
@@ -125,12 +125,12 @@ def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | No
 def _convolution(call: Call, x: Value, w: Value) -> Value:
     attributes = dict(call.attributes)
     convolution = Call("Conv", call.version, [x, w], attributes, [True], call.builder)
-    (result,) = window(convolution)
+    (result,) = rewrite_window(convolution)
     return _cast(call, result, "int32")
 
 
 @rule("ConvInteger")
-def conv_integer(call: Call) -> list[Value]:
+def rewrite_conv_integer(call: Call) -> list[Value]:
     """A convolution with an int32 result."""
     zeros = call.input(2), call.input(3)
     return [_integer_convolution(call, call.data, call.operand(1), zeros)]
@@ -145,7 +145,7 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
 
 
 @rule("QLinearMatMul")
-def qlinear_matmul(call: Call) -> list[Value]:
+def rewrite_qlinear_matmul(call: Call) -> list[Value]:
     """An exact MatMul, rescaled."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.operands
     accumulated = _integer_matmul(call, a, b, (a_zero, b_zero))
@@ -153,7 +153,7 @@ def qlinear_matmul(call: Call) -> list[Value]:
 
 
 @rule("QLinearConv")
-def qlinear_conv(call: Call) -> list[Value]:
+def rewrite_qlinear_conv(call: Call) -> list[Value]:
     """An exact convolution with an int32 bias, rescaled."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (call.operand(i) for i in range(8))
     result = _integer_convolution(call, x, w, (x_zero, w_zero))

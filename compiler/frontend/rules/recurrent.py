@@ -247,7 +247,7 @@ _BACKWARDS = {"forward": [False], "reverse": [True], "bidirectional": [False, Tr
 
 
 @rule("RNN", "GRU", "LSTM")
-def recurrent(call: Call) -> list[Value]:
+def rewrite_recurrent(call: Call) -> list[Value]:
     """All steps of each direction, then the outputs in the node's layout."""
     x, batch_first = call.data, call.attributes.get("layout", 0)
     if batch_first:

@@ -36,32 +36,32 @@ def _position(call: Call, index: int, default: int, size: int, last: int) -> int
 
 
 @rule("SequenceEmpty")
-def empty(call: Call) -> list[Value]:
+def rewrite_empty(call: Call) -> list[Value]:
     """A sequence without tensors."""
     return _sequence([], dtype_name(call.attributes.get("dtype", TensorProto.FLOAT)))
 
 
 @rule("SequenceConstruct")
-def construct(call: Call) -> list[Value]:
+def rewrite_construct(call: Call) -> list[Value]:
     """A sequence of the inputs."""
     return _sequence([value for value in call.inputs if value is not None], call.data.dtype)
 
 
 @rule("SequenceAt")
-def at(call: Call) -> list[Value]:
+def rewrite_at(call: Call) -> list[Value]:
     """One tensor."""
     items = _items(call)
     return [items[_position(call, 1, 0, len(items), len(items) - 1)]]
 
 
 @rule("SequenceLength")
-def length(call: Call) -> list[Value]:
+def rewrite_length(call: Call) -> list[Value]:
     """The number of tensors."""
     return [call.builder.constant(len(_items(call)), "int64")]
 
 
 @rule("SequenceInsert")
-def insert(call: Call) -> list[Value]:
+def rewrite_insert(call: Call) -> list[Value]:
     """A sequence with one more tensor."""
     items = list(_items(call))
     count = len(items)
@@ -70,7 +70,7 @@ def insert(call: Call) -> list[Value]:
 
 
 @rule("SequenceErase")
-def erase(call: Call) -> list[Value]:
+def rewrite_erase(call: Call) -> list[Value]:
     """A sequence without one tensor."""
     items = list(_items(call))
     last = len(items) - 1
@@ -79,7 +79,7 @@ def erase(call: Call) -> list[Value]:
 
 
 @rule("ConcatFromSequence")
-def concat(call: Call) -> list[Value]:
+def rewrite_concat_from_sequence(call: Call) -> list[Value]:
     """The tensors concatenated along an axis, or stacked along a new one."""
     items, new = _items(call), call.attributes.get("new_axis", 0)
     if not items:
@@ -108,7 +108,7 @@ def _parts(x: Value, axis: int, sizes: np.ndarray | None) -> list[int]:
 
 
 @rule("SplitToSequence")
-def split(call: Call) -> list[Value]:
+def rewrite_split_to_sequence(call: Call) -> list[Value]:
     """Parts of given sizes, or single slices, along an axis."""
     x, sizes = call.data, call.known(1)
     axis = axis_of(call.attributes.get("axis", 0), x.rank)

@@ -134,7 +134,7 @@ def _kept(function: str, marks: list[str]) -> str:
     return function
 
 
-def compile_object(
+def compile_llvm(
     name: str, launches: list[LaunchFunction], scheduled: Scheduled, target: CpuTarget
 ) -> bytes:
     """The relocatable object of some launches, whose symbols are `name_0`, `name_1`, ..."""

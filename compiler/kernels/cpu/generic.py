@@ -31,7 +31,7 @@ FLAT_WORK = 1 << 10
 """Iterations that the fused innermost loop of a map should have."""
 
 
-def schedule_generic(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
+def schedule_cpu(group: Group, target: CpuTarget, attach: bool = True) -> Scheduled:
     """Lower a group and schedule it without knowing what it computes.
 
     Without `attach` every stage that cannot be inlined is a separate launch, through workspaces.

@@ -22,7 +22,7 @@ FORMAT = 3
 KEPT = 6
 """How many of the fastest configs of a problem an entry holds."""
 
-VARIABLE = "FLOWLOOM_TUNING"
+DATABASE_VARIABLE = "FLOWLOOM_TUNING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Database:
 def folders() -> tuple[Path, ...]:
     """The folders of databases: the package's, and the user's, which takes precedence."""
     package = Path(__file__).parent
-    if os.environ.get(VARIABLE):
-        return package, Path(os.environ[VARIABLE])
+    if os.environ.get(DATABASE_VARIABLE):
+        return package, Path(os.environ[DATABASE_VARIABLE])
     base = user_folder("XDG_DATA_HOME", ".local", "share")
     return (package,) if base is None else (package, base / "flowloom" / "tuning")
 
@@ -89,7 +89,7 @@ def folders() -> tuple[Path, ...]:
 def user_file(arch: str) -> Path:
     """The user's database of an architecture."""
     if (own := folders()[-1]) == Path(__file__).parent:
-        raise ArtifactError(f"there is no home directory: name a folder in {VARIABLE}")
+        raise ArtifactError(f"there is no home directory: name a folder in {DATABASE_VARIABLE}")
     return own / f"{arch}.jsonl"
 
 
@@ -128,7 +128,7 @@ def device_of(arch: str) -> str:
 def _known(files: tuple[tuple[Path, int], ...], versions: frozenset[str]) -> dict[str, Entry]:
     databases = _loaded(files)
     device = next((d.device for d in reversed(databases) if d.device), "")
-    return select((d.entries for d in databases), device, versions)
+    return select_entries((d.entries for d in databases), device, versions)
 
 
 @cache
@@ -136,7 +136,7 @@ def _loaded(files: tuple[tuple[Path, int], ...]) -> list[Database]:
     return [load(path) for path, _ in files]
 
 
-def select(
+def select_entries(
     databases: Iterable[Iterable[Entry]], device: str, versions: frozenset[str]
 ) -> dict[str, Entry]:
     """The preferred entry of each key; of equals, the last database's."""

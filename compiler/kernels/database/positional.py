@@ -17,7 +17,7 @@ GATHER = (
 
 WINDOW = ("kernel", "strides", "dilations", "before")
 
-MATRIX = ("rows", "columns", "row_stride", "column_stride")
+MATRIX_FIELDS = ("rows", "columns", "row_stride", "column_stride")
 
 PROBLEMS: Mapping[str, tuple[str, ...]] = {
     "gemm": (
@@ -26,7 +26,7 @@ PROBLEMS: Mapping[str, tuple[str, ...]] = {
     ),
     "attention": (
         *("precision", "batch"),
-        *(f"{operand}_{field}" for operand in ("query", "key", "value") for field in MATRIX),
+        *(f"{operand}_{field}" for operand in ("query", "key", "value") for field in MATRIX_FIELDS),
     ),
     "grouped_conv": (
         *("image_dtype", "weight_dtype", "blocked"),

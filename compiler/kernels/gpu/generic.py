@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from compiler.ir.layouts import blocks_first
 from compiler.kernels.gpu.opaque import bind_opaque
 from compiler.kernels.gpu.reducers import register_reducers
-from compiler.kernels.gpu.untyped import PrimFunc, Schedule, s_tir
+from compiler.kernels.gpu.untyped import PrimFunc, UntypedSchedule, s_tir
 from compiler.kernels.group import Group
 from compiler.kernels.ops.layout import BLOCK_MARK
 from compiler.kernels.tir.access import divisor_below, extent_of
@@ -33,7 +33,7 @@ MOST_PARTS, LEAST_PARTS = 512, 16
 worth the launch of a second kernel."""
 
 
-def schedule_generic(group: Group) -> PrimFunc:
+def schedule_gpu(group: Group) -> PrimFunc:
     """Lower a group and schedule it, whatever it computes."""
     function = generic_function(group, keep=False)
     return bind_opaque(function) if is_opaque(group) else schedule_function(function)
@@ -51,28 +51,28 @@ def schedule_function(function: PrimFunc) -> PrimFunc:
     return separate(schedule).mod["main"]
 
 
-def root_blocks(schedule: Schedule) -> list[SBlockRV]:
+def root_blocks(schedule: UntypedSchedule) -> list[SBlockRV]:
     """The blocks under the root, in order."""
     return list(schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
-def is_reduction(schedule: Schedule, block: SBlockRV) -> bool:
+def is_reduction(schedule: UntypedSchedule, block: SBlockRV) -> bool:
     """Whether a block sums over at least one axis."""
     return any(int(v.iter_type) == 2 for v in schedule.get(block).iter_vars)
 
 
-def writes_result(schedule: Schedule, block: SBlockRV) -> bool:
+def writes_result(schedule: UntypedSchedule, block: SBlockRV) -> bool:
     """Whether a block writes a parameter of the function."""
     params = list(schedule.mod["main"].params)
     return any(r.source.same_as(p) for r in schedule.get(block).writes for p in params)
 
 
-def extents(schedule: Schedule, loops: Sequence[LoopRV]) -> list[int]:
+def extents(schedule: UntypedSchedule, loops: Sequence[LoopRV]) -> list[int]:
     """The constant extents of loops."""
     return [extent_of(schedule, loop) for loop in loops]
 
 
-def spatial_loops(schedule: Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
+def spatial_loops(schedule: UntypedSchedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     """A root block's loops: those over its results, and those of its reduction."""
     loops = list(schedule.get_loops(block))
     if not loops:
@@ -95,7 +95,7 @@ def parts_of(count: int, length: int) -> int:
     return parts if parts >= LEAST_PARTS else 1
 
 
-def divide(schedule: Schedule, block: SBlockRV) -> bool:
+def divide(schedule: UntypedSchedule, block: SBlockRV) -> bool:
     """Split few long reductions into parts, which a block before this one reduces; False if not.
 
     The parts and their order depend on the shapes alone.
@@ -112,7 +112,7 @@ def divide(schedule: Schedule, block: SBlockRV) -> bool:
     return True
 
 
-def fuse_rows(schedule: Schedule) -> bool:
+def fuse_rows(schedule: UntypedSchedule) -> bool:
     """Fuse each row's reductions with the result that uses them; False if their rows differ."""
     (*reductions, sink) = root_blocks(schedule)
     if any(not is_reduction(schedule, b) for b in reductions):
@@ -137,7 +137,7 @@ def fuse_rows(schedule: Schedule) -> bool:
 
 
 def row_axes(
-    schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+    schedule: UntypedSchedule, reductions: Sequence[SBlockRV], sink: SBlockRV
 ) -> list[int] | None:
     """The sink's axes that all reductions keep; None when the reductions are not rows of it."""
     stored = extents(schedule, spatial_loops(schedule, sink)[0])
@@ -153,13 +153,13 @@ def row_axes(
     return sorted(place for row in rows for place in places.get(row, [row]))
 
 
-def channel_block(schedule: Schedule, block: SBlockRV) -> int:
+def channel_block(schedule: UntypedSchedule, block: SBlockRV) -> int:
     """How many channels a block of the result's NCHWc layout has; 0 where it is row-major."""
     return int(schedule.get(block).annotations.get(BLOCK_MARK, 0))
 
 
 def _kept_axes(
-    schedule: Schedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
+    schedule: UntypedSchedule, reductions: Sequence[SBlockRV], shape: Sequence[int]
 ) -> list[int] | None:
     """The axes of a logical shape that all reductions keep; None when they are not its rows."""
     found: list[int] | None = None
@@ -178,7 +178,7 @@ def _kept_axes(
 
 
 def _schedule_rows(
-    schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
+    schedule: UntypedSchedule, reductions: Sequence[SBlockRV], sink: SBlockRV, rows: Sequence[int]
 ) -> None:
     loops = spatial_loops(schedule, sink)[0]
     outer = [loops[i] for i in rows]
@@ -196,7 +196,9 @@ def row_threads(length: int) -> int:
     return 32 if length <= 128 else 128 if length <= 1024 else 256 if length <= 8192 else 512
 
 
-def _rows_by_thread(schedule: Schedule, reductions: Sequence[SBlockRV], sink: SBlockRV) -> None:
+def _rows_by_thread(
+    schedule: UntypedSchedule, reductions: Sequence[SBlockRV], sink: SBlockRV
+) -> None:
     thread = bind_elements(schedule, sink)
     for block in reversed(reductions):
         schedule.compute_at(block, thread)
@@ -204,7 +206,7 @@ def _rows_by_thread(schedule: Schedule, reductions: Sequence[SBlockRV], sink: SB
 
 
 def _rows_by_block(
-    schedule: Schedule,
+    schedule: UntypedSchedule,
     reductions: Sequence[SBlockRV],
     sink: SBlockRV,
     outer: Sequence[LoopRV],
@@ -227,18 +229,18 @@ def _rows_by_block(
         schedule.bind(thread, "threadIdx.x")
 
 
-def _unit_loop_around(schedule: Schedule, block: SBlockRV) -> LoopRV:
+def _unit_loop_around(schedule: UntypedSchedule, block: SBlockRV) -> LoopRV:
     """A loop of one iteration around all loops of a block, of which a scalar has none."""
     loops = list(schedule.get_loops(block))
     return schedule.add_unit_loop(loops[0] if loops else block)
 
 
-def _set_scope(schedule: Schedule, block: SBlockRV, scope: str) -> None:
+def _set_scope(schedule: UntypedSchedule, block: SBlockRV, scope: str) -> None:
     for i in range(len(schedule.get(block).writes)):
         schedule.set_scope(block, i, scope)
 
 
-def bind_elements(schedule: Schedule, block: SBlockRV) -> LoopRV:
+def bind_elements(schedule: UntypedSchedule, block: SBlockRV) -> LoopRV:
     """Give each element of a root block's result a thread; returns the thread's loop."""
     loops = spatial_loops(schedule, block)[0]
     if not loops:
@@ -254,7 +256,7 @@ def bind_elements(schedule: Schedule, block: SBlockRV) -> LoopRV:
     return thread
 
 
-def separate(schedule: Schedule) -> Schedule:
+def separate(schedule: UntypedSchedule) -> UntypedSchedule:
     """Make each root block a kernel."""
     for block in root_blocks(schedule):
         if not is_reduction(schedule, block):
@@ -264,7 +266,7 @@ def separate(schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _separate_reduction(schedule: Schedule, block: SBlockRV) -> None:
+def _separate_reduction(schedule: UntypedSchedule, block: SBlockRV) -> None:
     spatial, reduced = spatial_loops(schedule, block)
     count, length = prod(extents(schedule, spatial)), prod(extents(schedule, reduced))
     if count >= SERIAL_ROWS or length <= SERIAL_LENGTH:

@@ -1,6 +1,6 @@
 """Building one HIP kernel, from group to KernelSpec."""
 
-from compiler.kernels.gpu.compilers.hipcc import compile_object
+from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.group import Group
@@ -16,7 +16,7 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     return KernelSpec(
         group.name,
         "hip",
-        compile_object(source, symbols, target),
+        compile_hip(source, symbols, target),
         kernel.launches,
         kernel.packings or ("",) * group.inputs,
         kernel.scratch,

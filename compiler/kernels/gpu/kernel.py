@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from compiler.kernels.gpu.compilers.nvrtc import check_compiler, compile_cubin
 from compiler.kernels.gpu.cubin import Resources, check_resources
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.generic import schedule_generic
+from compiler.kernels.gpu.generic import schedule_gpu
 from compiler.kernels.gpu.indirect import with_indirect_entries
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.gpu.select import best
@@ -94,5 +94,5 @@ def generate(group: Group, target: GpuTarget) -> CudaKernel:
     found = best(group, target)
     if found is not None:
         return found.emit()
-    device = split_device(schedule_generic(group), group.name, target)
+    device = split_device(schedule_gpu(group), group.name, target)
     return CudaKernel(cuda_text(device.module, target), device.launches, device.scratch)

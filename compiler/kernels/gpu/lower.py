@@ -11,9 +11,9 @@ from tvm.tirx.stmt import AllocBuffer, DeclBuffer
 from compiler.errors import KernelError
 from compiler.kernels.gpu.untyped import (
     IRModule,
-    Module,
     PrimFunc,
     Sequential,
+    UntypedModule,
     s_tir,
     tirx,
     tvm_ffi,
@@ -35,7 +35,7 @@ REDUCTION_PASSES = [
 ]
 """The start of TVM's pipeline, after which no reduction may run over threads."""
 
-PASSES = [
+LOWERING_PASSES = [
     s_tir.transform.LowerInitBlock(),
     s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
     s_tir.transform.ConvertBlocksToOpaque(),
@@ -77,7 +77,7 @@ class DeviceCode:
     bytes.
     """
 
-    module: Module
+    module: UntypedModule
     launches: tuple[Launch, ...]
     scratch: tuple[int, ...]
 
@@ -105,7 +105,7 @@ def split_device(function: PrimFunc, name: str, target: GpuTarget) -> DeviceCode
     )
     module = Sequential(REDUCTION_PASSES)(module)
     _check_reductions(module[name])
-    module = Sequential(PASSES)(module)
+    module = Sequential(LOWERING_PASSES)(module)
     host = [f for f in module.functions.values() if _convention(f) != DEVICE_CALL]
     if len(host) != 1:
         raise KernelError(f"the kernel {name} was lowered to {len(host)} host functions")

@@ -7,11 +7,17 @@ from itertools import product
 from typing import Any
 
 import tvm_ffi
-from tvm import tirx
 
 from compiler.kernels.ops.common import maximum, minimum
 from compiler.kernels.ops.mathematics import dtype_of
-from compiler.kernels.ops.reducers import highest, lowest, position_combiner, position_identity
+from compiler.kernels.ops.reducers import (
+    highest,
+    lowest,
+    one,
+    position_combiner,
+    position_identity,
+    zero,
+)
 from compiler.kernels.ops.wrapping import add, multiply
 
 
@@ -19,11 +25,11 @@ from compiler.kernels.ops.wrapping import add, multiply
 def register_reducers() -> None:
     """Register the reducers of the lowerings, once a process."""
     register = tvm_ffi.get_global_func("s_tir.schedule.RegisterReducer")
-    reducers = (
+    reducers: tuple[tuple[Callable[..., Any], Callable[[str], Any]], ...] = (
         (maximum, lowest),
         (minimum, highest),
-        (add, lambda dtype: tirx.const(0, dtype)),
-        (multiply, lambda dtype: tirx.const(1, dtype)),
+        (add, zero),
+        (multiply, one),
     )
     for combine, identity in reducers:
         register(1, _immortal(_combiner(combine)), _immortal(_identity(identity)))

@@ -14,7 +14,14 @@ from tvm.target.codegen import llvm_get_intrinsic_name
 from compiler.errors import KernelError
 from compiler.kernels.gpu.headers import headers as headers  # sources include them
 from compiler.kernels.gpu.lower import device_target
-from compiler.kernels.gpu.untyped import IRModule, Module, PrimFunc, Sequential, tirx, tvm_ffi
+from compiler.kernels.gpu.untyped import (
+    IRModule,
+    PrimFunc,
+    Sequential,
+    UntypedModule,
+    tirx,
+    tvm_ffi,
+)
 from compiler.kernels.ops.tables import TABLES
 from compiler.kernels.ops.wrapping import with_unsigned
 from compiler.kernels.tir.once import without_once
@@ -42,7 +49,7 @@ _LOCK = Lock()
 _TABLE_TYPES = {"float32": "float", "float64": "double"}
 
 
-def cuda_text(module: Module, target: GpuTarget) -> str:
+def cuda_text(module: UntypedModule, target: GpuTarget) -> str:
     """The definitions of device functions as CUDA text; `complete_text` completes it."""
     portable = IRModule({name: _portable(f) for name, f in module.functions.items()})
     lowered = with_unsigned(without_once(Sequential(_DEVICE_PASSES)(portable)))

@@ -16,6 +16,6 @@ ir: Any = _ir
 Sequential: Any = _Sequential
 IRModule: Any = _IRModule
 
-Schedule = Any
+UntypedSchedule = Any
 PrimFunc = Any
-Module = Any
+UntypedModule = Any

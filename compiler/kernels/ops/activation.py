@@ -12,19 +12,19 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call, dtype_of
 
 
-def constant(x: Scalar, value: float) -> Scalar:
+def constant_like(x: Scalar, value: float) -> Scalar:
     """A constant of a scalar's dtype."""
     return tirx.const(value, dtype_of(x))
 
 
 def _positive(x: Scalar, otherwise: Scalar) -> Scalar:
     """x above zero and for NaN, else another value."""
-    return tirx.Select(x < constant(x, 0), otherwise, x)
+    return tirx.Select(x < constant_like(x, 0), otherwise, x)
 
 
 def softplus(x: Scalar) -> Scalar:
     """log(1 + e**x) without overflow."""
-    zero = constant(x, 0)
+    zero = constant_like(x, 0)
     return maximum(x, zero) + call("log1p", call("exp", zero - tirx.abs(x)))
 
 
@@ -35,11 +35,13 @@ def _cube(x: Scalar) -> Scalar:
 def gelu(x: Scalar, approximate: str) -> Scalar:
     """x times the normal distribution function, exactly or by tanh."""
     if approximate == "tanh":
-        inner = constant(x, sqrt(2 / 3.141592653589793)) * (x + constant(x, 0.044715) * _cube(x))
+        inner = constant_like(x, sqrt(2 / 3.141592653589793)) * (
+            x + constant_like(x, 0.044715) * _cube(x)
+        )
         share = call("tanh", inner)
     else:
-        share = call("erf", x * constant(x, sqrt(0.5)))
-    return constant(x, 0.5) * x * (constant(x, 1) + share)
+        share = call("erf", x * constant_like(x, sqrt(0.5)))
+    return constant_like(x, 0.5) * x * (constant_like(x, 1) + share)
 
 
 def _parameter(context: Context, name: str, default: float) -> float:
@@ -47,108 +49,111 @@ def _parameter(context: Context, name: str, default: float) -> float:
 
 
 @lowering("Relu")
-def relu(context: Context) -> te.Tensor:
+def lower_relu(context: Context) -> te.Tensor:
     """max(x, 0)."""
-    return elementwise(context, lambda x: _positive(x, constant(x, 0)))
+    return elementwise(context, lambda x: _positive(x, constant_like(x, 0)))
 
 
 @lowering("LeakyRelu")
-def leaky_relu(context: Context) -> te.Tensor:
+def lower_leaky_relu(context: Context) -> te.Tensor:
     """x, or alpha x below zero."""
     alpha = _parameter(context, "alpha", 0.01)
-    return elementwise(context, lambda x: _positive(x, multiply(x, constant(x, alpha))))
+    return elementwise(context, lambda x: _positive(x, multiply(x, constant_like(x, alpha))))
 
 
 @lowering("PRelu")
-def prelu(context: Context) -> te.Tensor:
+def lower_prelu(context: Context) -> te.Tensor:
     """x, or slope x below zero."""
     return elementwise(context, lambda x, slope: _positive(x, wrapping.multiply(x, slope)))
 
 
 @lowering("ThresholdedRelu")
-def thresholded_relu(context: Context) -> te.Tensor:
+def lower_thresholded_relu(context: Context) -> te.Tensor:
     """x above alpha, else 0, of NaN too."""
     alpha = _parameter(context, "alpha", 1.0)
-    return elementwise(context, lambda x: tirx.Select(x > constant(x, alpha), x, constant(x, 0)))
+    return elementwise(
+        context, lambda x: tirx.Select(x > constant_like(x, alpha), x, constant_like(x, 0))
+    )
 
 
 @lowering("Elu")
-def elu(context: Context) -> te.Tensor:
+def lower_elu(context: Context) -> te.Tensor:
     """x, or alpha (e**x - 1) below zero."""
     alpha = _parameter(context, "alpha", 1.0)
     return elementwise(
-        context, lambda x: _positive(x, multiply(constant(x, alpha), call("expm1", x)))
+        context, lambda x: _positive(x, multiply(constant_like(x, alpha), call("expm1", x)))
     )
 
 
 @lowering("Celu")
-def celu(context: Context) -> te.Tensor:
+def lower_celu(context: Context) -> te.Tensor:
     """x, or alpha (e**(x / alpha) - 1) below zero."""
     alpha = _parameter(context, "alpha", 1.0)
 
     def function(x: Scalar) -> Scalar:
         if alpha == 0:  # the limit, as TVM divides by no constant zero
-            return _positive(x, constant(x, 0))
-        return _positive(x, constant(x, alpha) * call("expm1", x / constant(x, alpha)))
+            return _positive(x, constant_like(x, 0))
+        return _positive(x, constant_like(x, alpha) * call("expm1", x / constant_like(x, alpha)))
 
     return elementwise(context, function)
 
 
 @lowering("Selu")
-def selu(context: Context) -> te.Tensor:
+def lower_selu(context: Context) -> te.Tensor:
     """Scaled exponential linear unit."""
     alpha = _parameter(context, "alpha", 1.67326319217681884765625)
     gamma = _parameter(context, "gamma", 1.05070102214813232421875)
 
     def function(x: Scalar) -> Scalar:
         return multiply(
-            constant(x, gamma), _positive(x, multiply(constant(x, alpha), call("expm1", x)))
+            constant_like(x, gamma),
+            _positive(x, multiply(constant_like(x, alpha), call("expm1", x))),
         )
 
     return elementwise(context, function)
 
 
 @lowering("HardSigmoid")
-def hard_sigmoid(context: Context) -> te.Tensor:
+def lower_hard_sigmoid(context: Context) -> te.Tensor:
     """alpha x + beta, limited to [0, 1]."""
     alpha, beta = _parameter(context, "alpha", 0.2), _parameter(context, "beta", 0.5)
     return elementwise(context, lambda x: _hard_sigmoid(x, alpha, beta))
 
 
 def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
-    line = multiply(constant(x, alpha), x) + constant(x, beta)
-    return minimum(maximum(line, constant(x, 0)), constant(x, 1))
+    line = multiply(constant_like(x, alpha), x) + constant_like(x, beta)
+    return minimum(maximum(line, constant_like(x, 0)), constant_like(x, 1))
 
 
 @lowering("HardSwish")
-def hard_swish(context: Context) -> te.Tensor:
+def lower_hard_swish(context: Context) -> te.Tensor:
     """x times its hard sigmoid."""
     return elementwise(context, lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5))
 
 
 @lowering("Gelu")
-def gelu_operator(context: Context) -> te.Tensor:
+def lower_gelu_operator(context: Context) -> te.Tensor:
     """Gaussian error linear unit."""
     approximate = context.attribute("approximate", "none")
     return elementwise(context, lambda x: gelu(x, approximate))
 
 
 @lowering("Mish")
-def mish(context: Context) -> te.Tensor:
+def lower_mish(context: Context) -> te.Tensor:
     """x tanh(softplus(x))."""
     return elementwise(context, lambda x: x * call("tanh", softplus(x)))
 
 
 @lowering("Softplus")
-def softplus_operator(context: Context) -> te.Tensor:
+def lower_softplus_operator(context: Context) -> te.Tensor:
     """log(1 + e**x)."""
     return elementwise(context, softplus)
 
 
 @lowering("Softsign")
-def softsign(context: Context) -> te.Tensor:
+def lower_softsign(context: Context) -> te.Tensor:
     """x / (1 + |x|)."""
-    return elementwise(context, lambda x: x / (constant(x, 1) + tirx.abs(x)))
+    return elementwise(context, lambda x: x / (constant_like(x, 1) + tirx.abs(x)))
 
 
 def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
@@ -159,7 +164,7 @@ def _shrunk_integer(x: Scalar, limit: float, bias: float) -> Scalar:
         up = tirx.Select(_compared(x, -whole, above=False), _moved(x, whole + 1), up)
         down = tirx.Select(_compared(x, whole, above=True), _moved(x, -whole - 1), down)
     edge = _floor(limit)
-    upper = tirx.Select(_compared(x, edge, above=True), down, constant(x, 0))
+    upper = tirx.Select(_compared(x, edge, above=True), down, constant_like(x, 0))
     return tirx.Select(_compared(x, -edge, above=False), up, upper)
 
 
@@ -171,7 +176,7 @@ def _floor(value: float) -> int:
 def _moved(x: Scalar, by: int) -> Scalar:
     """x plus an integer of any size, modulo 2 to the power of its type's bits."""
     low = np.uint64(abs(by) & ((1 << 64) - 1))
-    step = constant(x, int(low.astype(dtype_of(x))))
+    step = constant_like(x, int(low.astype(dtype_of(x))))
     return wrapping.add(x, step) if by >= 0 else wrapping.subtract(x, step)
 
 
@@ -181,18 +186,20 @@ def _compared(x: Scalar, value: int, above: bool) -> Scalar:
     if not limits.min <= value <= limits.max:
         return tirx.const((value < 0) == above, "bool")
     compare = wrapping.greater if above else wrapping.less
-    return compare(x, constant(x, value))
+    return compare(x, constant_like(x, value))
 
 
 @lowering("Shrink")
-def shrink(context: Context) -> te.Tensor:
+def lower_shrink(context: Context) -> te.Tensor:
     """x moved towards zero by `bias` where it is beyond `lambd`, else 0."""
     limit, bias = _parameter(context, "lambd", 0.5), _parameter(context, "bias", 0.0)
 
     def function(x: Scalar) -> Scalar:
         if dtype_of(x) in INTEGERS:
             return _shrunk_integer(x, limit, bias)
-        upper = tirx.Select(x > constant(x, limit), x - constant(x, bias), constant(x, 0))
-        return tirx.Select(x < constant(x, -limit), x + constant(x, bias), upper)
+        upper = tirx.Select(
+            x > constant_like(x, limit), x - constant_like(x, bias), constant_like(x, 0)
+        )
+        return tirx.Select(x < constant_like(x, -limit), x + constant_like(x, bias), upper)
 
     return elementwise(context, function)

@@ -13,7 +13,7 @@ from compiler.kernels.ops.windows import padded, transposed_pads, window_of
 
 
 @lowering("Conv")
-def conv(context: Context) -> te.Tensor:
+def lower_conv(context: Context) -> te.Tensor:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
     weight, kernel = context.tensor(1), context.info(1).shape
     groups = context.attribute("group", 1)
@@ -48,7 +48,7 @@ def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
 
 
 @lowering("ConvTranspose")
-def conv_transpose(context: Context) -> te.Tensor:
+def lower_conv_transpose(context: Context) -> te.Tensor:
     """Transposed convolution, gathered: each output sums the taps that reach it."""
     data, weight = context.tensor(0), context.tensor(1)
     shape, kernel = context.info(0).shape, context.info(1).shape
@@ -93,7 +93,7 @@ def conv_transpose(context: Context) -> te.Tensor:
 
 
 @lowering("MatMul")
-def matmul(context: Context) -> te.Tensor:
+def lower_matmul(context: Context) -> te.Tensor:
     """numpy's matmul, batches broadcast."""
     a, b = context.tensor(0), context.tensor(1)
     left, right = context.info(0).shape, context.info(1).shape
@@ -117,7 +117,7 @@ def matmul(context: Context) -> te.Tensor:
 
 
 @lowering("Gemm")
-def gemm(context: Context) -> te.Tensor:
+def lower_gemm(context: Context) -> te.Tensor:
     """alpha A B + beta C, with A and B transposed on demand."""
     a, b, shape = context.tensor(0), context.tensor(1), context.info(0).shape
     left, right = context.attribute("transA", 0), context.attribute("transB", 0)
@@ -150,7 +150,7 @@ def gemm(context: Context) -> te.Tensor:
 
 
 @lowering("Einsum")
-def einsum(context: Context) -> te.Tensor:
+def lower_einsum(context: Context) -> te.Tensor:
     """Einstein summation with implicit results and ellipses."""
     terms, result = einsum_terms(
         context.attribute("equation"),

@@ -145,7 +145,7 @@ for (
 
 
 @lowering("Max", "Min")
-def extreme(context: Context) -> te.Tensor:
+def lower_extreme(context: Context) -> te.Tensor:
     """The largest or smallest of any number of inputs."""
     pick = maximum if context.operator.type == "Max" else minimum
 
@@ -158,13 +158,13 @@ def extreme(context: Context) -> te.Tensor:
 
 
 @lowering("Mod")
-def modulo(context: Context) -> te.Tensor:
+def lower_modulo(context: Context) -> te.Tensor:
     """Python's remainder, or C's with `fmod`."""
     return elementwise(context, _remainder if context.attribute("fmod", 0) else _modulo)
 
 
 @lowering("BitShift")
-def bit_shift(context: Context) -> te.Tensor:
+def lower_bit_shift(context: Context) -> te.Tensor:
     """Shift unsigned integers left or right; a count beyond the width shifts everything out."""
     left = context.attribute("direction") == "LEFT"
     bits = numpy.dtype(context.output.dtype).itemsize * 8
@@ -179,7 +179,7 @@ def bit_shift(context: Context) -> te.Tensor:
 
 
 @lowering("Cast", "Expand", "Identity")
-def convert(context: Context) -> te.Tensor:
+def lower_convert(context: Context) -> te.Tensor:
     """The first input, broadcast and converted to the result's type."""
     dtype = context.output.dtype
     return te.compute(
@@ -197,7 +197,7 @@ def _finite_limit(dtype: str, largest: bool) -> Scalar:
 
 
 @lowering("Clip")
-def clip(context: Context) -> te.Tensor:
+def lower_clip(context: Context) -> te.Tensor:
     """Limit values to bounds, by default the least and the largest finite number; NaN stays."""
 
     def body(*indices: Any) -> Scalar:
@@ -213,7 +213,7 @@ def clip(context: Context) -> te.Tensor:
 
 
 @lowering("IsInf")
-def is_infinite(context: Context) -> te.Tensor:
+def lower_is_infinite(context: Context) -> te.Tensor:
     """Whether a value is infinite, of the signs asked for."""
     signs = [(1, "detect_positive"), (-1, "detect_negative")]
     wanted = [sign for sign, name in signs if context.attribute(name, 1)]
@@ -227,7 +227,7 @@ def is_infinite(context: Context) -> te.Tensor:
 
 
 @lowering("Pow")
-def power(context: Context) -> te.Tensor:
+def lower_power(context: Context) -> te.Tensor:
     """Powers; common constant exponents become multiplications, integers stay exact."""
     base, exponent = context.info(0).dtype, context.info(1).dtype
     value = context.inputs[1]

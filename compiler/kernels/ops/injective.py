@@ -22,7 +22,7 @@ def moved(context: Context, index: Callable[..., list[Any]]) -> te.Tensor:
 
 
 @lowering("Transpose")
-def transpose(context: Context) -> te.Tensor:
+def lower_transpose(context: Context) -> te.Tensor:
     """Permute the axes."""
     rank = len(context.output.shape)
     order = list(context.attribute("perm") or range(rank)[::-1])
@@ -34,7 +34,7 @@ def transpose(context: Context) -> te.Tensor:
 
 
 @lowering("Concat")
-def concat(context: Context) -> te.Tensor:
+def lower_concat(context: Context) -> te.Tensor:
     """Join tensors along an axis."""
     axis = normal_axis(context.attribute("axis"), len(context.output.shape))
     parts = [i for i in range(len(context.inputs)) if context.info(i).shape[axis] > 0]
@@ -56,7 +56,7 @@ def concat(context: Context) -> te.Tensor:
 
 
 @lowering("Split")
-def split(context: Context) -> list[te.Tensor]:
+def lower_split(context: Context) -> list[te.Tensor]:
     """Cut a tensor along an axis into the results."""
     data = context.tensor(0)
     axis = normal_axis(context.attribute("axis", 0), len(data.shape))
@@ -72,7 +72,7 @@ def split(context: Context) -> list[te.Tensor]:
 
 
 @lowering("Slice")
-def slice_operator(context: Context) -> te.Tensor:
+def lower_slice_operator(context: Context) -> te.Tensor:
     """Take a range with a step along some axes."""
     shape = context.info(0).shape
     starts = context.integers(1)
@@ -92,7 +92,7 @@ def slice_operator(context: Context) -> te.Tensor:
 
 
 @lowering("Tile")
-def tile(context: Context) -> te.Tensor:
+def lower_tile(context: Context) -> te.Tensor:
     """Repeat a tensor along its axes."""
     shape = context.info(0).shape
     full = context.output.shape
@@ -104,7 +104,7 @@ def tile(context: Context) -> te.Tensor:
 
 
 @lowering("DepthToSpace")
-def depth_to_space(context: Context) -> te.Tensor:
+def lower_depth_to_space(context: Context) -> te.Tensor:
     """Move channels into squares of `blocksize` pixels."""
     b = context.attribute("blocksize")
     channels = context.output.shape[1]
@@ -119,7 +119,7 @@ def depth_to_space(context: Context) -> te.Tensor:
 
 
 @lowering("SpaceToDepth")
-def space_to_depth(context: Context) -> te.Tensor:
+def lower_space_to_depth(context: Context) -> te.Tensor:
     """Move squares of `blocksize` pixels into channels."""
     b = context.attribute("blocksize")
     channels = context.info(0).shape[1]
@@ -134,7 +134,7 @@ def space_to_depth(context: Context) -> te.Tensor:
 
 
 @lowering("Gather")
-def gather(context: Context) -> te.Tensor:
+def lower_gather(context: Context) -> te.Tensor:
     """Take slices along an axis by index; an index outside is kept inside."""
     if context.info(0).elements == 0:
         return zeros(context)
@@ -150,7 +150,7 @@ def gather(context: Context) -> te.Tensor:
 
 
 @lowering("GatherElements")
-def gather_elements(context: Context) -> te.Tensor:
+def lower_gather_elements(context: Context) -> te.Tensor:
     """Take single elements along an axis by index."""
     if context.info(0).elements == 0:
         return zeros(context)
@@ -164,7 +164,7 @@ def gather_elements(context: Context) -> te.Tensor:
 
 
 @lowering("GatherND")
-def gather_nd(context: Context) -> te.Tensor:
+def lower_gather_nd(context: Context) -> te.Tensor:
     """Take slices by index tuples."""
     if context.info(0).elements == 0:
         return zeros(context)
@@ -181,7 +181,7 @@ def gather_nd(context: Context) -> te.Tensor:
 
 
 @lowering("OneHot")
-def one_hot(context: Context) -> te.Tensor:
+def lower_one_hot(context: Context) -> te.Tensor:
     """`on` where the index equals the position along a new axis, else `off`."""
     indices, values = context.tensor(0), context.tensor(2)
     rank = len(context.output.shape)
@@ -200,7 +200,7 @@ def one_hot(context: Context) -> te.Tensor:
 
 
 @lowering("ReverseSequence")
-def reverse_sequence(context: Context) -> te.Tensor:
+def lower_reverse_sequence(context: Context) -> te.Tensor:
     """Reverse the first `lengths[b]` steps of each batch entry; more than all are all."""
     time: int = context.attribute("time_axis", 0)
     batch: int = context.attribute("batch_axis", 1)
@@ -216,7 +216,7 @@ def reverse_sequence(context: Context) -> te.Tensor:
 
 
 @lowering("Trilu")
-def trilu(context: Context) -> te.Tensor:
+def lower_trilu(context: Context) -> te.Tensor:
     """Keep the upper or lower triangle, shifted by k."""
     k = context.integers(1)[0] if context.has(1) else 0
     upper = context.attribute("upper", 1)
@@ -249,7 +249,7 @@ def pad_positions(mode: str, before: int, extent: int, size: int) -> numpy.ndarr
 
 
 @lowering("Pad")
-def pad(context: Context) -> te.Tensor:
+def lower_pad(context: Context) -> te.Tensor:
     """Pad or crop axes by a constant, the edge, the mirrored or the repeated content."""
     data, shape = context.tensor(0), context.info(0).shape
     mode = context.attribute("mode", "constant")

@@ -11,10 +11,10 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.mathematics import call
 from compiler.kernels.ops.reducers import max_reducer, reduce_axes, sum_reducer
 
-Source = Callable[..., Scalar]
+RowSource = Callable[..., Scalar]
 
 
-def widened(tensor: te.Tensor, dtype: str) -> Source:
+def widened_rows(tensor: te.Tensor, dtype: str) -> RowSource:
     """Read a tensor's elements converted to a dtype."""
     return lambda *indices: cast(tensor(*indices), dtype)
 
@@ -25,7 +25,7 @@ def pinned(indices: Sequence[Any], axes: Sequence[int]) -> list[Any]:
 
 
 def moments(
-    source: Source, shape: Sequence[int], axes: Sequence[int], dtype: str
+    source: RowSource, shape: Sequence[int], axes: Sequence[int], dtype: str
 ) -> tuple[te.Tensor, te.Tensor]:
     """Mean and variance over some axes, which stay with one element; two passes, for accuracy."""
     count = tirx.const(prod(shape[axis] for axis in axes), dtype)
@@ -49,11 +49,11 @@ def inverse_deviation(variance: te.Tensor, epsilon: float, dtype: str) -> te.Ten
 
 
 @lowering("Softmax", "LogSoftmax")
-def softmax(context: Context) -> te.Tensor:
+def lower_softmax(context: Context) -> te.Tensor:
     """e**x over its sum along an axis, or the logarithm of that."""
     shape, dtype = context.info(0).shape, wide(context.output.dtype)
     axis = [normal_axis(context.attribute("axis", -1), len(shape))]
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
     top = reduce_axes(source, shape, axis, max_reducer, "largest")
 
     def power(*i: Any) -> Scalar:
@@ -81,12 +81,12 @@ def softmax(context: Context) -> te.Tensor:
 
 
 @lowering("LayerNormalization")
-def layer_normalization(context: Context) -> list[te.Tensor]:
+def lower_layer_normalization(context: Context) -> list[te.Tensor]:
     """Normalise over the last axes, from `axis` on; mean and inverse deviation are results too."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     first = normal_axis(context.attribute("axis", -1), len(shape))
     axes = list(range(first, len(shape)))
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
     inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
 
@@ -104,11 +104,11 @@ def layer_normalization(context: Context) -> list[te.Tensor]:
 
 
 @lowering("RMSNormalization")
-def rms_normalization(context: Context) -> te.Tensor:
+def lower_rms_normalization(context: Context) -> te.Tensor:
     """Divide by the root of the mean square over the last axes, then scale."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     axes = list(range(normal_axis(context.attribute("axis", -1), len(shape)), len(shape)))
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
     count = tirx.const(prod(shape[axis] for axis in axes), dtype)
     squares = reduce_axes(lambda *i: source(*i) * source(*i), shape, axes, sum_reducer, "squares")
     mean = te.compute(squares.shape, lambda *i: squares(*i) / count, name="mean_square")
@@ -122,12 +122,12 @@ def rms_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("InstanceNormalization")
-def instance_normalization(context: Context) -> te.Tensor:
+def lower_instance_normalization(context: Context) -> te.Tensor:
     """Normalise each channel of each instance, then scale and shift by channel."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     axes = list(range(2, len(shape)))
-    source = widened(context.tensor(0), dtype)
-    scale, bias = widened(context.tensor(1), dtype), widened(context.tensor(2), dtype)
+    source = widened_rows(context.tensor(0), dtype)
+    scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
     mean, variance = moments(source, shape, axes, dtype)
     inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
 
@@ -140,13 +140,13 @@ def instance_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("GroupNormalization")
-def group_normalization(context: Context) -> te.Tensor:
+def lower_group_normalization(context: Context) -> te.Tensor:
     """Normalise groups of channels; scale and bias are by channel, or by group before opset 21."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     groups = context.attribute("num_groups")
     size = shape[1] // groups
     split = (shape[0], groups, size, *shape[2:])
-    data = widened(context.tensor(0), dtype)
+    data = widened_rows(context.tensor(0), dtype)
     axes = list(range(2, len(split)))
 
     def element(n: Any, g: Any, c: Any, *rest: Any) -> Scalar:
@@ -154,7 +154,7 @@ def group_normalization(context: Context) -> te.Tensor:
 
     mean, variance = moments(element, split, axes, dtype)
     inverse = inverse_deviation(variance, context.attribute("epsilon", 1e-5), dtype)
-    scale, bias = widened(context.tensor(1), dtype), widened(context.tensor(2), dtype)
+    scale, bias = widened_rows(context.tensor(1), dtype), widened_rows(context.tensor(2), dtype)
     by_channel = context.info(1).shape[0] == shape[1]
 
     def normalised(n: Any, g: Any, c: Any, *rest: Any) -> Scalar:
@@ -172,11 +172,11 @@ def group_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("MeanVarianceNormalization")
-def mean_variance_normalization(context: Context) -> te.Tensor:
+def lower_mean_variance_normalization(context: Context) -> te.Tensor:
     """Subtract the mean and divide by the deviation over some axes."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     axes = [normal_axis(axis, len(shape)) for axis in context.attribute("axes", [0, 2, 3])]
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
     mean, variance = moments(source, shape, axes, dtype)
     small = tirx.const(1e-9, dtype)
 
@@ -189,12 +189,12 @@ def mean_variance_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("LpNormalization")
-def lp_normalization(context: Context) -> te.Tensor:
+def lower_lp_normalization(context: Context) -> te.Tensor:
     """Divide by the L1 or L2 norm along an axis; 0 where the norm is 0."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     axis = [normal_axis(context.attribute("axis", -1), len(shape))]
     order = context.attribute("p", 2)
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
 
     def part(*i: Any) -> Scalar:
         return absolute(source(*i)) if order == 1 else source(*i) * source(*i)
@@ -212,12 +212,12 @@ def lp_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("LRN")
-def local_response_normalization(context: Context) -> te.Tensor:
+def lower_local_response_normalization(context: Context) -> te.Tensor:
     """Divide by a power of the sum of squares over neighbouring channels."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
     size = context.attribute("size")
     before, after = (min(reach, shape[1]) for reach in ((size - 1) // 2, size // 2))
-    source = widened(context.tensor(0), dtype)
+    source = widened_rows(context.tensor(0), dtype)
     window = te.reduce_axis((0, before + after + 1), "window")
     zero = tirx.const(0, dtype)
 
@@ -244,11 +244,11 @@ def local_response_normalization(context: Context) -> te.Tensor:
 
 
 @lowering("BatchNormalization")
-def batch_normalization(context: Context) -> list[te.Tensor]:
+def lower_batch_normalization(context: Context) -> list[te.Tensor]:
     """Normalise by channel, with the given statistics or, in training mode, the batch's own."""
     shape, dtype = context.info(0).shape, wide(context.info(0).dtype)
-    source = widened(context.tensor(0), dtype)
-    scale, bias, mean, variance = (widened(context.tensor(i), dtype) for i in range(1, 5))
+    source = widened_rows(context.tensor(0), dtype)
+    scale, bias, mean, variance = (widened_rows(context.tensor(i), dtype) for i in range(1, 5))
     results: list[te.Tensor] = []
     if context.attribute("training_mode", 0):
         axes = [axis for axis in range(len(shape)) if axis != 1]
@@ -276,7 +276,7 @@ def _running(context: Context, position: int, statistic: te.Tensor) -> te.Tensor
     info, dtype = context.outputs[position], str(statistic.dtype)
     momentum = tirx.const(context.attribute("momentum", 0.9), dtype)
     rest = tirx.const(1.0 - context.attribute("momentum", 0.9), dtype)
-    old = widened(context.tensor(position + 2), dtype)
+    old = widened_rows(context.tensor(position + 2), dtype)
     tail = [0] * (len(statistic.shape) - 2)
 
     def body(c: Any) -> Scalar:

@@ -59,7 +59,7 @@ def _around(info: TensorInfo, axis: int) -> tuple[int, int, int]:
 
 
 @lowering("CumSum")
-def cumulative_sum(context: Context) -> list[te.Tensor]:
+def lower_cumulative_sum(context: Context) -> list[te.Tensor]:
     """Running sums along an axis, from either end, with or without the element itself."""
     axis = normal_axis(context.integers(1)[0], len(context.output.shape))
     outer, length, inner = _around(context.output, axis)
@@ -105,7 +105,7 @@ def _copy(size: int, data: Any, out: Any) -> None:
 
 
 @lowering("ScatterElements")
-def scatter_elements(context: Context) -> list[te.Tensor]:
+def lower_scatter_elements(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine single elements at indices along an axis."""
     shape, places = context.output.shape, context.info(1).shape
     axis = normal_axis(context.attribute("axis", 0), len(shape))
@@ -122,7 +122,7 @@ def scatter_elements(context: Context) -> list[te.Tensor]:
 
 
 @lowering("ScatterND")
-def scatter_nd(context: Context) -> list[te.Tensor]:
+def lower_scatter_nd(context: Context) -> list[te.Tensor]:
     """Copy a tensor, then store or combine slices at index tuples."""
     shape, places = context.output.shape, context.info(1).shape
     depth, count, inner = places[-1], prod(places[:-1]), prod(shape[places[-1] :])
@@ -137,7 +137,7 @@ def scatter_nd(context: Context) -> list[te.Tensor]:
     return loops(context, [context.tensor(i) for i in range(3)], emit)
 
 
-def greater(a: Any, b: Any) -> Any:
+def sorts_before(a: Any, b: Any) -> Any:
     """Whether a comes after b in order, where NaN comes last."""
     if not is_float(dtype_of(a)):
         return wrapping.greater(a, b)
@@ -146,7 +146,7 @@ def greater(a: Any, b: Any) -> Any:
 
 
 @lowering("TopK")
-def top_k(context: Context) -> list[te.Tensor]:
+def lower_top_k(context: Context) -> list[te.Tensor]:
     """The k largest or smallest elements along an axis in order, by insertion; first of equals.
 
     NaN counts as the largest, as when numpy sorts: it comes first of the largest.
@@ -158,7 +158,7 @@ def top_k(context: Context) -> list[te.Tensor]:
     worst = lowest(info.dtype) if largest else highest(info.dtype)
 
     def better(x: Any, values: Any, positions: Any, at: Any) -> Any:
-        beats = greater(x, values[at]) if largest else greater(values[at], x)
+        beats = sorts_before(x, values[at]) if largest else sorts_before(values[at], x)
         return tirx.any(positions[at] < tirx.const(0, "int64"), beats)
 
     def insert(x: Any, step: Any, base: Any, values: Any, positions: Any) -> None:

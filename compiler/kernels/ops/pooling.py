@@ -44,7 +44,7 @@ def _bounded(tensor: te.Tensor) -> te.Tensor:
 
 
 @lowering("MaxPool")
-def max_pool(context: Context) -> list[te.Tensor]:
+def lower_max_pool(context: Context) -> list[te.Tensor]:
     """The largest element of each window; its position as the second result."""
     window = window_of(context, context.attribute("kernel_shape"))
     dtype = wide(context.output.dtype)
@@ -90,7 +90,7 @@ def _max_pool_positions(context: Context, window: Window) -> te.Tensor:
 
 
 @lowering("AveragePool")
-def average_pool(context: Context) -> te.Tensor:
+def lower_average_pool(context: Context) -> te.Tensor:
     """The mean of each window, over its elements inside the source, or inside the padding too."""
     window = window_of(context, context.attribute("kernel_shape"))
     dtype = wide(context.output.dtype)
@@ -142,7 +142,7 @@ def _raise(x: Scalar, order: int, dtype: str) -> Scalar:
 
 
 @lowering("LpPool")
-def lp_pool(context: Context) -> te.Tensor:
+def lower_lp_pool(context: Context) -> te.Tensor:
     """The p-norm of each window."""
     window = window_of(context, context.attribute("kernel_shape"))
     order, dtype = context.attribute("p", 2), wide(context.output.dtype)
@@ -164,7 +164,7 @@ def lp_pool(context: Context) -> te.Tensor:
 
 
 @lowering("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(context: Context) -> te.Tensor:
+def lower_global_pool(context: Context) -> te.Tensor:
     """Mean, maximum or p-norm over all spatial axes."""
     data, shape = context.tensor(0), context.info(0).shape
     axes, dtype = list(range(2, len(shape))), wide(context.output.dtype)

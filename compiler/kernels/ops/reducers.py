@@ -45,22 +45,24 @@ def _plus(a: Scalar, b: Scalar) -> Scalar:
     return wrapping.add(a, b)
 
 
-def _zero(dtype: str) -> Scalar:
+def zero(dtype: str) -> Scalar:
+    """The identity of a sum."""
     return tirx.const(0, dtype)
 
 
-sum_reducer: Reducer = te.comm_reducer(_plus, _zero, name="sum")
+sum_reducer: Reducer = te.comm_reducer(_plus, zero, name="sum")
 
 
 def _times(a: Scalar, b: Scalar) -> Scalar:
     return wrapping.multiply(a, b)
 
 
-def _one(dtype: str) -> Scalar:
+def one(dtype: str) -> Scalar:
+    """The identity of a multiplication."""
     return tirx.const(1, dtype)
 
 
-product_reducer: Reducer = te.comm_reducer(_times, _one, name="times")
+product_reducer: Reducer = te.comm_reducer(_times, one, name="times")
 
 
 def reduce_axes(

@@ -78,7 +78,7 @@ def _working(context: Context) -> str:
 
 
 @lowering(*_REDUCTIONS, "ReduceMean")
-def reduce_operator(context: Context) -> te.Tensor:
+def lower_reduce_operator(context: Context) -> te.Tensor:
     """A reduction of a function of the elements, with a last function of the total."""
     data, shape, axes = context.tensor(0), context.info(0).shape, chosen_axes(context)
     dtype = _working(context)
@@ -104,7 +104,7 @@ def _identity_of(
 
 
 @lowering("ReduceLogSumExp")
-def log_sum_exp(context: Context) -> te.Tensor:
+def lower_log_sum_exp(context: Context) -> te.Tensor:
     """log(sum(e**x)), with the largest element taken out so that nothing overflows."""
     data, shape, axes = context.tensor(0), context.info(0).shape, chosen_axes(context)
     dtype = _working(context)
@@ -145,7 +145,7 @@ def found(variable: Any, value: Scalar, identity: Sequence[Scalar]) -> list[Scal
 
 
 @lowering("ArgMax", "ArgMin")
-def extreme_position(context: Context) -> te.Tensor:
+def lower_extreme_position(context: Context) -> te.Tensor:
     """The position of the largest or smallest element along an axis.
 
     NaN is neither, unless it comes first: then it is the result, as onnxruntime has it.

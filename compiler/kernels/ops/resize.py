@@ -14,7 +14,7 @@ from compiler.kernels.ops.tables import table_element
 
 Array = numpy.ndarray
 
-UNROLLED_TAPS = 4
+UNROLLED_RESIZE_TAPS = 4
 """Up to this many source elements per axis are summed inline; more become a separate stage."""
 
 
@@ -135,7 +135,7 @@ def resize_axis(
         inside = table_element(outside, indices[axis], "bool")
         return tirx.Select(inside, tirx.const(fill, dtype), total)
 
-    if taps <= UNROLLED_TAPS:
+    if taps <= UNROLLED_RESIZE_TAPS:
         return te.compute(tuple(shape), inline, name="Resize")
     tap = te.reduce_axis((0, taps), "tap")
 
@@ -149,7 +149,7 @@ def resize_axis(
 
 
 @lowering("Resize")
-def resize(context: Context) -> te.Tensor:
+def lower_resize(context: Context) -> te.Tensor:
     """Nearest, linear and cubic interpolation, separable by axis."""
     shape, full = context.info(0).shape, context.output.shape
     axes = [normal_axis(a, len(shape)) for a in context.attribute("axes") or range(len(shape))]

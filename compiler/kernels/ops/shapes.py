@@ -53,6 +53,6 @@ def reshape(tensor: te.Tensor, shape: Sequence[int], name: str = "reshape") -> t
 
 
 @lowering("Reshape", "Squeeze", "Unsqueeze", "Flatten")
-def view(context: Context) -> te.Tensor:
+def lower_view(context: Context) -> te.Tensor:
     """The first input under the result's shape."""
     return reshape(context.tensor(0), context.output.shape, context.operator.type)

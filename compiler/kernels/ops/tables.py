@@ -46,7 +46,7 @@ def table_element(array: numpy.ndarray, position: Any, dtype: str | None = None)
     return tirx.NE(element, tirx.const(0, stored)) if wanted == "bool" else element.astype(wanted)
 
 
-def table_text(symbol: str) -> str:
+def llvm_table_text(symbol: str) -> str:
     """The LLVM definitions of a table and its function."""
     flat = TABLES[symbol]
     element = _LLVM_TYPES[str(flat.dtype)]
@@ -66,4 +66,4 @@ def link_tables(text: str) -> str:
     """Add the definitions of the tables that LLVM code declares."""
     symbols = sorted(set(re.findall(r"@(flowloom_table_\w+)\(", text)))
     kept = re.sub(r"^declare .*@flowloom_table_.*\n", "", text, flags=re.M)
-    return "\n".join([kept, *map(table_text, symbols)])
+    return "\n".join([kept, *map(llvm_table_text, symbols)])

@@ -1,9 +1,9 @@
 """Arithmetic of integers from data, which wraps around modulo 2**bits as numpy's does.
 
 TVM simplifies integers as if they were unbounded, takes the ends of a type for infinite when it
-compares, and tells LLVM that nothing overflows; in C++ no signed integer may. Here each step is a
-call that nothing sees through until TVM has simplified the code around it. Indices are none of
-this: they never overflow.
+compares, and lets LLVM assume that nothing overflows; in C++ no signed integer may. Here each step
+is a call that nothing sees through until TVM has simplified the code around it. Indices, which
+never overflow, need none of this.
 """
 
 import re
@@ -101,7 +101,7 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """What `divide` leaves of `a`, with its sign; 0 for the divisor 0."""
+    """The remainder of `divide`, with the sign of `a`; 0 for the divisor 0."""
     return _division("remainder", a, b)
 
 
@@ -216,11 +216,11 @@ def plain_instructions(text: str) -> str:
     return _LLVM_CALL.sub(r"\2 \1 \3, \4", _LLVM_DECLARATION.sub("", text))
 
 
-Form = Callable[[str, Any, Any, str], Any]
+LoweredForm = Callable[[str, Any, Any, str], Any]
 """A step by name of two operands of a type, in the form that a code generation takes."""
 
 
-def _lowered(module: IRModule, form: Form) -> IRModule:
+def _lowered(module: IRModule, form: LoweredForm) -> IRModule:
     names = {str(operator.name): name for name, operator in _OPERATORS.items()}
 
     def replace(call: Call, mutator: Any) -> Any:
@@ -255,7 +255,7 @@ def _width(dtype: str) -> tuple[int, bool]:
     return numpy.iinfo(dtype.partition("x")[0]).bits, dtype.startswith("u")
 
 
-def _guarded(name: str, a: Any, b: Any, form: Form) -> Any:
+def _guarded(name: str, a: Any, b: Any, form: LoweredForm) -> Any:
     """A division that never traps: by 1 in place of 0, and of -1, whose quotient may overflow."""
     dtype, plain = str(a.ty.dtype), _PLAIN[name]
     if _is_harmless(b):

@@ -12,7 +12,7 @@ from compiler.kernels.ops.layout import stored_tensor
 from compiler.kernels.ops.lowering import Emitter
 from compiler.kernels.tir.stages import inline_stages
 
-KEPT = "keep"
+KEEP_ATTRIBUTE = "keep"
 """The mark of a stage that is computed once for all its readers, in memory."""
 
 
@@ -28,7 +28,7 @@ def generic_function(group: Group, keep: bool = True) -> PrimFunc:
     results = [stored_tensor(tensor, info) for tensor, info in logical]
     tensors = distinct(results, emitter)
     if not is_opaque(group):
-        tensors = inline_stages(tensors, lambda tensor: keep and KEPT in tensor.op.attrs)
+        tensors = inline_stages(tensors, lambda tensor: keep and KEEP_ATTRIBUTE in tensor.op.attrs)
     return _with_single_definitions(te.create_prim_func([*emitter.placeholders, *tensors]))
 
 

@@ -27,7 +27,7 @@ def sequence(statements: Sequence[Stmt]) -> Stmt:
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
 
 
-def loop(name: str, extent: Any, body: Body, kind: ForKind = ForKind.SERIAL) -> Stmt:
+def loop_over(name: str, extent: Any, body: Body, kind: ForKind = ForKind.SERIAL) -> Stmt:
     """A loop from 0; none if the extent is 1."""
     if isinstance(extent, int) and extent == 1 and kind != ForKind.PARALLEL:
         return body(0)
@@ -62,7 +62,7 @@ def block_loops(
             lengths.insert(0, run_length(own, run, extent))
         return body(firsts, lengths)
 
-    grid = loop("block", prod(blocks), block, ForKind.PARALLEL)
+    grid = loop_over("block", prod(blocks), block, ForKind.PARALLEL)
     if prod(blocks) > 1:
         return grid
     return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
@@ -79,7 +79,9 @@ def vector_loop(extent: int, lanes: int, body: Body) -> Stmt:
     whole, rest = divmod(extent, lanes)
     parts: list[Stmt] = []
     if whole:
-        parts.append(loop("step", whole, lambda s: lane_loop(lanes, lambda i: body(s * lanes + i))))
+        parts.append(
+            loop_over("step", whole, lambda s: lane_loop(lanes, lambda i: body(s * lanes + i)))
+        )
     if rest:
         parts.append(lane_loop(rest, lambda i: body(whole * lanes + i)))
     return sequence(parts)

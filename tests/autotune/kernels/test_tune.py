@@ -53,7 +53,7 @@ def network() -> onnx.ModelProto:
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model's file; the databases are the package's and one in a new folder."""
-    monkeypatch.setenv(database.VARIABLE, str(tmp_path / "tuning"))
+    monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "tuning"))
     monkeypatch.setenv("FLOWLOOM_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "small.onnx"
     path.write_bytes(network().SerializeToString())

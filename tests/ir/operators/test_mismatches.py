@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.operators import LARGEST_TENSOR, KnownTensor, Mismatch, ShapeMismatch, infer
-from compiler.ir.operators.sources import Source, check_attributes, check_source
+from compiler.ir.operators.sources import Source, check_source, check_source_attributes
 
 Inputs = list[KnownTensor | None]
 
@@ -188,9 +188,9 @@ FLAGS = [
 @pytest.mark.parametrize("value", [-1, 2, 5, 1 << 31])
 def test_flags_are_0_or_1(op_type: str, name: str, value: int):
     for valid in (0, 1):
-        check_attributes(Source(op_type, 13, [], {name: valid}, 1))
+        check_source_attributes(Source(op_type, 13, [], {name: valid}, 1))
     with pytest.raises(Mismatch, match=f"'{name}' is {value}; it can be 0, 1"):
-        check_attributes(Source(op_type, 13, [], {name: value}, 1))
+        check_source_attributes(Source(op_type, 13, [], {name: value}, 1))
 
 
 VALUES: list[tuple[str, str, Any]] = [
@@ -207,15 +207,15 @@ VALUES: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("op_type", "name", "value"), VALUES)
 def test_other_values_that_no_attribute_has(op_type: str, name: str, value: Any):
     with pytest.raises(Mismatch, match=f"'{name}' is {value!r}"):
-        check_attributes(Source(op_type, 13, [], {name: value}, 1))
+        check_source_attributes(Source(op_type, 13, [], {name: value}, 1))
 
 
 @pytest.mark.parametrize("op_type", ["Conv", "ConvInteger", "ConvTranspose", "QLinearConv"])
 def test_pads_are_given_in_one_way(op_type: str):
-    check_attributes(Source(op_type, 11, [], {"auto_pad": "NOTSET", "pads": [1, 1]}, 1))
-    check_attributes(Source(op_type, 11, [], {"auto_pad": "VALID"}, 1))
+    check_source_attributes(Source(op_type, 11, [], {"auto_pad": "NOTSET", "pads": [1, 1]}, 1))
+    check_source_attributes(Source(op_type, 11, [], {"auto_pad": "VALID"}, 1))
     with pytest.raises(Mismatch, match="both auto_pad and pads"):
-        check_attributes(Source(op_type, 11, [], {"auto_pad": "VALID", "pads": [1, 1]}, 1))
+        check_source_attributes(Source(op_type, 11, [], {"auto_pad": "VALID", "pads": [1, 1]}, 1))
 
 
 def ceiled(size: int, stride: int, kernel: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import pytest
 from compiler.errors import KernelError
 from compiler.kernels.gpu import lower
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
-from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_generic
+from compiler.kernels.gpu.generic import LEAST_PARTS, MOST_PARTS, parts_of, schedule_gpu
 from compiler.kernels.gpu.kernel import generate
 from compiler.kernels.gpu.lower import split_device
 from compiler.kernels.group import Group, Operator, TensorInfo
@@ -172,4 +172,4 @@ def test_a_reduction_that_stays_a_race_is_an_error(monkeypatch: pytest.MonkeyPat
     group, _ = reduction("ReduceSum", numbers(1000))
     monkeypatch.setattr(lower, "REDUCTION_PASSES", [])
     with pytest.raises(KernelError, match="threads would race in the reduction ReduceSum"):
-        split_device(schedule_generic(group), "k", TARGET)
+        split_device(schedule_gpu(group), "k", TARGET)

@@ -22,7 +22,7 @@ from compiler.ir.operators.sources.quantised import QUANTISED
 from compiler.ir.operators.sources.recurrent import RECURRENT
 from compiler.ir.operators.sources.source import Check, Source
 
-__all__ = ["SOURCES", "Source", "check_attributes", "check_source"]
+__all__ = ["SOURCES", "Source", "check_source", "check_source_attributes"]
 
 SOURCES: dict[str, Check] = {**RECURRENT, **QUANTISED, **OTHERS}
 """The checks of operators that are not in the table, or whose old forms are not."""
@@ -48,7 +48,7 @@ def check_source(source: Source) -> list[KnownTensor] | None:
     return infer(op_type, inputs, known, source.outputs)
 
 
-def check_attributes(source: Source) -> None:
+def check_source_attributes(source: Source) -> None:
     """Raise Mismatch for an attribute with a value that it cannot have."""
     entry = OPERATORS.get(source.op_type)
     known: Mapping[str, Attribute] = entry.attributes if entry is not None else {}

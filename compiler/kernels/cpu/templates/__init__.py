@@ -12,19 +12,19 @@ from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.group import Group, Operator
 from compiler.target.target import CpuTarget
 
-Template = Callable[[Group, Operator, CpuTarget], Scheduled | None]
+CpuTemplate = Callable[[Group, Operator, CpuTarget], Scheduled | None]
 
 MODULES: tuple[str, ...] = ("conv2d", "conv_transpose", "matmul")
 """The modules of this package that register templates."""
 
-TEMPLATES: dict[str, list[Template]] = {}
+TEMPLATES: dict[str, list[CpuTemplate]] = {}
 """The templates of each anchor operator type, most special first."""
 
 
-def template(*types: str) -> Callable[[Template], Template]:
+def template(*types: str) -> Callable[[CpuTemplate], CpuTemplate]:
     """Register a function as a template for groups anchored by some operator types."""
 
-    def register(function: Template) -> Template:
+    def register(function: CpuTemplate) -> CpuTemplate:
         for name in types:
             TEMPLATES.setdefault(name, []).append(function)
         return function

@@ -44,7 +44,7 @@ def transposed_convolution(group: Group, anchor: Operator, target: CpuTarget) ->
     nests = phase_nests(transposed, around, registers)
     weight = anchor.operand(1)
     packings = [""] * group.inputs
-    packings[weight] = weight_packing(nests[0], transposed.kernel)
+    packings[weight] = transposed_weight_packing(nests[0], transposed.kernel)
     around.resize_read(weight, prod(packed_shape(group.values[weight].shape, packings[weight])))
     function = PrimFunc(around.buffers, launches(nests, around.reads[weight]))
     flops = 2 * sum(nest.conv.multiplications for nest in nests)
@@ -109,7 +109,7 @@ def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     strides, dilations = (
         tuple(anchor.attributes.get(name) or [1] * rank) for name in ("strides", "dilations")
     )
-    pads = pads_before(anchor, image[2:], weight[2:], strides, dilations, output[2:])
+    pads = cropped_before(anchor, image[2:], weight[2:], strides, dilations, output[2:])
     along = zip(
         *(plane_of(v, 1) for v in (strides, dilations, weight[2:])),
         plane_of(pads, 0),
@@ -128,7 +128,7 @@ def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     )
 
 
-def pads_before(
+def cropped_before(
     anchor: Operator,
     image: Sequence[int],
     kernel: Sequence[int],
@@ -183,7 +183,7 @@ def launches(nests: Sequence[ImageLanes], weights: Var) -> Stmt:
     return sequence([*fill, *[nest.convolve(weights, source) for nest in nests]])
 
 
-def weight_packing(nest: ImageLanes, kernel: tuple[int, int]) -> str:
+def transposed_weight_packing(nest: ImageLanes, kernel: tuple[int, int]) -> str:
     """Weights as tiles of output channels, innermost the channels of a tile."""
     conv = nest.conv
     missing = nest.tiles * nest.width - conv.filters

@@ -36,7 +36,7 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
     buffer,
-    loop,
+    loop_over,
     scratch,
     sequence,
     vector_at,
@@ -132,7 +132,7 @@ class MatmulNest:
         fill = block_loops(
             (blocks,),
             (rows,),
-            lambda firsts, lengths: loop("row", lengths[0], lambda r: row(firsts[0] + r)),
+            lambda firsts, lengths: loop_over("row", lengths[0], lambda r: row(firsts[0] + r)),
         )
         return target, [tirx.AllocBuffer(target), fill]
 
@@ -143,7 +143,7 @@ class MatmulNest:
 
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
             def panel(batch: Any, number: Any) -> Stmt:
-                return loop(
+                return loop_over(
                     "tile",
                     lengths[2],
                     lambda t: self._rows(left, right, batch, number, firsts[2] + t),
@@ -151,9 +151,9 @@ class MatmulNest:
 
             def one(unit: Any) -> Stmt:
                 batch = firsts[0] + unit
-                return loop("panel", lengths[1], lambda p: panel(batch, firsts[1] + p))
+                return loop_over("panel", lengths[1], lambda p: panel(batch, firsts[1] + p))
 
-            return loop("batch", lengths[0], one)
+            return loop_over("batch", lengths[0], one)
 
         return block_loops(blocks, extents, body)
 
@@ -209,8 +209,8 @@ class MatmulNest:
             return vector_loop(columns, self.lanes, one)
 
         kept = registers.store(sums, lambda i, j: i * pitch + before + starts[j])
-        reduce = loop("k", self.problem.depth, step)
-        return sequence([allocate, *registers.start(), reduce, kept, loop("row", rows, row)])
+        reduce = loop_over("k", self.problem.depth, step)
+        return sequence([allocate, *registers.start(), reduce, kept, loop_over("row", rows, row)])
 
     def _matrix(self, shape: tuple[int, ...], batch: list[Any]) -> Any:
         """Where an operand's matrix of a batch begins."""

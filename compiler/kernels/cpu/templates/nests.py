@@ -19,7 +19,7 @@ from compiler.kernels.tir.loops import (
     RegisterTile,
     block_loops,
     buffer,
-    loop,
+    loop_over,
     scratch,
     sequence,
     vector_at,
@@ -161,7 +161,7 @@ class Nest(ABC):
                 number = firsts[0] + i
                 return self._unit(number, number * group, firsts, lengths, weights, source)
 
-            return loop("unit", lengths[0], unit)
+            return loop_over("unit", lengths[0], unit)
 
         return block_loops(blocks, extents, body)
 
@@ -186,7 +186,7 @@ class Nest(ABC):
                     ]
                 )
 
-            return loop("unit", lengths[0], unit)
+            return loop_over("unit", lengths[0], unit)
 
         return sequence([tirx.AllocBuffer(workspace), block_loops(blocks, (self.units,), body)])
 
@@ -198,7 +198,7 @@ class Nest(ABC):
             start = base + c * self.stride
             return fill_channel(self.conv, self.around, workspace, lead, start, self.lanes)
 
-        return loop("plane", self.conv.channels, channel)
+        return loop_over("plane", self.conv.channels, channel)
 
     def _split(self, unit: Any) -> tuple[Any, Any]:
         groups = self.conv.groups
@@ -220,8 +220,8 @@ class Nest(ABC):
             place = Place(image, group, firsts[1] + chunk, firsts[2] + tile, planes)
             return self.compute(place, weights, source)
 
-        return loop(
-            "chunk", lengths[1], lambda c: loop("tile", lengths[2], lambda t: compute(c, t))
+        return loop_over(
+            "chunk", lengths[1], lambda c: loop_over("tile", lengths[2], lambda t: compute(c, t))
         )
 
     def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, int], Stmt]) -> Stmt:
@@ -234,9 +234,9 @@ class Nest(ABC):
         def channel(c: Any) -> Stmt:
             if height * width <= UNROLLED_TAPS or not self._rows_are_regular():
                 return sequence([row(c, i) for i in range(height)])
-            return loop("kernel_row", height, lambda i: row(c, i))
+            return loop_over("kernel_row", height, lambda i: row(c, i))
 
-        sums = [loop("channel", self.conv.channels, channel)] if height * width else []
+        sums = [loop_over("channel", self.conv.channels, channel)] if height * width else []
         return sequence([*tile.start(), *sums])
 
     def _rows_are_regular(self) -> bool:
@@ -282,7 +282,7 @@ class Nest(ABC):
                 else statement
             )
 
-        return loop("filter", self.width, one)
+        return loop_over("filter", self.width, one)
 
     def _store(self, place: Place, number: Any, row: Any, column: Any, value: Any) -> Stmt:
         if self.flat:
@@ -362,7 +362,7 @@ class ImageLanes(Nest):
         epilogue = self._epilogue(
             place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
         )
-        return sequence([allocate, loop("step", self.tile.steps, step), epilogue])
+        return sequence([allocate, loop_over("step", self.tile.steps, step), epilogue])
 
     def _epilogue(self, place: Place, positions: int, total: Callable[[Any, Any], Any]) -> Stmt:
         height, width = self.conv.output
@@ -387,7 +387,7 @@ class ImageLanes(Nest):
                 guard = place.chunk * span + y < height
                 return tirx.IfThenElse(guard, statement, None) if height % span else statement
 
-            return loop("row", span, row)
+            return loop_over("row", span, row)
 
         return self._for_channels(place, channel)
 

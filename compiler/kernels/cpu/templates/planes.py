@@ -10,7 +10,7 @@ from tvm.tirx import Stmt
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.tir.fusion import FusionContext
-from compiler.kernels.tir.loops import block_loops, loop, sequence, vector_loop
+from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
 
 UNROLLED_PHASES = 9
 """Most phases that are separate code; more are a loop."""
@@ -32,7 +32,7 @@ def fill_planes(
         return fill_channel(conv, around, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
-        return loop("plane", lengths[0], lambda i: channel(firsts[0] + i))
+        return loop_over("plane", lengths[0], lambda i: channel(firsts[0] + i))
 
     return block_loops((ceil_div(total, run_planes),), (total,), run)
 
@@ -81,17 +81,17 @@ def _fill_phases(
 
     def phase(number: Any) -> Stmt:
         def row(y: Any) -> Stmt:
-            return loop("column", planes.pitch, lambda x: element(number, y, x))
+            return loop_over("column", planes.pitch, lambda x: element(number, y, x))
 
         def after(x: Any) -> Stmt:
             place = base + number * planes.plane + planes.rows * planes.pitch + x
             return tirx.BufferStore(target, tirx.const(0.0, "float32"), [place])
 
         rest = planes.plane - planes.rows * planes.pitch
-        rows = loop("row", planes.rows, row)
+        rows = loop_over("row", planes.rows, row)
         return sequence([rows, vector_loop(rest, lanes, after)]) if rest else rows
 
-    return loop("phase", planes.phases, phase)
+    return loop_over("phase", planes.phases, phase)
 
 
 def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[int, int]:
@@ -131,6 +131,6 @@ def _fill_plane(
         inner = [vector_loop(right - left, lanes, copy)] if right > left else []
         return sequence([*clear(start, left), *inner, *clear(start + right, planes.pitch - right)])
 
-    rows = [loop("row", bottom - top, row)] if bottom > top else []
+    rows = [loop_over("row", bottom - top, row)] if bottom > top else []
     after = planes.plane - bottom * planes.pitch
     return [*clear(base, top * planes.pitch), *rows, *clear(base + bottom * planes.pitch, after)]

@@ -22,7 +22,7 @@ UNKNOWN = re.compile(
 """Clang's messages for an architecture that is newer than it or its device library."""
 
 
-def compile_object(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
+def compile_hip(text: str, symbols: Iterable[str], target: GpuTarget) -> bytes:
     """An object file with a code object for each architecture and, by `GPU_EXPORT`, its kernels.
 
     Raises KernelError with the compiler's log, or with a remedy for an architecture that the

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from compiler.errors import DeviceError
-from compiler.kernels.gpu.compilers.hipcc import compile_object
+from compiler.kernels.gpu.compilers.hipcc import compile_hip
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.source import complete_text
 from compiler.kernels.gpu.templates.gemm import mfma
@@ -137,7 +137,7 @@ def test_other_architectures_multiply_by_shuffles(precision: str):
 def disassembly(kernel: CudaKernel, target: GpuTarget, folder: Path) -> str:
     """The instructions and notes of a kernel's code objects."""
     symbols = [launch.symbol for launch in kernel.launches]
-    built = compile_object(complete_text(kernel.text), symbols, target)
+    built = compile_hip(complete_text(kernel.text), symbols, target)
     found = dict(code_objects(built))
     assert tuple(found) == target.architectures
     return "\n".join(text_of(code, folder, each) for each, code in found.items())
