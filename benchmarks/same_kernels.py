@@ -107,7 +107,12 @@ def schedule_lines(module: Any, numbers: Mapping[str, int]) -> dict[str, Any]:
     """The schedule of a module, its kernels by their number; and in which mode it runs."""
     schedule = module.schedule
     tasks = [
-        asdict(task) | {"kernel": numbers[task.kernel], "nodes": list(task.nodes)}
+        asdict(task)
+        | {
+            "kernel": numbers[task.kernel],
+            "nodes": list(task.nodes),
+            "subflow": -1 if task.subflow is None else task.subflow,  # older versions write -1
+        }
         for task in schedule.tasks
     ]
     return {
