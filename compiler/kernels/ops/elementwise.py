@@ -165,15 +165,18 @@ def lower_modulo(context: Context) -> te.Tensor:
 
 @lowering("BitShift")
 def lower_bit_shift(context: Context) -> te.Tensor:
-    """Shift unsigned integers left or right; a count beyond the width shifts everything out."""
+    """Shift left or right; a count outside the width shifts everything out."""
     left = context.attribute("direction") == "LEFT"
     bits = numpy.dtype(context.output.dtype).itemsize * 8
 
     def function(x: Scalar, count: Scalar) -> Scalar:
+        signed = not dtype_of(x).startswith("u")
         inside = wrapping.less(count, tirx.const(bits, dtype_of(count)))
+        if signed:
+            inside = tirx.all(inside, tirx.Not(wrapping.less(count, _zero(count))))
         by = tirx.Select(inside, count, tirx.const(bits - 1, dtype_of(count)))
         moved = wrapping.shift_left(x, by) if left else x >> by
-        return tirx.Select(inside, moved, _zero(x))
+        return moved if signed and not left else tirx.Select(inside, moved, _zero(x))
 
     return elementwise(context, function)
 

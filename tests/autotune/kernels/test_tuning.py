@@ -260,7 +260,7 @@ def test_a_database_survives_and_a_damaged_one_is_refused(tmp_path: Path):
     database.save(tmp_path / "d", Database([entry, plain], "d"))
     assert database.load(tmp_path / "d") == Database([plain, entry], "d")
     (tmp_path / "d").write_text("{}\n")
-    with pytest.raises(ArtifactError, match="no database"):
+    with pytest.raises(ArtifactError, match="is not a database"):
         database.load(tmp_path / "d")
 
 

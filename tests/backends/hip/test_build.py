@@ -123,7 +123,7 @@ def test_kernels_are_kept_for_one_compiler(tmp_path: Path):
     counts: list[int] = []
     for target, mark in (("gfx90a", "a"), ("gfx90a", "a"), ("gfx90a", "b"), ("gfx942", "b")):
         with (
-            patch("compiler.kernels.gpu.hip_kernel.compile_object", compile_object),
+            patch("compiler.kernels.gpu.hip_kernel.compile_hip", compile_object),
             patch("compiler.kernels.build.hip_generator", lambda mark=mark: mark),
             patch("compiler.build._with_library", lambda built, cache: built),  # pyright: ignore
         ):
