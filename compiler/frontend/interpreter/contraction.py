@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates
-from compiler.frontend.interpreter.rounding import converted_array, double, has_floats
+from compiler.frontend.interpreter.rounding import converted_array, double, is_floating
 from compiler.frontend.interpreter.windows import PoolWindow, padded_array, pool_window
 
 
@@ -40,7 +40,7 @@ def evaluate_einsum(node: Node) -> Array:
     """Einstein summation with implicit results and ellipses."""
     arrays = [double(node[i]) for i in range(len(node.inputs))]
     equation = node.attribute("equation").replace(" ", "")
-    optimize = len(arrays) > 1 and has_floats(node[0].dtype)
+    optimize = len(arrays) > 1 and is_floating(node[0].dtype)
     return converted_array(
         np.asarray(np.einsum(equation, *arrays, optimize=optimize)), node[0].dtype
     )

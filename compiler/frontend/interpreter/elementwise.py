@@ -12,7 +12,7 @@ from compiler.frontend.interpreter.rounding import (
     converted_array,
     double,
     finite_limits,
-    has_floats,
+    is_floating,
     nan_mask,
 )
 
@@ -39,7 +39,7 @@ def _test(function: ArrayFunction, node: Node) -> Array:
 
 def _divide(a: Array, b: Array) -> Array:
     """A quotient; integers truncate, give 0 for the divisor 0, and wrap."""
-    if has_floats(a.dtype):
+    if is_floating(a.dtype):
         return np.true_divide(a, b)
     minus = (b == -1) if a.dtype.kind == "i" else np.zeros((), bool)
     safe = np.where((b == 0) | minus, np.ones_like(b), b)
@@ -163,7 +163,7 @@ def evaluate_where(node: Node) -> Array:
 def evaluate_clip(node: Node) -> Array:
     """Limited to bounds, by default the least and the largest finite number; NaN stays."""
     x, dtype = compute_dtype(node[0]), node[0].dtype
-    defaults = finite_limits(dtype) if has_floats(dtype) else (None, None)
+    defaults = finite_limits(dtype) if is_floating(dtype) else (None, None)
     for index, pick in ((1, np.maximum), (2, np.minimum)):
         bound = compute_dtype(node[index]).reshape(()) if node.has(index) else defaults[index - 1]
         x = x if bound is None else pick(x, np.asarray(bound, x.dtype))
@@ -197,7 +197,7 @@ def _float_power(x: Array, exponent: Array) -> Array:
 def evaluate_power(node: Node) -> Array:
     """Powers in the base's type; integers are exact."""
     x, exponent = node[0], node[1]
-    if has_floats(x.dtype) or has_floats(exponent.dtype):
+    if is_floating(x.dtype) or is_floating(exponent.dtype):
         result = _float_power(x.astype(np.float64), exponent.astype(np.float64))
     else:
         result = _integer_power(x, exponent)

@@ -10,7 +10,7 @@ from compiler.frontend.interpreter.rounding import (
     compute_dtype,
     converted_array,
     double,
-    has_floats,
+    is_floating,
 )
 
 
@@ -142,7 +142,7 @@ def _accumulated(function: Callable[..., Array], neutral: int, node: Node) -> Ar
     x = x[::-1] if node.attribute("reverse", 0) else x
     if node.attribute("exclusive", 0) and len(x):
         x = np.concatenate([np.full_like(x[:1], neutral), x[:-1]])
-    kept = None if has_floats(x.dtype) else x.dtype
+    kept = None if is_floating(x.dtype) else x.dtype
     total = function(x, 0, kept)
     total = total[::-1] if node.attribute("reverse", 0) else total
     return converted_array(np.moveaxis(total, 0, axis), node[0].dtype)

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double, has_floats, nan_mask
+from compiler.frontend.interpreter.rounding import converted_array, double, is_floating, nan_mask
 
 _INEXACT = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean")
 
@@ -23,14 +23,14 @@ def lowest_value(dtype: np.dtype) -> float:
     """The neutral element of a maximum."""
     if dtype == np.bool_:
         return False
-    return -np.inf if has_floats(dtype) else np.iinfo(dtype).min
+    return -np.inf if is_floating(dtype) else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> float:
     """The neutral element of a minimum."""
     if dtype == np.bool_:
         return True
-    return np.inf if has_floats(dtype) else np.iinfo(dtype).max
+    return np.inf if is_floating(dtype) else np.iinfo(dtype).max
 
 
 def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:

@@ -6,7 +6,7 @@ from math import ceil, floor
 import numpy as np
 
 from compiler.frontend.interpreter.registry import Array, Node, evaluates, positive_axis
-from compiler.frontend.interpreter.rounding import converted_array, double, has_floats
+from compiler.frontend.interpreter.rounding import converted_array, double, is_floating
 
 _TIE = 1e-6
 """Coordinates this near to a half count as a half, as in onnxruntime, where float32 rounds them."""
@@ -188,7 +188,7 @@ def _of_nothing(data: Array, axes: list[_Axis]) -> Array:
 
 def _narrowed(data: Array, dtype: np.dtype) -> Array:
     """Convert to the result's type: integers are rounded to even and saturate."""
-    if data.dtype == dtype or has_floats(dtype):
+    if data.dtype == dtype or is_floating(dtype):
         return converted_array(data, dtype)
     if dtype == np.bool_:
         return np.rint(data) > 0

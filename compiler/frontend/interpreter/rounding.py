@@ -11,25 +11,25 @@ from compiler.frontend.interpreter.registry import Array, Node, evaluates
 _SMALL_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
-def has_floats(dtype: np.dtype) -> bool:
+def is_floating(dtype: np.dtype) -> bool:
     """Whether a dtype is a float, including ml_dtypes'."""
     return "float" in dtype.name
 
 
 def compute_dtype(array: Array) -> Array:
     """An array in its type of computation: float32 for narrower floats."""
-    narrow = has_floats(array.dtype) and array.dtype.itemsize < 4
+    narrow = is_floating(array.dtype) and array.dtype.itemsize < 4
     return array.astype(np.float32) if narrow else array
 
 
 def double(array: Array) -> Array:
     """A float array as float64; others as they are."""
-    return array.astype(np.float64, copy=False) if has_floats(array.dtype) else array
+    return array.astype(np.float64, copy=False) if is_floating(array.dtype) else array
 
 
 def nan_mask(array: Array) -> Array:
     """Whether each element is NaN."""
-    if not has_floats(array.dtype):
+    if not is_floating(array.dtype):
         return np.zeros(array.shape, bool)
     return np.isnan(compute_dtype(array))
 
@@ -53,7 +53,7 @@ def _from_float(array: Array, dtype: np.dtype) -> Array:
 def _to_small(array: Array, dtype: np.dtype) -> Array:
     """Integers of less than a byte keep the lowest bits."""
     bits = ml_dtypes.iinfo(dtype).bits
-    integers = _from_float(array, np.dtype(np.int64)) if has_floats(array.dtype) else array
+    integers = _from_float(array, np.dtype(np.int64)) if is_floating(array.dtype) else array
     low = integers.astype(np.int64) & ((1 << bits) - 1)
     negative = dtype.name.startswith("int") & (low >> (bits - 1))
     return (low - (negative << bits)).astype(np.int8).astype(dtype)
@@ -65,16 +65,16 @@ def converted_array(array: Array, dtype: np.dtype) -> Array:
         return array
     source = array.dtype
     if dtype == np.bool_:
-        return (compute_dtype(array) if has_floats(source) else array) != 0
+        return (compute_dtype(array) if is_floating(source) else array) != 0
     if source == np.bool_:
         array = array.astype(np.uint8)
     if dtype.name.startswith(("int", "uint")) and dtype.name not in np.sctypeDict:
         return _to_small(compute_dtype(array), dtype)
-    if has_floats(source) and not has_floats(dtype):
+    if is_floating(source) and not is_floating(dtype):
         return _from_float(compute_dtype(array), dtype)
-    if not has_floats(source) and source.name not in np.sctypeDict:
+    if not is_floating(source) and source.name not in np.sctypeDict:
         array = array.astype(np.int8)
-    if has_floats(dtype) and dtype.itemsize < 4:
+    if is_floating(dtype) and dtype.itemsize < 4:
         array = array.astype(np.float32)
     return array.astype(dtype)
 
@@ -126,7 +126,7 @@ def _to_text(array: Array) -> Array:
 
 
 def _from_text(array: Array, dtype: np.dtype) -> Array:
-    convert: Callable[[str], float | int] = float if has_floats(dtype) else int
+    convert: Callable[[str], float | int] = float if is_floating(dtype) else int
     texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.reshape(-1).tolist()]
     values = np.array([convert(text) for text in texts], np.float64 if convert is float else object)
     return (
@@ -142,7 +142,7 @@ def _cast(node: Node, dtype: np.dtype) -> Array:
         return _to_text(array) if array.dtype.kind not in "OUS" else array
     if array.dtype.kind in "OUS":
         return _from_text(array, dtype)
-    if array.dtype != dtype and has_floats(dtype) and dtype.itemsize == 1:
+    if array.dtype != dtype and is_floating(dtype) and dtype.itemsize == 1:
         saturate = bool(node.attribute("saturate", 1))
         if dtype.name == "float8_e8m0fnu":
             return _to_scale(array, node.attribute("round_mode", "up"), saturate)

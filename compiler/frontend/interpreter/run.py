@@ -10,7 +10,7 @@ from compiler.errors import ModelError
 from compiler.frontend.export import graph_of, operators, outer_value
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
 from compiler.frontend.interpreter.registry import Array
-from compiler.frontend.interpreter.rounding import has_floats
+from compiler.frontend.interpreter.rounding import is_floating
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
@@ -70,7 +70,7 @@ def interpret(
 
 def _kept(array: Array, precise: bool) -> Array:
     """An array; as float64 if `precise` and it is a float array."""
-    return array.astype(np.float64) if precise and has_floats(array.dtype) else array
+    return array.astype(np.float64) if precise and is_floating(array.dtype) else array
 
 
 def _constants(op: Operation, weights: Mapping[str, np.ndarray], precise: bool) -> Values:
@@ -100,7 +100,7 @@ def _checked(
     if isinstance(value.type, NoneType):
         return None
     dtype = numpy_dtype(dtype_of(value.type))
-    dtype = np.dtype(np.float64) if precise and has_floats(dtype) else dtype
+    dtype = np.dtype(np.float64) if precise and is_floating(dtype) else dtype
     expected = f"{dtype}{list(shape_of(value.type))}"
     actual = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
     if actual != expected:

@@ -12,7 +12,7 @@ from compiler.frontend.builder import supported
 from compiler.frontend.evaluate import dtype_name
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.interpreter import clamped_indices
-from compiler.frontend.interpreter.rounding import finite_limits, has_floats
+from compiler.frontend.interpreter.rounding import finite_limits, is_floating
 from compiler.frontend.rules.call import Call, filled, rule
 from compiler.ir.values import numpy_dtype
 
@@ -41,7 +41,7 @@ def rewrite_softmax(call: Call) -> list[Value]:
 def rewrite_clip(call: Call) -> list[Value]:
     """Bounds were attributes before opset 11; by default they are the limits of the type."""
     dtype = numpy_dtype(call.data.dtype)
-    limits = finite_limits(dtype) if has_floats(dtype) else (None, None)
+    limits = finite_limits(dtype) if is_floating(dtype) else (None, None)
     bounds: list[Value | None] = []
     for i, name in enumerate(("min", "max")):
         given = call.attributes.pop(name, None)
