@@ -346,6 +346,8 @@ LIMITS = {
     "NOT_IMPLEMENTED|Could not find an implementation": "it has no kernel for the type",
     "No Op registered|Batchwise recurrent operations": "it lacks the operator's variant",
     "exclude_outside can be set|in the Resize operator": "Resize of some dimensions and modes only",
+    "anti-aliasing is set, Resize only": "antialias without interpolation, where it has no effect",
+    "Axes input is null": "Squeeze whose axes are named by an empty text, which leaves them out",
     r"saturate is only used|GetAttr..hidden_size|clip_ > 0": "attributes of no effect, or left out",
     "input1? (scale|zero point) must be a scalar": "matrices are quantised by column, not by row",
     "Non per-tensor quantization": "ConvInteger takes no zero point for each output channel",

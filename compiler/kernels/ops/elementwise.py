@@ -207,7 +207,7 @@ def lower_clip(context: Context) -> te.Tensor:
         x = context.element(0, indices)
         for position, pick in ((1, maximum), (2, minimum)):
             if context.has(position):
-                x = pick(x, context.element(position, ()))
+                x = pick(x, context.element(position, (0,)))
             elif is_float(dtype_of(x)):
                 x = pick(x, _finite_limit(dtype_of(x), pick is minimum))
         return x
