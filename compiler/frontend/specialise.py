@@ -190,7 +190,15 @@ class Specialiser:
             elif attribute.ref_attr_name in scope.attributes:
                 attributes[attribute.name] = scope.attributes[attribute.ref_attr_name]
         values = {name: self._attribute(a) for name, a in attributes.items()}
-        return BodyNode(proto, used, scope, self._unique(proto, scope), inputs, attributes, values)
+        return BodyNode(
+            proto=proto,
+            used=used,
+            scope=scope,
+            name=self._unique(proto, scope),
+            inputs=inputs,
+            protos=attributes,
+            attributes=values,
+        )
 
     def _attribute(self, attribute: onnx.AttributeProto) -> object:
         kind = onnx.AttributeProto
@@ -253,7 +261,13 @@ class Specialiser:
         own = not node.domain and op_type not in CONTROL and self._function_of(node) is None
         opset, outputs = node.opset if own else 0, node.proto.output
         return NodeCheck(
-            op_type, node.name, opset, node.inputs, node.attributes, outputs, self.remedy
+            op_type=op_type,
+            name=node.name,
+            opset=opset,
+            inputs=node.inputs,
+            attributes=node.attributes,
+            outputs=outputs,
+            remedy=self.remedy,
         )
 
     def _function_of(self, node: BodyNode) -> onnx.FunctionProto | None:
@@ -319,7 +333,14 @@ class Specialiser:
         used = [bool(name) for name in node.proto.output]
         attributes = dict(node.attributes)
         version = schema.since_version
-        return Call(op_type, version, list(node.inputs), attributes, used, self.builder)
+        return Call(
+            op_type=op_type,
+            version=version,
+            inputs=list(node.inputs),
+            attributes=attributes,
+            used=used,
+            builder=self.builder,
+        )
 
     def _rewritten(self, node: BodyNode) -> Sequence[Value]:
         return RULES[node.proto.op_type](self._call(node))

@@ -183,7 +183,15 @@ def extract_group(group: GroupOp) -> Group:
     if any(infos[number] != _info(value) for number, value in stored):
         raise KernelError(f"the kernel {name} keeps one value in two layouts: copy it first")
     values = [infos.get(number, info) for number, info in enumerate(values)]
-    return Group(name, tuple(values), len(weights), weights, constants, tuple(operators), outputs)
+    return Group(
+        name=name,
+        values=tuple(values),
+        inputs=len(weights),
+        weights=weights,
+        constants=constants,
+        operators=tuple(operators),
+        outputs=outputs,
+    )
 
 
 def _info(value: SSAValue) -> TensorInfo:

@@ -104,12 +104,12 @@ def compile_scheduled(group: Group, scheduled: Scheduled, target: CpuTarget) -> 
     )
     packings = scheduled.packings or ("",) * group.inputs
     return KernelSpec(
-        group.name,
-        "object",
-        code,
-        launches,
-        packings,
-        scheduled.workspaces + scratch,
-        scheduled.flops or group.operations,
-        group.traffic_bytes,
+        name=group.name,
+        language="object",
+        code=code,
+        launches=launches,
+        packings=packings,
+        workspaces=scheduled.workspaces + scratch,
+        flops=scheduled.flops or group.operations,
+        traffic_bytes=group.traffic_bytes,
     )

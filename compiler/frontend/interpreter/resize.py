@@ -49,7 +49,10 @@ def _axes(node: Node) -> list[_Axis]:
     count = len(numbers)
     limits = double(node[1]).reshape(-1).tolist() if crop else [0.0] * count + [1.0] * count
     sized = zip(numbers, _scaled_sizes(node, numbers), limits[:count], limits[count:], strict=True)
-    return [_Axis(a, shape[a], size, scale, *ends) for a, (scale, size), *ends in sized]
+    return [
+        _Axis(number=a, extent=shape[a], size=size, scale=scale, start=start, end=end)
+        for a, (scale, size), start, end in sized
+    ]
 
 
 def _coordinates(mode: str, axis: _Axis, kind: type[np.floating]) -> Array:

@@ -61,7 +61,14 @@ def pool_window(node: Node, kernel: Sequence[int]) -> PoolWindow:
     axes = zip(spatial, pairs, strides, sizes, strict=True)
     counts = tuple(_window_count(n, *pair, s, k, ceil) for n, pair, s, k in axes)
     before, after = (tuple(pair[side] for pair in pairs) for side in (0, 1))
-    return PoolWindow(tuple(kernel), strides, dilations, before, after, counts)
+    return PoolWindow(
+        kernel=tuple(kernel),
+        strides=strides,
+        dilations=dilations,
+        before=before,
+        after=after,
+        counts=counts,
+    )
 
 
 def padded_array(x: Array, window: PoolWindow, fill: float) -> Array:

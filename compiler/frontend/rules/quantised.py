@@ -124,7 +124,14 @@ def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | No
 
 def _convolution(call: Call, x: Value, w: Value) -> Value:
     attributes = dict(call.attributes)
-    convolution = Call("Conv", call.version, [x, w], attributes, [True], call.builder)
+    convolution = Call(
+        op_type="Conv",
+        version=call.version,
+        inputs=[x, w],
+        attributes=attributes,
+        used=[True],
+        builder=call.builder,
+    )
     (result,) = rewrite_window(convolution)
     return _cast(call, result, "int32")
 

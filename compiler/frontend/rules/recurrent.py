@@ -181,7 +181,15 @@ def _direction(call: Call, index: int, activations: list[Activation]) -> _Direct
     biases = _parts(call, call.input(3), index, 2)
     of_input, of_state = biases or (None, None)
     peepholes = _parts(call, call.input(7), index, 3)
-    return _Direction(call, weight, recurrent, of_input, of_state, peepholes, activations)
+    return _Direction(
+        call=call,
+        weight=weight,
+        recurrent=recurrent,
+        input_bias=of_input,
+        state_bias=of_state,
+        peepholes=peepholes,
+        activations=activations,
+    )
 
 
 def _initial(call: Call, index: int, direction: int, batch: int) -> Value:

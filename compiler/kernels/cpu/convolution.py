@@ -147,7 +147,17 @@ def transposed_phases(
         step = taps[1] - taps[0] if len(taps) > 1 else 1
         first, offset = (taps[0], offsets[0]) if taps else (0, 0)
         count = -((phase - extent) // stride)
-        phases.append(TransposedPhase(phase, count, len(taps), first, step, offset, spacing))
+        phases.append(
+            TransposedPhase(
+                phase=phase,
+                count=count,
+                taps=len(taps),
+                first=first,
+                step=step,
+                offset=offset,
+                spacing=spacing,
+            )
+        )
     return phases
 
 

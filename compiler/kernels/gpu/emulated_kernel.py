@@ -17,13 +17,13 @@ def build_emulated_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     symbols = [symbol for launch in kernel.launches for symbol in launch.symbols]
     programmatic = target.has_pdl
     return KernelSpec(
-        group.name,
-        "emu",
-        compile_kernels(source, symbols),
-        tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
-        kernel.packings or ("",) * group.inputs,
-        kernel.scratch,
-        kernel.flops,
-        group.traffic_bytes,
-        source,
+        name=group.name,
+        language="emu",
+        code=compile_kernels(source, symbols),
+        launches=tuple(replace(launch, programmatic=programmatic) for launch in kernel.launches),
+        packings=kernel.packings or ("",) * group.inputs,
+        workspaces=kernel.scratch,
+        flops=kernel.flops,
+        traffic_bytes=group.traffic_bytes,
+        source=source,
     )

@@ -14,13 +14,13 @@ def build_hip_kernel(group: Group, target: GpuTarget) -> KernelSpec:
     source = complete_text(kernel.text)
     symbols = [launch.symbol for launch in kernel.launches]
     return KernelSpec(
-        group.name,
-        "hip",
-        compile_hip(source, symbols, target),
-        kernel.launches,
-        kernel.packings or ("",) * group.inputs,
-        kernel.scratch,
-        kernel.flops,
-        group.traffic_bytes,
-        source,
+        name=group.name,
+        language="hip",
+        code=compile_hip(source, symbols, target),
+        launches=kernel.launches,
+        packings=kernel.packings or ("",) * group.inputs,
+        workspaces=kernel.scratch,
+        flops=kernel.flops,
+        traffic_bytes=group.traffic_bytes,
+        source=source,
     )

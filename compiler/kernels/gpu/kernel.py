@@ -51,15 +51,15 @@ def compile_kernel(group: Group, kernel: CudaKernel, target: GpuTarget) -> Kerne
     launches = (with_resources(x, compiled.used[x.symbol]) for x in kernel.launches)
     programmatic = target.has_pdl
     return KernelSpec(
-        group.name,
-        "cuda",
-        compiled.cubin,
-        tuple(replace(launch, programmatic=programmatic) for launch in launches),
-        kernel.packings or ("",) * group.inputs,
-        kernel.scratch,
-        kernel.flops,
-        group.traffic_bytes,
-        compiled.source,
+        name=group.name,
+        language="cuda",
+        code=compiled.cubin,
+        launches=tuple(replace(launch, programmatic=programmatic) for launch in launches),
+        packings=kernel.packings or ("",) * group.inputs,
+        workspaces=kernel.scratch,
+        flops=kernel.flops,
+        traffic_bytes=group.traffic_bytes,
+        source=compiled.source,
     )
 
 

@@ -69,16 +69,16 @@ def facts(schedule: s_tir.Schedule, block: SBlockRV) -> BlockFacts:
     extents = tuple(int(v.dom.extent) for v in node.iter_vars)
     long = [axis for axis in range(spatial) if extents[axis] > 1]
     return BlockFacts(
-        node.name_hint,
-        written.name,
-        extents,
-        spatial,
-        2 in kinds,
-        any(r.source.same_as(p) for r in node.writes for p in params),
-        not long or long[-1] not in last,
-        used,
-        direct,
-        tuple(accesses),
+        name=node.name_hint,
+        buffer=written.name,
+        extents=extents,
+        spatial=spatial,
+        reduces=2 in kinds,
+        output=any(r.source.same_as(p) for r in node.writes for p in params),
+        reduce_inner=not long or long[-1] not in last,
+        used=used,
+        direct=direct,
+        accesses=tuple(accesses),
     )
 
 

@@ -66,16 +66,16 @@ def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
     )
     pads = pads_before(anchor, image[2:], weight[2:], strides, dilations)
     return Convolution(
-        output[0],
-        groups,
-        weight[1],
-        weight[0] // groups,
-        plane_of(image[2:], 1),
-        plane_of(weight[2:], 1),
-        plane_of(strides, 1),
-        plane_of(dilations, 1),
-        plane_of(pads, 0),
-        plane_of(output[2:], 1),
+        batch=output[0],
+        groups=groups,
+        channels=weight[1],
+        filters=weight[0] // groups,
+        image=plane_of(image[2:], 1),
+        kernel=plane_of(weight[2:], 1),
+        strides=plane_of(strides, 1),
+        dilations=plane_of(dilations, 1),
+        pads=plane_of(pads, 0),
+        output=plane_of(output[2:], 1),
     )
 
 

@@ -95,8 +95,18 @@ class Transposed:
         output: tuple[int, int],
     ) -> Convolution:
         """A convolution of stride one over the same input."""
-        sizes = (self.batch, self.groups, self.channels, self.filters)
-        return Convolution(*sizes, self.image, kernel, (1, 1), dilations, pads, output)
+        return Convolution(
+            batch=self.batch,
+            groups=self.groups,
+            channels=self.channels,
+            filters=self.filters,
+            image=self.image,
+            kernel=kernel,
+            strides=(1, 1),
+            dilations=dilations,
+            pads=pads,
+            output=output,
+        )
 
 
 def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
@@ -118,13 +128,13 @@ def read_transposed(group: Group, anchor: Operator) -> Transposed | None:
     )
     rows, columns = (transposed_phases(*axis) for axis in along)
     return Transposed(
-        output[0],
-        groups,
-        weight[0] // groups,
-        weight[1],
-        plane_of(image[2:], 1),
-        plane_of(weight[2:], 1),
-        (rows, columns),
+        batch=output[0],
+        groups=groups,
+        channels=weight[0] // groups,
+        filters=weight[1],
+        image=plane_of(image[2:], 1),
+        kernel=plane_of(weight[2:], 1),
+        axes=(rows, columns),
     )
 
 
@@ -163,12 +173,12 @@ def phase_nests(
         )
         origin = (row.offset - lowest[0]) * frame.planes.pitch + column.offset - lowest[1]
         taps = Taps(
-            transposed.kernel,
-            (row.first, row.step),
-            (column.first, column.step),
-            (row.phase, len(transposed.axes[0])),
-            (column.phase, len(transposed.axes[1])),
-            max(0, origin),
+            kernel=transposed.kernel,
+            rows=(row.first, row.step),
+            columns=(column.first, column.step),
+            result_rows=(row.phase, len(transposed.axes[0])),
+            result_columns=(column.phase, len(transposed.axes[1])),
+            origin=max(0, origin),
         )
         share = slots * row.taps * column.taps / prod(frame.kernel)
         nests.append(

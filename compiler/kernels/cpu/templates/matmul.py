@@ -64,7 +64,9 @@ def matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | Non
     while not packed and registers.lanes > problem.columns:
         registers = replace(registers, lanes=registers.lanes // 2)
     tile, slots = matmul_tile(problem.rows, problem.columns, problem.depth, registers, packed)
-    nest = MatmulNest(problem, around, tile, registers.lanes, packed, slots)
+    nest = MatmulNest(
+        problem=problem, around=around, tile=tile, lanes=registers.lanes, packed=packed, slots=slots
+    )
     packings = [""] * group.inputs
     if packed:
         packings[right] = nest.packing

@@ -187,4 +187,12 @@ def _mainloop(problem: Problem, config: Config) -> Mainloop:
     text = constants(window, WindowConfig(config.pixels, config.tile.threads, 1), "Depthwise")
     sizes = (gemm.left, window.image.read, window.weight.read)
     function = "separable_gemm<Problem, Depthwise>"
-    return Mainloop(HEADERS, function, sizes, parameters, "a, image, window", text, 1)
+    return Mainloop(
+        headers=HEADERS,
+        function=function,
+        reads=sizes,
+        parameters=parameters,
+        passed="a, image, window",
+        text=text,
+        resident=1,
+    )

@@ -85,7 +85,15 @@ def wgmma_candidates(problem: Problem, target: GpuTarget) -> Iterator[Tile]:
     and with few where several blocks are then resident on an SM.
     """
     for (rows, columns), split_k in product(WGMMA_SHAPES, SPLITS):
-        tile = Tile(rows, columns, 16, columns, split_k, WGMMA_STAGES[0], wgmma=True)
+        tile = Tile(
+            rows=rows,
+            columns=columns,
+            warp_rows=16,
+            warp_columns=columns,
+            split_k=split_k,
+            stages=WGMMA_STAGES[0],
+            wgmma=True,
+        )
         steps = ceil_div(ceil_div(problem.k, problem.step), split_k)
         if problem.m < rows or steps < 2 or not can_use_wgmma(problem, tile, target):
             continue

@@ -37,10 +37,32 @@ class WgmmaCosts:
     shared_results: float
 
 
-MATRICES = WgmmaCosts(0.49, 0.48, 0.15, 0.21, 98e3, 98e3, 10.5e6, 1.7e6, 7.7e3, 6.2e3)
+MATRICES = WgmmaCosts(
+    start=0.49,
+    wave=0.48,
+    cluster=0.15,
+    member=0.21,
+    bytes=98e3,
+    scattered=98e3,
+    cache_bytes=10.5e6,
+    rate=1.7e6,
+    results=7.7e3,
+    shared_results=6.2e3,
+)
 """Fitted to 1,274 tiles measured on an H200: half of the estimates are within 10 %."""
 
-IMAGES = WgmmaCosts(0.98, 0.04, 0.0, 0.26, 87e3, 62e3, 8.2e6, 1.75e6, 7.0e3, 2.9e3)
+IMAGES = WgmmaCosts(
+    start=0.98,
+    wave=0.04,
+    cluster=0.0,
+    member=0.26,
+    bytes=87e3,
+    scattered=62e3,
+    cache_bytes=8.2e6,
+    rate=1.75e6,
+    results=7.0e3,
+    shared_results=2.9e3,
+)
 """Fitted to 3,111 tiles of NCHWc images: half of the estimates are within 11 %."""
 
 CO_RESIDENT_STORES = 1.5

@@ -218,7 +218,16 @@ def read_grouped(group: Group, anchor: Operator) -> Problem | None:
     infos = tuple(None if i is None else group.values[i] for i in anchor.inputs)
     context = Context(anchor, (None,) * len(infos), infos, (group.values[anchor.outputs[0]],))
     window = window_of(context, kernel[2:])
-    return Problem(image, weight, shape, output, window, channels, rows, block)
+    return Problem(
+        image=image,
+        weight=weight,
+        source=shape,
+        result=output,
+        window=window,
+        channels=channels,
+        rows=rows,
+        block=block,
+    )
 
 
 def _block(image: Operand, channels: int, rows: int) -> int:

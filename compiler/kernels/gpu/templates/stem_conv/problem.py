@@ -157,6 +157,15 @@ def read_stem(group: Group, anchor: Operator, target: GpuTarget) -> Problem | No
     written = group.writes[0]
     able = (written.block, 4, 2, 1)
     block = next(size for size in able if size and output.shape[1] % size == 0)
-    stored = (block, block == written.block, ELEMENT_BYTES[written.dtype])
-    problem = Problem(image, weight, shape, output.shape, window, *stored, precision)
+    problem = Problem(
+        image=image,
+        weight=weight,
+        source=shape,
+        result=output.shape,
+        window=window,
+        block=block,
+        blocked=block == written.block,
+        element_bytes=ELEMENT_BYTES[written.dtype],
+        precision=precision,
+    )
     return problem if problem.steps <= MOST_STEPS else None
