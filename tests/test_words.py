@@ -18,6 +18,12 @@ ROOMS = (
         f"compiler/{room}"
         for room in (
             "autotune",
+            "backends/*.py",
+            "backends/cuda",
+            "backends/emu",
+            "backends/gpu",
+            "backends/hip",
+            "export/*.py",
             "frontend",
             "graph",
             "ir",

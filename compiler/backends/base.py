@@ -1,4 +1,4 @@
-"""What every backend provides, and the registry of backends by target.
+"""The interface of backends, and the registry of backends by target.
 
 A target's text is the backend's name, then whatever else the backend reads after a colon
 (`cpu:x86-64-v3`, `cuda:sm_90`, `emu:sm_90`).
@@ -84,7 +84,7 @@ class Backend(Protocol):
         ...
 
     def requirements(self, target: str) -> dict[str, Any]:
-        """What a host needs to run what was compiled for a target, as JSON data."""
+        """The requirements of code for a target on its host, as JSON data."""
         ...
 
     def check(self, requirements: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ def chosen_options(choice: ScheduleChoice | None) -> dict[str, Any]:
     """The options of executors that a recorded choice stands for: modes, and bindings by name."""
     if choice is None:
         return {}
-    bindings = {name: each.chosen for name, each in choice.bindings.items()}
+    bindings = {name: binding.chosen for name, binding in choice.bindings.items()}
     return {"mode": choice.mode, "pdl": choice.pdl, "bindings": bindings}
 
 

@@ -86,25 +86,25 @@ def place_weights(schedule: Schedule, weights: Mapping[str, Array]) -> dict[str,
     """Every weight of a schedule, aligned: the given arrays if they are, else one block's parts."""
     wanted = schedule.of_kind("weight")
     check_weights(schedule, weights)
-    if all(is_usable(weights[each.name]) for each in wanted):
-        return {each.name: weights[each.name] for each in wanted}
-    total = sum(padded_size(each.nbytes) for each in wanted)
+    if all(is_usable(weights[allocation.name]) for allocation in wanted):
+        return {allocation.name: weights[allocation.name] for allocation in wanted}
+    total = sum(padded_size(allocation.nbytes) for allocation in wanted)
     require(total, "the block of weights")
     block = aligned_bytes(total)
     placed: dict[str, Array] = {}
     start = 0
-    for each in wanted:
-        part = block[start : start + each.nbytes].view(numpy_dtype(each.dtype))
-        placed[each.name] = part.reshape(each.shape)
-        placed[each.name][...] = weights[each.name]
-        start += padded_size(each.nbytes)
+    for allocation in wanted:
+        part = block[start : start + allocation.nbytes].view(numpy_dtype(allocation.dtype))
+        placed[allocation.name] = part.reshape(allocation.shape)
+        placed[allocation.name][...] = weights[allocation.name]
+        start += padded_size(allocation.nbytes)
     return placed
 
 
 def check_weights(schedule: Schedule, weights: Mapping[str, Array]) -> None:
     """Raise ShapeError unless every weight of a schedule is there, of its dtype and shape."""
-    for each in schedule.of_kind("weight"):
-        _check_weight(each, weights)
+    for allocation in schedule.of_kind("weight"):
+        _check_weight(allocation, weights)
 
 
 def _check_weight(expected: Allocation, weights: Mapping[str, Array]) -> None:

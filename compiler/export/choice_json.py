@@ -20,7 +20,8 @@ def choice_to_json(choice: ScheduleChoice) -> dict[str, Any]:
         del found["timings"], found["skipped"]
     else:
         found["bindings"] = {
-            name: {"chosen": each["chosen"], **each["timings"]} for name, each in bindings.items()
+            name: {"chosen": binding["chosen"], **binding["timings"]}
+            for name, binding in bindings.items()
         }
     return found
 
@@ -54,7 +55,7 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
 
 def _each(value: object, place: str, entry: Callable[[object, str], T]) -> dict[str, T]:
     found = read.as_object(value, place)
-    return {name: entry(each, f"{place}.{name}") for name, each in found.items()}
+    return {name: entry(value, f"{place}.{name}") for name, value in found.items()}
 
 
 def _timing(value: object, place: str) -> Timing:
@@ -69,7 +70,7 @@ def _timing(value: object, place: str) -> Timing:
 
 def _binding(value: object, place: str) -> BindingChoice:
     entry = read.as_object(value, place)
-    timings = {name: each for name, each in entry.items() if name != "chosen"}
+    timings = {name: timing for name, timing in entry.items() if name != "chosen"}
     return BindingChoice(read.string(entry, "chosen", place), _each(timings, place, _timing))
 
 

@@ -44,7 +44,7 @@ DAMAGED = (
     OverflowError,
     RecursionError,
 )
-"""What reading a damaged file raises."""
+"""The errors of reading a damaged file."""
 
 
 def write_weights(write: Callable[[Any], Any], weights: Mapping[str, Array]) -> None:

@@ -92,7 +92,9 @@ class CpuExecutable:
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(padded_size(each.nbytes) for each in schedule.of_kind("arena"))
+        self._arena = sum(
+            padded_size(allocation.nbytes) for allocation in schedule.of_kind("arena")
+        )
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
         self._program = CpuProgram(kernels.values())
@@ -176,9 +178,9 @@ class CpuExecutor:
         check_options(options, (), "a run on the CPU")
         arrays = prepare_inputs(self._allocations, inputs)
         outputs = {
-            each.name: aligned_array(each.shape, numpy_dtype(each.dtype))
-            for each in self._allocations
-            if each.kind == "output"
+            allocation.name: aligned_array(allocation.shape, numpy_dtype(allocation.dtype))
+            for allocation in self._allocations
+            if allocation.kind == "output"
         }
         found = {"input": iter(arrays), "output": iter(outputs.values())}
         bases = [address(next(found[a.kind])) for a in self._allocations if a.kind in found]

@@ -20,7 +20,7 @@ class Symbols:
 
 
 def read_symbols(code: bytes) -> Symbols:
-    """Read an object's symbol table; raises ValueError if the bytes are no such object."""
+    """Read an object's symbol table; raises ValueError if the bytes are not one."""
     if not code.startswith(_MAGIC):
         raise ValueError("not a 64-bit little-endian ELF object")
     try:

@@ -37,7 +37,7 @@ def host_features() -> frozenset[str]:
 
 
 def requirements(target: str) -> dict[str, Any]:
-    """What a host needs to run code for `cpu`, `cpu:MCPU` or `cpu:MCPU:FEATURES`."""
+    """The features that a host must have for `cpu`, `cpu:MCPU` or `cpu:MCPU:FEATURES`."""
     parsed = parse_cpu(target)
     processor, listed = parsed.mcpu, parsed.features
     features = {name[1:] for name in listed.split(",") if name.startswith("+")}

@@ -16,11 +16,11 @@ def prepare_inputs(allocations: Sequence[Allocation], inputs: Mapping[str, Any])
 
     An array that is row-major and aligned to 64 bytes is used in place, any other is copied.
     """
-    expected = [each for each in allocations if each.kind == "input"]
+    expected = [allocation for allocation in allocations if allocation.kind == "input"]
     check_mapping(inputs, expected)
-    if set(inputs) != {each.name for each in expected}:
+    if set(inputs) != {allocation.name for allocation in expected}:
         raise ShapeError(f"the inputs are {_names(inputs)}; {_expectation(expected)}")
-    return [_prepare_one(each, inputs[each.name], expected) for each in expected]
+    return [_prepare_one(allocation, inputs[allocation.name], expected) for allocation in expected]
 
 
 def check_mapping(inputs: Any, expected: Sequence[Allocation]) -> None:
@@ -63,5 +63,7 @@ def _names(inputs: Mapping[str, Any]) -> str:
 
 
 def _expectation(expected: Sequence[Allocation]) -> str:
-    wanted = ", ".join(f"'{each.name}' {each.dtype}{list(each.shape)}" for each in expected)
+    wanted = ", ".join(
+        f"'{allocation.name}' {allocation.dtype}{list(allocation.shape)}" for allocation in expected
+    )
     return f"the model takes {wanted or 'none'}"

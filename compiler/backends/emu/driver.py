@@ -152,7 +152,7 @@ class EmulatedDriver:
         return EmulatedCall(function, grid, block, shared_bytes, arguments, extents, indirect)
 
     def spin(self, nanoseconds: int) -> EmulatedCall:
-        """A launch that does nothing: the random order delays what follows it."""
+        """A launch that does nothing: the random order delays its successors."""
         return EmulatedCall(None, (1, 1, 1), (1, 1, 1), 0, (), None)
 
     def free_memory(self) -> int:

@@ -80,7 +80,7 @@ class Binder:
         self._outputs = _named(schedule, "output")
         self._places = (*self._inputs.values(), *self._outputs.values())
         self._own = {index: buffers.addresses[index] for index, _ in self._places}
-        spans = [(self._own[i], self._own[i] + each.nbytes) for i, each in self._places]
+        spans = [(self._own[i], self._own[i] + allocation.nbytes) for i, allocation in self._places]
         self._start = min((start for start, _ in spans), default=0)
         self._end = max((end for _, end in spans), default=0)
         self._memo: tuple[list[object], RunBuffers] | None = None
@@ -229,16 +229,16 @@ class Binder:
         if view.address >= self._end or view.address + view.nbytes <= self._start:
             return False
         return any(
-            other != index and _meet(view.address, view.nbytes, self._own[other], each.nbytes)
-            for other, each in self._places
+            other != index and _meet(view.address, view.nbytes, self._own[other], allocation.nbytes)
+            for other, allocation in self._places
         )
 
     def _overlaps(self, placement: RunBuffers, index: int, view: DeviceView) -> bool:
         """Whether an output's memory is also that of an input or of another output."""
         addresses = placement.addresses
         return any(
-            other != index and _meet(view.address, view.nbytes, addresses[other], each.nbytes)
-            for other, each in self._places
+            other != index and _meet(view.address, view.nbytes, addresses[other], allocation.nbytes)
+            for other, allocation in self._places
         )
 
 
@@ -275,7 +275,7 @@ def check_names(
 def check_apart(outputs: Mapping[str, DeviceView]) -> None:
     """Raise ShapeError for outputs that share device memory, where one would be lost."""
     found = sorted((view.address, view.nbytes, name) for name, view in outputs.items())
-    for (start, nbytes, first), (other, _, second) in pairwise(each for each in found if each[1]):
+    for (start, nbytes, first), (other, _, second) in pairwise(span for span in found if span[1]):
         if other < start + nbytes:
             raise _shared(first, second)
 

@@ -26,7 +26,7 @@ class Buffers:
         own = [(i, a) for kind in kinds for i, a in every if a.kind == kind]
         self._offsets, total = layout(own)
         self._total = total
-        _, self._written = layout(each for each in own if each[1].kind == "input")
+        _, self._written = layout(place for place in own if place[1].kind == "input")
         self._block = reserve(driver, total, f"{schedule.name}: an executor") if total else 0
         self.addresses = [
             weights[a.name] if a.kind == "weight" else self._block + self._offsets[i]
@@ -63,7 +63,7 @@ class Buffers:
         for index in sorted(allocations, key=self._offsets.__getitem__):
             here = self._transfer(index)
             last = found[-1] if found else None
-            if here.nbytes and last is not None and self._adjoin(last, here):
+            if here.nbytes and last is not None and self._are_adjacent(last, here):
                 size = here.device + here.nbytes - last.device
                 found[-1] = Transfer((*last.allocations, index), last.device, last.host, size)
             elif here.nbytes:
@@ -78,7 +78,7 @@ class Buffers:
         """The device address of an input or output, and its size in bytes."""
         return self.addresses[index], self._schedule.allocations[index].nbytes
 
-    def _adjoin(self, last: Transfer, here: Transfer) -> bool:
+    def _are_adjacent(self, last: Transfer, here: Transfer) -> bool:
         gap = here.device - (last.device + last.nbytes)
         return 0 <= gap < 256 and here.device + here.nbytes - last.device <= MERGED_BYTES
 

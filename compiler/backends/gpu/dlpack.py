@@ -59,7 +59,7 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
 NAME = b"dltensor"
 
 _alive: dict[int, tuple[_Managed, object, object]] = {}
-"""What each capsule's consumer still uses, by the struct's address."""
+"""The arrays that capsules' consumers still use, by the struct's address."""
 
 
 def alive() -> int:

@@ -1,4 +1,4 @@
-"""What a GPU vendor's driver library must offer; only `backends/cuda` and `backends/hip` call one.
+"""The interface of a GPU vendor's driver library; only `backends/cuda` and `backends/hip` call one.
 
 It offers what HIP 5.2 has: graphs are built from kernel, copy, fill, child and empty nodes; none is
 captured from a stream. Handles are opaque values of the library; device addresses are
@@ -44,7 +44,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class FunctionInfo:
-    """What a compiled function uses of each thread (registers, local bytes) and of each block."""
+    """The resources that a function takes: for each thread (registers, local bytes) and block."""
 
     registers: int
     local_bytes: int

@@ -69,7 +69,7 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, slots=True)
 class GpuProgram:
-    """What executors of one module on one device share, whatever their schedule."""
+    """The resources that executors of one module on one device share, whatever their schedule."""
 
     driver: Driver
     functions: Functions
@@ -89,7 +89,7 @@ class Programs:
         self._lock = RLock()
 
     def of(self, plan: GraphPlan) -> GpuProgram:
-        """What executors of a planned schedule share."""
+        """The resources that executors of a planned schedule share."""
         with self._lock:
             if plan.crowded not in self._loaded:
                 self.driver.make_current()
@@ -210,7 +210,7 @@ class GpuExecutor:
 
     @property
     def schedule(self) -> Schedule:
-        """What it runs."""
+        """The schedule that runs."""
         return self._plan.schedule
 
     def in_place(self, kind: Literal["input", "output"]) -> dict[str, DeviceArray]:

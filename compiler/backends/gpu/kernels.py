@@ -17,7 +17,7 @@ SMEM_CARVEOUT = 75
 """Percent of an SM's L1 that is shared memory where kernels run concurrently.
 
 Measured on an H200: NASNet-mobile, PNASNet, Inception-v3 and HRNet take 0.96 of their time; 50 and
-100 were no better in the mean.
+100 were not better in the mean.
 """
 
 

@@ -1,7 +1,7 @@
 """The three ways to queue a run: one graph, a graph for each subflow, or plain launches.
 
 Outside a graph, events derived from tokens order the units. The schedule's stream 0 is the caller's
-stream; every other stream is forked from it by an event and joined to it at the end, so that the
+stream; every other stream is forked from it by an event and awaited by it at the end, so that the
 caller sees a run as one operation.
 """
 
@@ -122,7 +122,7 @@ class StreamRunner:
             graph.update(self._calls, wanted)
 
     def run(self, stream: Handle) -> None:
-        """Queue one run, joined to the stream at its end."""
+        """Queue one run; the stream waits for its end."""
         if self._commands is None or self._commands[0] is not stream:
             self._commands = stream, self._compile(stream)
         for function, arguments in self._commands[1]:

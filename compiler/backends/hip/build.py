@@ -111,7 +111,7 @@ def needed_runtime(library: bytes) -> str | None:
 
 
 def requirements_of(target: str, library: bytes, compiler: str) -> dict[str, Any]:
-    """What a host needs for a library, and the compiler that made it."""
+    """The requirements of a library, and the compiler that made it."""
     needed = {"runtime": needed_runtime(library), "compiler": compiler}
     return {**BACKEND.requirements(target), **needed}
 

@@ -22,7 +22,7 @@ PROFILE_RUNS = 15
 
 @dataclass(frozen=True)
 class HipProgram:
-    """What the executors of a module share; `weights` are packed, by allocation name."""
+    """The resources that executors of a module share; `weights` are packed, by allocation name."""
 
     library: Library
     schedule: Schedule
@@ -52,8 +52,8 @@ class HipExecutor:
         schedule = self._program.schedule
         given = prepare_inputs(schedule.allocations, inputs)
         outputs = {
-            each.name: aligned_array(each.shape, numpy_dtype(each.dtype))
-            for each in schedule.of_kind("output")
+            allocation.name: aligned_array(allocation.shape, numpy_dtype(allocation.dtype))
+            for allocation in schedule.of_kind("output")
         }
         self._model.run(given, list(outputs.values()))
         return outputs
