@@ -44,12 +44,12 @@ def is_known(inputs: Inputs) -> bool:
 
 def grows(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
     """Whether folding the operator would turn small constants into one of many megabytes."""
-    if op_type != "Tile" or inputs[0] is None or inputs[1] is None:
+    if op_type not in ("OneHot", "Tile"):
         return False
-    array, repeats = inputs[0].array, inputs[1].array
-    if array is None or repeats is None:
+    array, second, *_ = (None if value is None else value.array for value in inputs)
+    if array is None or second is None:
         return False
-    copies = prod(repeats.tolist())
+    copies = prod(second.reshape(-1).tolist())
     return copies > 1 and array.nbytes * copies > _LARGEST_COPY
 
 
