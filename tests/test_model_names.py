@@ -35,6 +35,10 @@ def test_a_name_stands_for_the_network_with_its_weights():
     assert model == zoo.load("deepfm")
 
 
+def test_a_name_stands_for_one_of_the_other_networks():
+    assert named_model(Path("zoo:fastvit_t8")) == zoo.load("fastvit_t8")
+
+
 def test_rounding_the_weights_leaves_the_model_as_it_was():
     model = named_model(Path("zoo:deepfm"))
     rounded = rounded_weights(model, "bf16")
@@ -46,7 +50,7 @@ def test_an_unknown_name_lists_the_networks(capsys: pytest.CaptureFixture[str]):
     assert main(["run", "zoo:resnet51"]) == 1
     message = capsys.readouterr().err
     assert "the zoo has no model 'resnet51'" in message
-    assert all(name in message for name in zoo.names())
+    assert all(name in message for name in [*zoo.names(), *zoo.others()])
 
 
 def test_an_installed_package_says_where_the_networks_are(

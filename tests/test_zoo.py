@@ -1,4 +1,4 @@
-"""Every zoo model, and every light model of the onnx wheel, matches onnxruntime."""
+"""Every zoo model, every other network and every light model of the wheel matches onnxruntime."""
 
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,19 @@ from compiler.tools.comparison import compare
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
 
+ALL = [*zoo.names(), *zoo.others()]
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
 ALIKE = {"bert512", "nasnetalarge", "pnasnet5large"} | {
     f"light_{name}"
     for name in ("densenet121", "inception_v1", "inception_v2", "resnet50", "vgg19", "zfnet512")
 }
 """Large models whose kinds of layers other models here have too."""
+OTHERS = set(zoo.others()) - {"distilbert"}
+"""Of the other networks the one that compiles fastest is part of every run of the tests."""
 
 
 def marked(name: str, value: object) -> Any:
-    large = name in {"gpt2large", *ALIKE}
+    large = name in {"gpt2large", *ALIKE, *OTHERS}
     return pytest.param(value, id=name, marks=pytest.mark.large if large else ())
 
 
@@ -36,7 +39,7 @@ def check(model: Any, inputs: dict[str, np.ndarray[Any, Any]], *streams: int) ->
         assert report.passed, str(report)
 
 
-@pytest.mark.parametrize("name", [marked(name, name) for name in zoo.names()])
+@pytest.mark.parametrize("name", [marked(name, name) for name in ALL])
 def test_zoo_model_matches_onnxruntime(name: str):
     model = zoo.load(name)
     streams = (4, 1) if name in ("googlenet", "t5small") else (4,)

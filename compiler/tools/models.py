@@ -21,8 +21,9 @@ def named_model(name: Path) -> "Path | onnx.ModelProto":
     if name.exists() or not str(name).startswith(ZOO):
         return name
     zoo, wanted = _zoo(), str(name).removeprefix(ZOO)
-    if wanted not in zoo.names():
-        raise ModelError(f"the zoo has no model {wanted!r}; it has {', '.join(zoo.names())}")
+    known = [*zoo.names(), *zoo.others()]
+    if wanted not in known:
+        raise ModelError(f"the zoo has no model {wanted!r}; it has {', '.join(known)}")
     return zoo.load(wanted)
 
 

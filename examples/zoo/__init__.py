@@ -1,4 +1,6 @@
-"""Sixteen networks exported from timm, torchvision and transformers, without their weights.
+"""Networks exported from timm, torchvision and transformers, without their weights.
+
+Sixteen are the zoo; on ten others, for which nothing has been tuned, the compiler is judged.
 
 A stripped weight keeps its shape, its type and a distribution in its `doc_string`; `load` draws
 it again from its seed.
@@ -12,27 +14,39 @@ import onnx
 from onnx import helper, numpy_helper
 
 MODELS = Path(__file__).parent / "models"
+OTHERS = Path(__file__).parent / "others"
 _SUFFIX = ".light.onnx"
 _VOCABULARY = {
     "bert128": 30_000,
     "bert512": 30_000,
     "deepfm": 10_000,
+    "distilbert": 30_000,
     "gpt2large": 50_000,
     "t5small": 30_000,
 }
 
 
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}"))
+
+
 def names() -> list[str]:
-    """The names of the models, sorted."""
-    return sorted(path.name.removesuffix(_SUFFIX) for path in MODELS.glob(f"*{_SUFFIX}"))
+    """The names of the zoo's sixteen models, sorted."""
+    return _names(MODELS)
+
+
+def others() -> list[str]:
+    """The names of the ten networks for which nothing has been tuned, sorted."""
+    return _names(OTHERS)
 
 
 def path(name: str) -> Path:
     """The file of a model without weights; raises KeyError for an unknown name."""
-    file = MODELS / f"{name}{_SUFFIX}"
-    if not file.is_file():
-        raise KeyError(f"the zoo has no model {name!r}; it has {', '.join(names())}")
-    return file
+    for folder in (MODELS, OTHERS):
+        if name in _names(folder):
+            return folder / f"{name}{_SUFFIX}"
+    known = ", ".join([*names(), *others()])
+    raise KeyError(f"the zoo has no model {name!r}; it has {known}")
 
 
 def _draw(tensor: onnx.TensorProto) -> np.ndarray:

@@ -2,6 +2,7 @@
 
     python -m examples.zoo.export --batch 8 --output exported resnet50 bert128
 
+Without names it exports the sixteen models of the zoo, with `--others` the ten other networks.
 Each model is written as NAME.light.onnx: floating-point weights of more than a kilobyte are
 replaced with a distribution from which `examples.zoo.refill` draws them again.
 """
@@ -31,6 +32,18 @@ _TIMM = {
     "vit_base": ("vit_base_patch16_224", 224, 224),
 }
 
+_OTHER_TIMM = {
+    "repvgg_b0": ("repvgg_b0", 224, 224),
+    "mobileone_s1": ("mobileone_s1", 224, 224),
+    "fastvit_t8": ("fastvit_t8", 256, 256),
+    "repvit_m1": ("repvit_m1", 224, 224),
+    "inception_v4": ("inception_v4", 299, 299),
+    "cspresnet50": ("cspresnet50", 256, 256),
+    "mixnet_s": ("mixnet_s", 224, 224),
+    "skresnet34": ("skresnet34", 224, 224),
+    "crossvit_tiny": ("crossvit_tiny_240", 240, 240),
+}
+
 Built = tuple[Any, tuple[Any, ...]]
 
 
@@ -53,6 +66,30 @@ def _timm(name: str, batch: int) -> Built:
     # timm starts residual branches at zero, which would hide errors in them.
     options = {"zero_init_last": False} if name in ("resnet50", "resnext50") else {}
     return timm.create_model(model, pretrained=False, **options), _image(batch, height, width)
+
+
+def _randomised(module: Any, inputs: tuple[Any, ...]) -> Built:
+    from examples.zoo.randomise import randomise
+
+    randomise(module, inputs)
+    return module, inputs
+
+
+def _other_timm(name: str, batch: int) -> Built:
+    import timm
+
+    model, height, width = _OTHER_TIMM[name]
+    return _randomised(timm.create_model(model, pretrained=False), _image(batch, height, width))
+
+
+def _distilbert(batch: int) -> Built:
+    from transformers import DistilBertConfig, DistilBertModel
+
+    from examples.zoo.networks import Wrapped
+
+    model = DistilBertModel(DistilBertConfig(attn_implementation="eager"))
+    wrapped = Wrapped(model, ("input_ids",), "last_hidden_state")
+    return _randomised(wrapped, _tokens(batch, 128, vocabulary=30_000))
 
 
 def _nasnetmobile(batch: int) -> Built:
@@ -136,6 +173,14 @@ MODELS: dict[str, Callable[[int], Built]] = {
 }
 """The builder of each model and its example inputs, for a batch size."""
 
+OTHERS: dict[str, Callable[[int], Built]] = {
+    **{name: lambda batch, name=name: _other_timm(name, batch) for name in _OTHER_TIMM},
+    "distilbert": _distilbert,
+}
+"""The builders of the ten other networks."""
+
+_BUILDERS = {**MODELS, **OTHERS}
+
 
 def lighten(model: onnx.ModelProto) -> int:
     """Replace large floating-point weights with seeded distributions; returns how many."""
@@ -182,7 +227,7 @@ def export(name: str, batch: int, folder: Path) -> Path:
     import torch
 
     torch.manual_seed(0)
-    model = to_onnx(name, *MODELS[name](batch))
+    model = to_onnx(name, *_BUILDERS[name](batch))
     target = folder / f"{name}.light.onnx"
     lighten(model)
     onnx.save(model, target)
@@ -200,17 +245,20 @@ def _require(packages: tuple[str, ...]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)", metavar="NAME")
+    parser.add_argument("names", nargs="*", help="models (default: the zoo)", metavar="NAME")
+    parser.add_argument("--others", action="store_true", help="export the ten other networks")
     parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
     parser.add_argument("--output", type=Path, default=Path("exported"), help="folder to write to")
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.names) - set(MODELS)):
-        parser.error(f"unknown model {unknown[0]}; choose from {', '.join(sorted(MODELS))}")
+    if unknown := sorted(set(options.names) - set(_BUILDERS)):
+        parser.error(f"unknown model {unknown[0]}; choose from {', '.join(sorted(_BUILDERS))}")
+    if options.names and options.others:
+        parser.error("give names or --others, not both")
     if options.batch < 1:
         parser.error("--batch is at least 1")
     _require(PACKAGES)
     options.output.mkdir(parents=True, exist_ok=True)
-    for name in options.names or sorted(MODELS):
+    for name in options.names or sorted(OTHERS if options.others else MODELS):
         print(export(name, options.batch, options.output), file=sys.stderr)
 
 

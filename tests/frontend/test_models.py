@@ -1,5 +1,6 @@
 """The zoo and the light models of the onnx wheel import into few, clean operators."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,24 @@ from compiler.frontend import Imported, import_model
 from compiler.frontend.export import export_model
 from compiler.ir.context import parse_module
 from examples import zoo
-from examples.zoo.export import MODELS, lighten, main
+from examples.zoo.export import MODELS, OTHERS, lighten, main
 from tests.frontend.checks import assert_close, counts, operators, run
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 NAMES = [name for name in zoo.names() if name != "gpt2large"]
+OTHER_SHAPES = {
+    "crossvit_tiny": ((1, 3, 240, 240), (1, 1000)),
+    "cspresnet50": ((1, 3, 256, 256), (1, 1000)),
+    "distilbert": ((1, 128), (1, 128, 768)),
+    "fastvit_t8": ((1, 3, 256, 256), (1, 1000)),
+    "inception_v4": ((1, 3, 299, 299), (1, 1000)),
+    "mixnet_s": ((1, 3, 224, 224), (1, 1000)),
+    "mobileone_s1": ((1, 3, 224, 224), (1, 1000)),
+    "repvgg_b0": ((1, 3, 224, 224), (1, 1000)),
+    "repvit_m1": ((1, 3, 224, 224), (1, 1000)),
+    "skresnet34": ((1, 3, 224, 224), (1, 1000)),
+}
+"""Input and output of the other networks."""
 GONE = {"BatchNormalization", "Identity", "Dropout", "Sum", "Constant", "ConstantOfShape"}
 
 
@@ -27,12 +41,17 @@ def imported_light(name: str) -> tuple[onnx.ModelProto, Imported]:
 def test_the_zoo_is_complete():
     assert len(zoo.names()) == 16
     assert set(zoo.names()) == set(MODELS)
+    assert len(zoo.others()) == 10
+    assert set(zoo.others()) == set(OTHERS)
+    assert not set(zoo.others()) & set(zoo.names())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_zoo_model_imports(name: str):
-    model = onnx.load(zoo.path(name))
-    zoo.refill(model)
+def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def checked_import(model: onnx.ModelProto) -> Imported:
+    """A model as a clean graph whose operators are named after its nodes."""
     imported = import_model(model)
     imported.module.verify()
     assert not GONE & set(counts(imported))
@@ -40,7 +59,42 @@ def test_a_zoo_model_imports(name: str):
     for op in operators(imported):
         assert op.node_name in given or op.node_name.rpartition("/")[0] in given
     assert len({op.node_name for op in operators(imported)}) == len(operators(imported))
-    assert len(operators(imported)) <= len(model.graph.node)
+    return imported
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_zoo_model_imports(name: str):
+    model = zoo.load(name)
+    assert len(operators(checked_import(model))) <= len(model.graph.node)
+
+
+@pytest.mark.parametrize("name", zoo.others())
+def test_another_network_is_valid_and_imports(name: str):
+    model = zoo.load(name)
+    onnx.checker.check_model(model, full_check=True)
+    (x,), (y,) = model.graph.input, model.graph.output
+    assert (shape_of(x), shape_of(y)) == OTHER_SHAPES[name]
+    checked_import(model)
+
+
+def spread(tensor: onnx.TensorProto) -> tuple[float, float]:
+    """Mean and standard deviation of a weight, stripped or not."""
+    if tensor.doc_string:
+        spec = json.loads(tensor.doc_string)
+        return spec.get("mean", 0.0), spec.get("std", 0.0)
+    array = onnx.numpy_helper.to_array(tensor)
+    return float(array.mean()), float(array.std())
+
+
+@pytest.mark.parametrize("name", zoo.others())
+def test_no_weight_of_another_network_is_constant(name: str):
+    graph = onnx.load(zoo.path(name)).graph
+    floats = {t.name: t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
+    vectors = {name: spread(tensor) for name, tensor in floats.items() if np.prod(tensor.dims) > 1}
+    assert not [name for name, (_, deviation) in vectors.items() if not deviation]
+    norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
+    variances = [vectors[node.input[4]] for node in norms]
+    assert all(mean > 4 * deviation for mean, deviation in variances), "one is drawn negative"
 
 
 @pytest.mark.parametrize("name", ["deepfm", "unet", "nasnetmobile", "t5small", "rnntc_sru"])
