@@ -39,10 +39,12 @@ def dags(draw: st.DrawFn, max_nodes: int = 24, max_cost: int = 1000) -> DAG:
 
 
 @st.composite
-def tensors(draw: st.DrawFn, shape: Sequence[int], dtype: str = "float32") -> Array:
-    """An array of small values, from one drawn seed."""
+def tensors(
+    draw: st.DrawFn, shape: Sequence[int], dtype: str = "float32", whole: bool = False
+) -> Array:
+    """An array of small values, with `whole` whole numbers, from one drawn seed."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    if dtype == "float32":
+    if dtype.startswith("float") and not whole:
         return random.uniform(-2, 2, tuple(shape)).astype(dtype)
     return random.integers(-8, 9, tuple(shape)).astype(dtype)
 
@@ -66,8 +68,19 @@ class _State:
 
     draw: st.DrawFn
     dtype: str
+    whole: bool = False
     build: GraphBuilder = field(default_factory=GraphBuilder)
     bounds: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+
+    @property
+    def floating(self) -> bool:
+        """Whether the tensors have floating-point numbers."""
+        return self.dtype.startswith("float")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tensors have whole numbers only."""
+        return self.whole or not self.floating
 
     def pick(self, fits: Callable[[SSAValue], bool] = lambda _: True) -> SSAValue | None:
         """A tensor that fits, recent ones more often, or None."""
@@ -80,7 +93,7 @@ class _State:
         other = self.pick(lambda v: shape_of(v.type) == tuple(shape))
         if other is not None and self.draw(st.integers(0, 3)) == 0:
             return other
-        value = self.build.weight(self.draw(tensors(shape, self.dtype)))
+        value = self.build.weight(self.draw(tensors(shape, self.dtype, self.whole)))
         self.bounds[value] = 8
         return value
 
@@ -104,7 +117,7 @@ def _unary(state: _State) -> None:
     x = state.pick()
     assert x is not None
     names = ["Relu", "Neg", "Abs"]
-    if state.dtype == "float32":
+    if not state.exact:
         names += ["Tanh", "Sigmoid", "Erf", "LeakyRelu", "HardSwish"]
     state.add(state.build.op(state.draw(st.sampled_from(names)), x), state.bounds[x] + 1)
 
@@ -136,7 +149,7 @@ def _matmul(state: _State) -> None:
 
 def _convolution(state: _State) -> None:
     x = state.pick(lambda v: len(_shape(v)) == 4)
-    if x is not None and state.dtype == "float32":
+    if x is not None and state.floating:
         images, channels, height, width = _shape(x)
         size = state.draw(st.sampled_from([1, 3]))
         depthwise = state.draw(st.booleans())
@@ -153,7 +166,7 @@ def _convolution(state: _State) -> None:
 
 def _pool(state: _State) -> None:
     x = state.pick(lambda v: len(_shape(v)) == 4)
-    if x is not None and state.dtype == "float32":
+    if x is not None and not state.exact:
         name = state.draw(st.sampled_from(["MaxPool", "AveragePool"]))
         pooled = state.build.op(name, x, shape=_shape(x), kernel_shape=[3, 3], pads=[1] * 4)
         state.add(pooled, state.bounds[x])
@@ -166,7 +179,7 @@ def _reduction(state: _State) -> None:
         axis = state.draw(st.integers(0, len(shape) - 1))
         keep = state.draw(st.integers(0, 1))
         name = state.draw(st.sampled_from(["ReduceSum", "ReduceMax", "ReduceMin"]))
-        if state.dtype == "float32" and state.draw(st.booleans()):
+        if not state.exact and state.draw(st.booleans()):
             name = "ReduceMean"
         result = (*shape[:axis], *[1] * keep, *shape[axis + 1 :])
         y = state.build.op(name, x, state.integers([axis]), shape=result, keepdims=keep)
@@ -175,7 +188,7 @@ def _reduction(state: _State) -> None:
 
 def _normalization(state: _State) -> None:
     x = state.pick(lambda v: len(_shape(v)) >= 1)
-    if x is not None and state.dtype == "float32":
+    if x is not None and not state.exact:
         if state.draw(st.booleans()):
             state.add(state.build.op("Softmax", x, axis=-1), 1)
         else:
@@ -248,10 +261,54 @@ def _transpose(state: _State) -> None:
         state.add(y, state.bounds[x])
 
 
+def _siblings(state: _State) -> None:
+    """Two MatMuls or convolutions of one tensor, or with the same weights, and their sum."""
+    x = state.pick(lambda v: len(_shape(v)) >= 2)
+    if x is None:
+        return
+    other = state.pick(lambda v: _shape(v) == _shape(x)) or x
+    weights = _kernels if len(_shape(x)) == 4 and state.draw(st.booleans()) else _columns
+    kind, shape, result = weights(_shape(x))
+    first = state.weight(shape)
+    same = state.draw(st.booleans())
+    second = first if same else state.weight(shape)
+    operands = (x, first), (other if same or state.draw(st.booleans()) else x, second)
+    pair = [state.build.op(kind, *given, shape=result) for given in operands]
+    bound = 8 * max(shape) * max(state.bounds[x], state.bounds[other])
+    if state.draw(st.booleans()):
+        state.add(state.build.op("Add", *pair), 2 * bound)
+    for value in pair:
+        state.bounds[value] = bound
+
+
+def _kernels(shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """The 1x1 convolution of an image, its weights and its result."""
+    return "Conv", (2, shape[1], 1, 1), (shape[0], 2, *shape[2:])
+
+
+def _columns(shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """The MatMul of a tensor, its weights and its result."""
+    return "MatMul", (shape[-1], 2), (*shape[:-1], 2)
+
+
 _STEPS = [
     _unary, _unary, _unary, _binary, _binary, _binary, _matmul, _matmul, _convolution,
     _convolution, _pool, _reduction, _normalization, _concat, _split, _slice, _reshape, _transpose,
 ]  # fmt: skip
+
+
+_EXACT = [
+    _unary, _binary, _binary, _matmul, _convolution, _siblings, _siblings, _siblings, _concat,
+    _concat, _split, _slice, _reshape, _transpose,
+]  # fmt: skip
+_REWRITABLE = [*_EXACT, _pool, _normalization]
+
+
+@st.composite
+def rewritable_graphs(draw: st.DrawFn, whole: bool = False, max_operators: int = 10) -> Model:
+    """Models of float64 with many places for substitutions; with `whole` of whole numbers only."""
+    steps = _EXACT if whole else _REWRITABLE
+    return _model(_State(draw, "float64", whole), steps, max_operators)
 
 
 @st.composite
@@ -261,13 +318,19 @@ def dataflow_graphs(draw: st.DrawFn, dtype: str = "float32", max_operators: int 
     They have one or two inputs, one to three outputs (inputs, weights and repeated values among
     them) and operators whose results nobody uses.
     """
-    state = _State(draw, dtype)
+    return _model(_State(draw, dtype), _STEPS, max_operators)
+
+
+def _model(state: _State, steps: Sequence[Callable[[_State], None]], most: int) -> Model:
+    """A model of one to `most` steps."""
+    draw, dtype = state.draw, state.dtype
     shapes = st.sampled_from([(1, 2, 4, 4), (1, 3, 2, 3), (2, 3, 4), (1, 4), (3, 4), (1, 2, 6)])
-    inputs = [draw(tensors(draw(shapes), dtype)) for _ in range(draw(st.integers(1, 2)))]
+    count = draw(st.integers(1, 2))
+    inputs = [draw(tensors(draw(shapes), dtype, state.whole)) for _ in range(count)]
     for index, array in enumerate(inputs):
         state.bounds[state.build.input(f"x{index}", array.shape, dtype)] = 8
-    for _ in range(draw(st.integers(1, max_operators))):
-        draw(st.sampled_from(_STEPS))(state)
+    for _ in range(draw(st.integers(1, most))):
+        draw(st.sampled_from(steps))(state)
     last = list(state.bounds)[-1]
     others = [state.pick() for _ in range(draw(st.integers(0, 2)))]
     outputs = [last, *(value for value in others if value is not None)]

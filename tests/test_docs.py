@@ -3,16 +3,24 @@
 import re
 from pathlib import Path
 
+from compiler.graph.substitutions import RULES
 from compiler.passes import PASSES
 from compiler.pipeline import DEFAULT_PIPELINE, parse
 from compiler.tools.cli import make_parser
 from compiler.tools.pass_docs import pass_reference
+from compiler.tools.substitution_docs import substitution_reference
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_passes_page_is_fresh():
     assert (ROOT / "docs" / "passes.md").read_text() == pass_reference()
+
+
+def test_substitutions_page_is_fresh_and_whole():
+    page = (ROOT / "docs" / "substitutions.md").read_text()
+    assert page == substitution_reference()
+    assert all(page.count(f"| {rule.name} ") == 1 for rule in RULES)
 
 
 def test_every_pass_option_is_documented():

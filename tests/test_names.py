@@ -11,6 +11,9 @@ FILES = sorted(path for path in (ROOT / "compiler").rglob("*.py") if path.stat()
 TEMPLATES = "compiler/kernels/gpu/templates/"
 """Each template has the same names for its problem, config and so on."""
 
+RULES = ("compiler/graph/substitutions/", "compiler/graph/rewriting/patterns.py")
+"""Each family of rules has the same names for its tensors and rules, operators those of ONNX."""
+
 ON_PURPOSE = {
     "Array": "any numpy array: of the IR, of what runs without it, of the interpreter, of TVM's",
     "Attributes": "of a node by ONNX's name: as a builder takes them, as a check reads them",
@@ -19,20 +22,25 @@ ON_PURPOSE = {
     "ELEMENT_BYTES": "of tensors in a schedule, and of a GPU kernel's operands",
     "FLAGS": "those of each compiler that is run",
     "FORMAT": "each file format has one",
+    "Graph": "of ONNX in the frontend, and of terms",
     "GraphOp": "each dialect has one",
+    "Inputs": "the operands of a node in the frontend, and of a term",
     "MAGIC": "each binary file format has one",
     "MOST_NODES": "the largest graph that each policy takes",
     "Operand": "of an operator's entry, of the IR, of a GPU kernel, of a kernel as it is launched",
     "Operator": "of ONNX in the frontend, of the table, of a group",
     "Problem": "of a node that cannot be specialised, and what templates' are in common",
+    "Rule": "the types of an operator's results, and a substitution",
     "Shape": "run-time dimensions in the frontend, static ones after it",
     "Shapes": "by name in the frontend, by position in the table",
+    "Site": "of a kernel in a launch, and of a rule in a graph",
     "T": "a type variable",
     "VERSION": "each file format has one",
     "Value": "in the frontend, of an attribute, of a database field, of a tensor expression",
     "Values": "arrays by name in the interpreter, operands of a launch in the IR",
     "WeightOp": "each dialect has one",
     "Window": "of an operator in the table, and of a tensor expression",
+    "build": "a module, and the target of a rule",
     "device": "each GPU backend has one: the driver of the present device",
     "divide": "of integers that wrap, and the operator on them or on floats",
     "dtype_of": "of a type in the IR, and of TVM's expression",
@@ -66,7 +74,7 @@ def shared_names() -> dict[str, set[str]]:
     homes: dict[str, set[str]] = defaultdict(set)
     for path in FILES:
         module = path.relative_to(ROOT).as_posix()
-        if not module.startswith(TEMPLATES):
+        if not module.startswith((TEMPLATES, *RULES)):
             for name in public_names(ast.parse(path.read_text())):
                 homes[name].add(module)
     return {name: modules for name, modules in homes.items() if len(modules) > 1}

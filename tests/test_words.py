@@ -68,7 +68,7 @@ WORDS = {
     r"in a circle": "cyclic",
     r"(?<!dot )products?": "GEMM, MatMul, multiplication",
     r"join(s|ed|ing)?": "concatenate, stack, merge, fuse",
-    r"cuts?|cutting": "split, slice, divide, truncate",
+    r"(?<!minimum )cuts?|cutting": "split, slice, divide, truncate",
     r"processors?": "SM",
     r"shares of k": "split-K",
     r"wish(es)?": "ask for, set",

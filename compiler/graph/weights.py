@@ -1,37 +1,135 @@
 """Keys of derived weights, which name their parts, so that passes need no weight store."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from compiler.errors import ModelError
+from compiler.ir.values import numpy_dtype
+
+Array = NDArray[Any]
+Store = Mapping[str, Array]
 
 
 def concatenated_key(keys: Sequence[str], axis: int) -> str:
     """The key of the Concat of some weights along an axis."""
-    return json.dumps({"concat": list(keys), "axis": axis})
+    return derived_key("Concat", keys, {"axis": axis})
 
 
 def reshaped_key(key: str, shape: Sequence[int]) -> str:
     """The key of a weight in another shape of as many elements."""
-    return json.dumps({"reshape": key, "shape": list(shape)})
+    return derived_key("Reshape", [key], {"shape": list(shape)})
 
 
-def weight_array(store: Mapping[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """A weight of the store, or derived from some; raises ModelError if the store has none."""
+def derived_key(
+    operator: str, inputs: Sequence[str], attributes: Mapping[str, Any], dtype: str = ""
+) -> str:
+    """The key of an operator's result on some weights, rounded to a dtype or their own.
+
+    The attributes are those of a term of the operator, in JSON.
+    """
+    parts = [_parsed(key) for key in inputs]
+    given = {"dtype": dtype} if dtype else {}
+    return json.dumps({"operator": operator, "inputs": parts, **attributes, **given})
+
+
+def _parsed(key: str) -> Any:
+    """A derived key as an object, so that nested ones are not escaped again and again."""
+    return json.loads(key) if key.startswith('{"operator"') else key
+
+
+def weight_array(store: Store, key: str) -> Array:
+    """A weight of the store, or derived from some; raises ModelError if the store has none.
+
+    Floating-point numbers are rounded once, after all operators of the key.
+    """
     if key in store:
         return store[key]
     try:
-        match json.loads(key):
-            case {"concat": parts, "axis": axis}:
-                return numpy.concatenate([weight_array(store, part) for part in parts], axis)
-            case {"reshape": whole, "shape": shape}:
-                return weight_array(store, whole).reshape(shape)
-            case _:
-                pass
-    except ValueError:
-        pass
-    raise ModelError(f"the weight {key!r} is not in the store")
+        whole = json.loads(key)
+        dtype = whole.get("dtype") or _element_type(store, whole)
+        result = _evaluated(store, whole)
+    except (ValueError, LookupError, AttributeError, TypeError):
+        raise ModelError(f"the weight {key!r} is not in the store") from None
+    return result.astype(dtype, copy=False)
+
+
+def _element_type(store: Store, part: Any) -> numpy.dtype[Any]:
+    """The dtype of the first weight that a key names."""
+    while not isinstance(part, str):
+        part = part["inputs"][0]
+    return store[part].dtype
+
+
+def _evaluated(store: Store, part: Any) -> Array:
+    if isinstance(part, str):
+        return _exact(store[part])
+    inputs = [_evaluated(store, item) for item in part["inputs"]]
+    return _OPERATORS[part["operator"]](inputs, part)
+
+
+def _exact(array: Array) -> Array:
+    """A weight in the type in which it is computed with: float64, or as it is."""
+    if array.dtype.kind in "iub":
+        return array
+    return array.astype(numpy.float64)
+
+
+def _concat(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return numpy.concatenate(inputs, attributes["axis"])
+
+
+def _slice(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    indices = range(attributes["start"], attributes["stop"])
+    return inputs[0].take(indices, attributes["axis"])
+
+
+def _reshape(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return inputs[0].reshape(attributes["shape"])
+
+
+def _transpose(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return inputs[0].transpose(attributes["perm"])
+
+
+def _pad(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    rank = inputs[0].ndim
+    pads = attributes["pads"]
+    amounts: Any = list(zip(pads[:rank], pads[rank:], strict=True))
+    return numpy.pad(inputs[0], amounts)
+
+
+def _fill(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    shape: tuple[int, ...] = tuple(attributes["shape"])
+    return numpy.full(shape, float(attributes["value"]), numpy.float64)
+
+
+def _identity(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    return numpy.eye(attributes["shape"][0])
+
+
+def _constant(inputs: Sequence[Array], attributes: Mapping[str, Any]) -> Array:
+    values = numpy.array(attributes["value"], numpy_dtype(attributes["dtype"]))
+    return _exact(values.reshape(attributes["shape"]))
+
+
+_OPERATORS: dict[str, Callable[[Sequence[Array], Mapping[str, Any]], Array]] = {
+    "Concat": _concat,
+    "Slice": _slice,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Pad": _pad,
+    "Add": lambda inputs, _: numpy.add(*inputs),
+    "Sub": lambda inputs, _: numpy.subtract(*inputs),
+    "Mul": lambda inputs, _: numpy.multiply(*inputs),
+    "MatMul": lambda inputs, _: numpy.matmul(*inputs),
+    "fill": _fill,
+    "identity": _identity,
+    "constant": _constant,
+}
+
+FOLDED = frozenset(_OPERATORS) - {"fill", "identity", "constant"}
+"""The operators whose results on weights are weights with a derived key."""

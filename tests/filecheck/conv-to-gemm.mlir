@@ -14,7 +14,7 @@ dataflow.graph @main opset 21 inputs ["x", "z"] outputs ["a", "b", "c"] {
   dataflow.yield %a, %b, %c : tensor<2x8x2x3xf32>, tensor<2x8x3x3xf32>, tensor<1x8x2x1xf32>
 }
 
-// CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight {{.*}}reshape{{.*}} : tensor<8x768xf32>
+// CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight {{.*}}Reshape{{.*}} : tensor<8x768xf32>
 // CHECK:      [[CUT:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"(%x, {{.*}} -> tensor<2x3x2x16x3x16xf32>
 // CHECK-NEXT: [[MOVED:%[0-9a-z]+]] = dataflow.op "Transpose" named "patches"([[CUT]]) {perm = [0 : i64, 2 : i64, 4 : i64, 1 : i64, 3 : i64, 5 : i64]}
 // CHECK:      [[ROWS:%[0-9a-z]+]] = dataflow.op "Reshape" named "patches"([[MOVED]], {{.*}} -> tensor<12x768xf32>

@@ -15,7 +15,7 @@ dataflow.graph @main opset 21 target "cuda" inputs ["x"] outputs ["p", "q"] {
   dataflow.yield %p, %q : tensor<1x3x1x1xf32>, tensor<1x5x1x1xf32>
 }
 
-// CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight "{{.*}}concat{{.*}}" : tensor<8x2x1x1xf32>
+// CHECK:      [[W:%[0-9a-z]+]] = dataflow.weight "{{.*}}Concat{{.*}}" : tensor<8x2x1x1xf32>
 // CHECK-NEXT: [[C:%[0-9a-z]+]] = dataflow.op "Conv"(%x, [[W]]) {{.*}} -> tensor<1x8x4x4xf32>
 // CHECK-NEXT: [[R:%[0-9a-z]+]] = dataflow.op "Relu"([[C]])
 // CHECK:      dataflow.op "Slice"([[R]]

@@ -1,0 +1,1 @@
+"""Graphs as terms, and rules that rewrite them."""

@@ -1,0 +1,198 @@
+"""Terms of a `dataflow.graph`, and the graph of changed terms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, NoneType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from compiler.graph.network import GraphValue
+from compiler.graph.rewriting.attributes import FrozenArray, as_operator, as_term, with_defaults
+from compiler.graph.rewriting.constants import constant_key
+from compiler.graph.rewriting.terms import RESULT, Graph, Term, Terms, reachable
+from compiler.graph.weights import weight_array
+from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.edit import erase_dead, insert_before, restore_order
+from compiler.ir.operators import STRUCTURAL_INPUTS, KnownTensor
+from compiler.ir.types import dtype_of, shape_of, tensor_type
+from compiler.ir.values import (
+    array_to_attribute,
+    attribute_to_array,
+    attributes_of,
+    value_to_attribute,
+)
+
+
+@dataclass(frozen=True)
+class ReadGraph:
+    """A graph as terms, the value of each term, and where the results are used."""
+
+    graph: Graph
+    values: dict[Term, SSAValue]
+    uses: tuple[tuple[Operation, int], ...]
+
+
+def read_terms(graph: GraphOp, terms: Terms) -> ReadGraph:
+    """The operators of a graph outside groups as terms.
+
+    What the graph yields or a group reads are results; inputs, and what groups compute, leaves.
+    """
+    reader = _Reader(terms)
+    uses: list[tuple[Operation, int]] = []
+    for value in graph.body.block.args:
+        reader.leaf("input", value, index=len(reader.known))
+    for op in graph.body.block.ops:
+        match op:
+            case NoneOp():
+                reader.known[op.output] = None
+            case WeightOp():
+                reader.leaf("weight", op.output, key=op.key.data)
+            case ConstantOp():
+                array = FrozenArray.of(attribute_to_array(op.value))
+                reader.leaf("constant", op.output, array=array)
+            case OperatorOp():
+                reader.operator(op)
+            case _:
+                uses += [(op, i) for i, v in enumerate(op.operands) if reader.known.get(v)]
+                for value in op.results:
+                    reader.leaf("input", value, index=len(reader.known))
+    results = (reader.known[op.operands[i]] for op, i in uses)
+    return ReadGraph(tuple(t for t in results if t is not None), reader.values, tuple(uses))
+
+
+class _Reader:
+    def __init__(self, terms: Terms):
+        self.terms = terms
+        self.known: dict[SSAValue, Term | None] = {}
+        self.values: dict[Term, SSAValue] = {}
+
+    def leaf(self, kind: str, value: SSAValue, **attributes: Any) -> None:
+        self.set(value, self.terms.leaf(kind, _type(value), **attributes))
+
+    def set(self, value: SSAValue, term: Term) -> None:
+        self.known[value] = term
+        self.values.setdefault(term, value)
+
+    def operator(self, op: OperatorOp) -> None:
+        """Read an operator; one result is its term, several are results of it."""
+        structural = STRUCTURAL_INPUTS.get(op.type_name, ())
+        constants = {i: _array(v) for i, v in enumerate(op.inputs) if i in structural and _given(v)}
+        inputs = [self.known[v] for i, v in enumerate(op.inputs) if i not in structural]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        shapes = [t and t.shape for t in inputs]
+        types = [_type(value) for value in op.outputs]
+        first = shapes[0] if shapes and shapes[0] is not None else ()
+        own = as_term(op.type_name, constants, attributes_of(op), first, types[0].shape)
+        full = with_defaults(op.type_name, own, shapes)
+        term = self.terms.opaque(op.type_name, inputs, full, types, op.node_name)
+        if len(types) == 1:
+            self.set(op.outputs[0], term)
+            return
+        for i, value in enumerate(op.outputs):
+            self.set(value, self.terms.result(term, i))
+
+
+def _given(value: SSAValue) -> bool:
+    return not isinstance(value.type, NoneType)
+
+
+def _type(value: SSAValue) -> GraphValue:
+    if not _given(value):
+        return GraphValue("", ())
+    return GraphValue(dtype_of(value.type), shape_of(value.type))
+
+
+def _array(value: SSAValue) -> NDArray[Any]:
+    assert isinstance(value.owner, ConstantOp)
+    return attribute_to_array(value.owner.value)
+
+
+def write_terms(graph: GraphOp, read: ReadGraph, results: Graph) -> None:
+    """Make the graph compute other terms for its results; what stays keeps its operations."""
+    end = graph.body.block.last_op
+    assert end is not None
+    writer = _Writer(end, dict(read.values))
+    for term in reachable(results):
+        if not term.constant or term in results:
+            writer.write(term)
+    for (op, operand), term in zip(read.uses, results, strict=True):
+        op.operands[operand] = writer.value(term)
+    erase_dead(list(graph.body.block.ops))
+    restore_order(graph)
+
+
+def module_of(graph: Graph, like: GraphOp) -> ModuleOp:
+    """A module that computes some terms as `like` does, for its target; it need not run.
+
+    Its inputs are the leaves of the kind `input`.
+    """
+    inputs = [term for term in reachable(graph) if term.kind == "input"]
+    block = Block(arg_types=[tensor_type(t.dtype, t.shape) for t in inputs])
+    results = YieldOp()
+    block.add_op(results)
+    writer = _Writer(results, dict(zip(inputs, block.args, strict=True)))
+    for term in reachable(graph):
+        writer.write(term)
+    results.operands = [writer.value(term) for term in graph]
+    names = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(graph))]
+    found = GraphOp("part", like.opset.value.data, *names, Region(block))
+    found.target = like.target
+    return ModuleOp([found])
+
+
+class _Writer:
+    def __init__(self, end: Operation, values: dict[Term, SSAValue]):
+        self.end, self.values = end, values
+        self.several: dict[Term, Sequence[SSAValue]] = {}
+
+    def value(self, term: Term | None) -> SSAValue:
+        """The value of a term; constants are made where they are used first."""
+        if term is None:
+            return self._insert(NoneOp())
+        if term not in self.values:
+            assert term.constant, term
+            self.values[term] = self._constant(term)
+        return self.values[term]
+
+    def write(self, term: Term) -> None:
+        """Insert the operator of a term that is not in the graph yet."""
+        if term in self.values or term.constant:
+            return
+        outputs = self.several if len(term.types) > 1 else None
+        if term.kind == RESULT:
+            (operator,) = term.operands
+            self.values[term] = self.several[operator][int(str(term.attributes["index"]))]
+        elif outputs is not None:
+            outputs[term] = self._operator(term)
+        else:
+            self.values[term] = self._operator(term)[0]
+
+    def _operator(self, term: Term) -> Sequence[SSAValue]:
+        tensors = [t and KnownTensor(t.dtype, t.shape) for t in term.inputs]
+        operands, attributes = as_operator(term.kind, tensors, term.attributes)
+        given = iter(term.inputs)
+        inputs = [
+            self._insert(ConstantOp(array_to_attribute(o.array)))
+            if o is not None and o.array is not None
+            else self.value(next(given, None))
+            for o in operands
+        ]
+        values = {name: value_to_attribute(value) for name, value in attributes.items()}
+        types = [tensor_type(t.dtype, t.shape) if t.dtype else NoneType() for t in term.types]
+        op = OperatorOp(term.kind, inputs, types, values, term.node)
+        insert_before(self.end, op)
+        return op.outputs
+
+    def _constant(self, term: Term) -> SSAValue:
+        key = constant_key(term)
+        if prod(term.shape) == 1 and all(t.kind != "weight" for t in reachable([term])):
+            return self._insert(ConstantOp(array_to_attribute(weight_array({}, key))))
+        return self._insert(WeightOp(key, tensor_type(term.dtype, term.shape)))
+
+    def _insert(self, op: NoneOp | ConstantOp | WeightOp) -> SSAValue:
+        insert_before(self.end, op)
+        return op.output

@@ -1,0 +1,168 @@
+"""The simplest form of a term, which is made in its place; exact, bit for bit, but for -0 + 0.
+
+The binary forms of these are proved with the substitutions.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compiler.graph.rewriting.terms import Term, Terms
+
+Inputs = Sequence["Term | None"]
+Simplify = Callable[["Terms", Inputs, Mapping[str, Any]], "Term | None"]
+
+
+def simplified(
+    terms: "Terms", kind: str, inputs: Inputs, attributes: Mapping[str, Hashable]
+) -> "Term | None":
+    """A term equal to an operator on some inputs; None if there is nothing to simplify."""
+    rule = _RULES.get(kind)
+    return None if rule is None else rule(terms, inputs, attributes)
+
+
+def _concat(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """Concats of Concats are one, adjacent slices of a tensor one slice, equal fills one fill."""
+    axis = attributes["axis"]
+    flat: list[Term] = []
+    for term in inputs:
+        assert term is not None
+        nested = term.kind == "Concat" and term.attributes["axis"] == axis
+        for part in term.operands if nested else [term]:
+            merged = _adjacent(terms, flat[-1], part, axis) if flat else None
+            flat[-1:] = [merged] if merged is not None else [*flat[-1:], part]
+    if len(flat) == 1:
+        return flat[0]
+    return None if flat == list(inputs) else terms.apply("Concat", flat, {"axis": axis})
+
+
+def _adjacent(terms: "Terms", left: "Term", right: "Term", axis: int) -> "Term | None":
+    """One term for two neighbours in a Concat."""
+    if left.kind == right.kind == "fill" and left.attributes == right.attributes:
+        shape = list(left.shape)
+        shape[axis] += right.shape[axis]
+        return terms.fill(_number(left), left.dtype, shape)
+    if left.kind != "Slice" or right.kind != "Slice" or left.inputs[:1] != right.inputs[:1]:
+        return None
+    first, second = left.attributes, right.attributes
+    if not first.get("axis") == second.get("axis") == axis or first["stop"] != second["start"]:
+        return None
+    bounds = {"axis": axis, "start": first["start"], "stop": second["stop"]}
+    return terms.apply("Slice", left.inputs, bounds)
+
+
+def _number(fill: "Term") -> float:
+    value = fill.attributes["value"]
+    assert isinstance(value, float)
+    return value
+
+
+def _slice(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A whole slice is its tensor; a slice of a slice is one, one of a Concat is of its parts."""
+    x = inputs[0]
+    if x is None or "start" not in attributes:
+        return None
+    axis, start, stop = attributes["axis"], attributes["start"], attributes["stop"]
+    if start == 0 and stop == x.shape[axis]:
+        return x
+    if x.kind == "Slice" and x.attributes.get("axis") == axis:
+        first: Any = x.attributes["start"]
+        bounds = {"axis": axis, "start": first + start, "stop": first + stop}
+        return terms.apply("Slice", x.inputs, bounds)
+    if x.kind == "Concat" and x.attributes["axis"] == axis:
+        return _slice_of_concat(terms, x, axis, start, stop)
+    return None
+
+
+def _slice_of_concat(terms: "Terms", x: "Term", axis: int, start: int, stop: int) -> "Term | None":
+    """The slices of a Concat's parts, one after another; None if a slice is empty."""
+    parts: list[Term] = []
+    first = 0
+    for part in x.operands:
+        extent = part.shape[axis]
+        low, high = max(start - first, 0), min(stop - first, extent)
+        if low < high:
+            bounds = {"axis": axis, "start": low, "stop": high}
+            parts.append(terms.apply("Slice", [part], bounds))
+        first += extent
+    return terms.apply("Concat", parts, {"axis": axis}) if parts else None
+
+
+def _transpose(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A Transpose that keeps the order is its tensor; two are one."""
+    x, perm = inputs[0], attributes["perm"]
+    assert x is not None
+    if list(perm) == sorted(perm):
+        return x
+    if x.kind != "Transpose":
+        return None
+    inner: Any = x.attributes["perm"]
+    return terms.apply("Transpose", x.inputs, {"perm": tuple(inner[axis] for axis in perm)})
+
+
+def _reshape(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A Reshape that keeps the shape is its tensor; two are one."""
+    x = inputs[0]
+    assert x is not None
+    if x.shape == tuple(attributes["shape"]):
+        return x
+    if x.kind == "fill":
+        return terms.fill(_number(x), x.dtype, attributes["shape"])
+    return terms.apply("Reshape", x.inputs, attributes) if x.kind == "Reshape" else None
+
+
+def _pad(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A Pad by nothing is its tensor."""
+    return None if any(attributes.get("pads", (1,))) else inputs[0]
+
+
+def _add(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A sum with zeros is the other operand, if that has the result's shape."""
+    return _without(inputs, 0.0)
+
+
+def _mul(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+    """A multiplication by ones is the other operand, if that has the result's shape."""
+    return _without(inputs, 1.0)
+
+
+def _without(inputs: Inputs, neutral: float) -> "Term | None":
+    left, right = inputs
+    assert left is not None
+    assert right is not None
+    for fill, other in ((left, right), (right, left)):
+        if fill.kind == "fill" and _number(fill) == neutral and _fits(fill.shape, other.shape):
+            return other
+    return None
+
+
+def _fits(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether a tensor is broadcast to the shape of another."""
+    pairs = zip(shape[::-1], other[::-1], strict=False)
+    return len(shape) <= len(other) and all(n in (1, m) for n, m in pairs)
+
+
+def _without_bias(kind: str) -> Simplify:
+    """A bias of zeros is left out."""
+
+    def rule(terms: "Terms", inputs: Inputs, attributes: Mapping[str, Any]) -> "Term | None":
+        if len(inputs) < 3:
+            return None
+        bias = inputs[2]
+        zero = bias is None or (bias.kind == "fill" and _number(bias) == 0.0)
+        return terms.apply(kind, inputs[:2], attributes) if zero else None
+
+    return rule
+
+
+_RULES: dict[str, Simplify] = {
+    "Concat": _concat,
+    "Slice": _slice,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Pad": _pad,
+    "Add": _add,
+    "Mul": _mul,
+    "Conv": _without_bias("Conv"),
+    "Gemm": _without_bias("Gemm"),
+}

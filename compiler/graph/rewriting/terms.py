@@ -1,0 +1,221 @@
+"""Terms: immutable applications of operators, of which equal ones are the same object.
+
+A graph is a tuple of terms. Rewriting shares everything that stays, duplicates vanish and what
+nothing reads is not there, so the candidates of a search cost little.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from compiler.graph.network import GraphValue
+from compiler.graph.rewriting.attributes import as_operator, with_defaults
+from compiler.graph.weights import FOLDED
+from compiler.ir.operators import KnownTensor, infer
+
+CONSTANT = frozenset({"weight", "constant", "fill", "identity"}) | FOLDED
+"""Leaves that are known when a model is compiled, and operators whose results are, too, if their
+inputs are. A `fill` has one number in every element; `identity` is the identity matrix."""
+
+RESULT = "result"
+"""The kind of a term that is one result of an operator with several."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Term:
+    """An operator applied to terms, or a leaf; inputs come before it in the order of `number`.
+
+    `constant` terms depend on weights and constants only. Attributes hold ONNX's, with their
+    defaults, and structural operands; see `attributes.py`.
+    """
+
+    kind: str
+    inputs: tuple["Term | None", ...]
+    attributes: Mapping[str, Hashable]
+    types: tuple[GraphValue, ...]
+    number: int
+    head: int
+    """The number of its kind, attributes and types, which terms on other inputs share."""
+    constant: bool
+    node: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.types[0].shape
+
+    @property
+    def dtype(self) -> str:
+        """The dtype name of the first result."""
+        return self.types[0].dtype
+
+    @property
+    def operands(self) -> Iterator["Term"]:
+        """The inputs that are not omitted."""
+        return (term for term in self.inputs if term is not None)
+
+    def __repr__(self) -> str:
+        if not self.inputs:
+            return f"{self.kind}#{self.number}"
+        return f"{self.kind}#{self.number}({', '.join(map(repr, self.inputs))})"
+
+
+Graph = tuple[Term, ...]
+"""The results of a graph."""
+
+_Key = tuple[Hashable, ...]
+
+
+@dataclass
+class Terms:
+    """All terms of a search: makes each once."""
+
+    _known: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
+    _heads: dict[_Key, int] = field(default_factory=dict[_Key, int])
+
+    def leaf(self, kind: str, type: GraphValue, **attributes: Hashable) -> Term:
+        """A term without inputs."""
+        return self._term(kind, (), attributes, (type,))
+
+    def fill(self, value: float, dtype: str, shape: Sequence[int]) -> Term:
+        """A tensor with one number in every element."""
+        return self.leaf("fill", GraphValue(dtype, tuple(shape)), value=value)
+
+    def identity(self, size: int, dtype: str) -> Term:
+        """The identity matrix."""
+        return self.leaf("identity", GraphValue(dtype, (size, size)))
+
+    def apply(
+        self,
+        kind: str,
+        inputs: Sequence[Term | None],
+        attributes: Mapping[str, Hashable] = MappingProxyType({}),
+        node: str = "",
+    ) -> Term:
+        """An operator of one result, whose type is inferred, in its simplest form.
+
+        Raises Mismatch for inputs that do not fit.
+        """
+        from compiler.graph.rewriting.simplify import simplified
+
+        full = with_defaults(kind, attributes, [t and t.shape for t in inputs])
+        found = simplified(self, kind, inputs, full)
+        if found is not None:
+            return found
+        tensors = [t and KnownTensor(t.dtype, t.shape) for t in inputs]
+        operands, plain = as_operator(kind, tensors, full)
+        (type,) = infer(kind, operands, plain)
+        return self._term(kind, tuple(inputs), full, (GraphValue(type.dtype, type.shape),), node)
+
+    def opaque(
+        self,
+        kind: str,
+        inputs: Sequence[Term | None],
+        attributes: Mapping[str, Hashable],
+        types: Sequence[GraphValue],
+        node: str = "",
+    ) -> Term:
+        """An operator as it is, with known types; of several results if there are several types."""
+        return self._term(kind, tuple(inputs), attributes, tuple(types), node)
+
+    def result(self, term: Term, index: int) -> Term:
+        """One result of an operator that has several."""
+        return self._term(RESULT, (term,), {"index": index}, (term.types[index],))
+
+    def results(self, term: Term) -> Graph:
+        """All results of an operator that are not left out."""
+        if len(term.types) == 1:
+            return (term,)
+        return tuple(self.result(term, i) for i, type in enumerate(term.types) if type.dtype)
+
+    def copy(self, term: Term, inputs: Sequence[Term | None]) -> Term:
+        """A term with other inputs of the same types."""
+        if tuple(inputs) == term.inputs:
+            return term
+        from compiler.graph.rewriting.simplify import simplified
+
+        single = term.kind != RESULT and len(term.types) == 1
+        found = simplified(self, term.kind, inputs, term.attributes) if single else None
+        if found is not None:
+            return found
+        return self._once(term.head, term.kind, inputs, term.attributes, term.types, term.node)
+
+    def _term(
+        self,
+        kind: str,
+        inputs: tuple[Term | None, ...],
+        attributes: Mapping[str, Hashable],
+        types: tuple[GraphValue, ...],
+        node: str = "",
+    ) -> Term:
+        content = (kind, frozenset(attributes.items()), types)
+        head = self._heads.setdefault(content, len(self._heads))
+        frozen = MappingProxyType(dict(attributes))
+        return self._once(head, kind, inputs, frozen, types, node)
+
+    def _once(
+        self,
+        head: int,
+        kind: str,
+        inputs: Sequence[Term | None],
+        attributes: Mapping[str, Hashable],
+        types: tuple[GraphValue, ...],
+        node: str,
+    ) -> Term:
+        """The term of a head on some inputs, which is made if it is not known."""
+        key = (head, *[-1 if t is None else t.number for t in inputs])
+        found = self._known.get(key)
+        if found is None:
+            known = all(t.constant for t in inputs if t is not None)
+            constant = known and kind in CONSTANT and is_folded(attributes, len(inputs))
+            number = len(self._known)
+            found = Term(
+                kind=kind,
+                inputs=tuple(inputs),
+                attributes=attributes,
+                types=types,
+                number=number,
+                head=head,
+                constant=constant,
+                node=node,
+            )
+            self._known[key] = found
+        return found
+
+
+def is_folded(attributes: Mapping[str, Hashable], inputs: int) -> bool:
+    """Whether a derived weight's key can name an operator: one on arrays, or a Pad of zeros."""
+    arrays = any(name.startswith("operand ") for name in attributes)
+    return not arrays and not ("pads" in attributes and (inputs > 1 or not _of_zeros(attributes)))
+
+
+def _of_zeros(attributes: Mapping[str, Hashable]) -> bool:
+    return attributes.get("mode", "constant") == "constant"
+
+
+def reachable(roots: Iterable[Term], least: int = 0) -> list[Term]:
+    """The terms that some depend on, and those themselves, inputs first.
+
+    Terms below the number `least` are left out, and what only they depend on.
+    """
+    found: set[Term] = set()
+    pending = [term for term in roots if term.number >= least]
+    while pending:
+        term = pending.pop()
+        if term not in found:
+            found.add(term)
+            pending += [t for t in term.operands if t.number >= least and t not in found]
+    return sorted(found, key=lambda term: term.number)
+
+
+def replaced(terms: Terms, graph: Graph, new: Mapping[Term, Term]) -> Graph | None:
+    """The graph with some terms replaced by others; None if these depend on what they replace."""
+    least = min(term.number for term in new)
+    if any(term in new for term in reachable(new.values(), least)):
+        return None
+    now = dict(new)
+    for term in reachable(graph, least):
+        if term not in now:
+            inputs = [t and now.get(t, t) for t in term.inputs]
+            now[term] = terms.copy(term, inputs)
+    return tuple(now.get(term, term) for term in graph)
