@@ -10,15 +10,25 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 
-from compiler.autotune.schedule import Decision, Request, SearchOptions, decide, scheduled
+from compiler.autotune.schedule import (
+    Decision,
+    Request,
+    SearchOptions,
+    decide,
+    present_device,
+    scheduled,
+)
+from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
 from compiler.backends.base import Executable, chosen_options
 from compiler.backends.cuda import device as cuda
+from compiler.backends.gpu.driver import Driver
 from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
 from compiler.backends.memory import Array
-from compiler.errors import PipelineError
+from compiler.errors import DeviceError, PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
 from compiler.frontend import import_model
@@ -26,6 +36,7 @@ from compiler.graph.packing import apply_packing
 from compiler.graph.targets import set_target
 from compiler.graph.weights import weight_array
 from compiler.ir import dataflow, taskflow
+from compiler.ir.context import make_context
 from compiler.ir.flatten import schedule_of
 from compiler.ir.values import stored_as
 from compiler.kernels import KernelCache, build_kernels
@@ -42,6 +53,7 @@ from compiler.pipeline import (
     name_kernels,
     parse,
     split_phases,
+    without_pass,
 )
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
 from compiler.scheduling.kernel_time import task_demand
@@ -53,6 +65,9 @@ from compiler.verify.kernel_operands import check_operands
 if TYPE_CHECKING:
     import onnx
 
+
+SUBSTITUTION_SHARE = 0.2
+"""The part of the budget for measuring substitutions, besides compiling what is measured."""
 
 PRESENT: Mapping[str, Callable[[], str]] = {
     "cuda": cuda.present_architecture,
@@ -114,11 +129,17 @@ class Settings:
     """The options of the schedule search for a GPU."""
     check_indices: bool = False
     """Whether runs raise an error for indices out of range."""
+    substitution: bool = True
+    """Whether the default pipeline substitutes operators."""
 
     @property
     def passes(self) -> str:
         """The given pipeline or the default one."""
-        return DEFAULT_PIPELINE if self.pipeline is None else self.pipeline
+        if self.pipeline is not None:
+            return self.pipeline
+        return (
+            DEFAULT_PIPELINE if self.substitution else without_pass(DEFAULT_PIPELINE, "substitute")
+        )
 
 
 def build(
@@ -139,7 +160,8 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     """Compile a module's `dataflow.graph`, which becomes a `taskflow.graph` in place."""
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
-    runner = Runner(Path(settings.dump_ir) if settings.dump_ir is not None else None)
+    dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
+    runner = Runner(dump, context=_context(weights, settings))
     set_target(module, settings.target)
     runner.write(module, "import", f"imported, for target {settings.target}")
     clock = _Clock()
@@ -176,6 +198,53 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     linked = _with_library(built, settings.cache)
     clock.lap("library")
     return linked
+
+
+def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
+    """The context of the graph passes: on a GPU it knows the times of kernels.
+
+    They are measured where there is a device and a budget.
+    """
+    if not parse_target(settings.target).gains_by_substitution:
+        return make_context()
+    parsed = parse_gpu(settings.target)
+    driver = _present(settings)
+    if driver is None:
+        return CostContext(SimulatedTimes(parsed, settings.cache))
+    finish, seconds = partial(_runnable, weights, settings), SUBSTITUTION_SHARE * settings.budget
+    model = MeasuredTimes(
+        parsed,
+        settings.cache,
+        driver=driver,
+        finish=finish,
+        pipeline=settings.passes,
+        seconds=seconds,
+    )
+    return CostContext(model)
+
+
+def _present(settings: Settings) -> Driver | None:
+    """The device that the target's kernels are measured on, or None."""
+    if not settings.budget or not parse_target(settings.target).searches_schedules:
+        return None
+    try:
+        return present_device(settings.target)
+    except DeviceError:
+        return None
+
+
+def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp) -> Runnable:
+    """A candidate for substitution, compiled with the schedule that the model predicts is best."""
+    graph_passes, _ = split_phases(parse(settings.passes))
+    names = [step.name for step in graph_passes]
+    Runner(verified=False).run(module, graph_passes[names.index("substitute") + 1 :])
+    name_kernels(module, graph_passes)
+    kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
+    annotate(module, kernels, parse_target(settings.target).device)
+    decision = _decide(module, kernels, weights, replace(settings, budget=0.0, pipeline=None))
+    graph = scheduled(module, decision.pipeline)
+    pdl = decision.choice is not None and decision.choice.pdl
+    return Runnable(schedule_of(graph), kernels, packed_weights(graph, weights), pdl)
 
 
 def _with_library(built: Build, cache: KernelCache | None) -> Build:

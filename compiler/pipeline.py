@@ -37,6 +37,7 @@ def default_pipeline(partition: str = "policy=none", streams: int = 4) -> str:
     return f"""
     conv-to-gemm,
     canonicalize,
+    substitute,
     batch-gemv,
     fuse-siblings,
     fuse-attention,
@@ -66,7 +67,8 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
     White space around commas does not matter. Raises PipelineError for an unknown pass or option.
     """
     try:
-        specs = list(parse_pipeline(re.sub(r"\s*,\s*", ",", spec.strip())))
+        text = re.sub(r"\s*,\s*", ",", spec.strip())
+        specs = list(parse_pipeline(_with_quoted_ranges(text)))
     except ArgSpecParseError as error:
         raise PipelineError(f"the pipeline {spec.strip()!r} cannot be parsed: {error}") from None
     passes: list[ModulePass] = []
@@ -82,6 +84,18 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
                 f"pass '{one}': {first_line(error)}; the options of {one.name} are {options}"
             ) from error
     return tuple(passes)
+
+
+def _with_quoted_ranges(spec: str) -> str:
+    """A pipeline with quotes around ranges such as `size=40..120`; texts in quotes stay."""
+    parts = re.split(r'("[^"]*")', spec)
+    parts[::2] = [re.sub(r"=(\d+\.\.\d+)", r'="\1"', part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def without_pass(spec: str, name: str) -> str:
+    """A pipeline without the passes of a name."""
+    return ",".join(str(step.spec()) for step in parse(spec) if step.name != name)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
@@ -177,15 +191,15 @@ class Runner:
     """Runs passes; the numbers of dumps and the timings continue over several calls of `run`."""
 
     dump: Path | None = None
-    """Directory for a numbered, re-parsable file for step pass; None to write none."""
+    """Directory for a numbered, re-parsable file for each pass; None to write none."""
     verified: bool = True
-    """Whether to verify the IR and the schedule after step pass."""
+    """Whether to verify the IR and the schedule after each pass."""
     context: Context = field(default_factory=make_context)
     timings: list[PassTiming] = field(default_factory=list[PassTiming])
     _dumped: int = 0
 
     def run(self, module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-        """Apply step pass, then verify; raises PipelineError, which names the failing pass."""
+        """Apply each pass, then verify; raises PipelineError, which names the failing pass."""
         for step in passes:
             with collector_paused():
                 self._run(module, step)
@@ -240,7 +254,7 @@ def kernel_names(module: ModuleOp) -> set[str]:
 
 
 def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
-    """Set step group's `kernel` to its signature, after a user's passes."""
+    """Set each group's `kernel` to its signature, after a user's passes."""
     if not any(map(is_own, passes)):
         return
     for op in module.walk():
@@ -249,7 +263,7 @@ def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
 
 
 def verify(module: ModuleOp) -> None:
-    """Verify the IR, and that the schedule of step synchronized taskflow graph has no race.
+    """Verify the IR, and that the schedule of each synchronized taskflow graph has no race.
 
     Raises VerifyException for invalid IR and ScheduleError for an invalid schedule.
     """

@@ -23,6 +23,7 @@ from compiler.pipeline import (
     parse,
     split_phases,
     verify,
+    without_pass,
 )
 
 CHAIN = """
@@ -179,3 +180,19 @@ def test_the_collector_pauses_for_a_pass_and_runs_on_after_an_error():
     with collector_paused(), collector_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_ranges_need_no_quotes():
+    plain, quoted = "substitute{size=40..120 policy=taso}", 'substitute{size="40..120" policy=taso}'
+    assert parse(plain) == parse(quoted)
+    assert parse(str(parse(plain)[0].spec())) == parse(plain)
+
+
+def test_a_range_in_a_quoted_text_stays():
+    (step,) = parse('import-schedule{file="a=1..2.json"}')
+    assert "a=1..2.json" in str(step.spec())
+
+
+def test_a_pass_is_left_out():
+    names = [step.name for step in parse(without_pass(DEFAULT_PIPELINE, "substitute"))]
+    assert names == [name for name in DEFAULT_PASSES if name != "substitute"]

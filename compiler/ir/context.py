@@ -11,9 +11,14 @@ from compiler.ir.taskflow import Taskflow
 def make_context() -> Context:
     """A context with `builtin`, `dataflow` and `taskflow` loaded."""
     context = Context()
+    load_dialects(context)
+    return context
+
+
+def load_dialects(context: Context) -> None:
+    """Load `builtin`, `dataflow` and `taskflow` into a context."""
     for dialect in (Builtin, Dataflow, Taskflow):
         context.load_dialect(dialect)
-    return context
 
 
 def parse_module(text: str, name: str = "<input>") -> ModuleOp:

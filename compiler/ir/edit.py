@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.errors import PipelineError
+from compiler.ir.context import parse_module
 from compiler.ir.dataflow import ConstantOp, GraphOp, GroupOp, OperatorOp, YieldOp
 from compiler.ir.types import dtype_of, tensor_type
 from compiler.ir.values import Value, array_to_attribute, value_to_attribute
@@ -23,6 +24,16 @@ def graphs_of(module: ModuleOp) -> list[GraphOp]:
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
     return graphs
+
+
+def replace_graph(graph: GraphOp, text: str) -> None:
+    """Replace a graph by the one that a text holds."""
+    found = parse_module(text).body.block.first_op
+    assert found is not None
+    found.detach()
+    insert_before(graph, found)
+    graph.detach()
+    graph.erase()
 
 
 def last_of(op: Operation) -> Operation:

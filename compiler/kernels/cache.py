@@ -6,6 +6,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
@@ -21,6 +22,10 @@ from compiler.target.target import Target, parse_target
 
 MAGIC = b"flowloom-kernel-1\n"
 SUFFIX = ".kernel"
+TEXTS = ".mlir"
+"""The suffix of graphs that a search decided on."""
+TEXT_CHECKSUM = 64
+"""The characters of the checksum before the text in such a file."""
 DEFAULT_LIMIT = 4 << 30
 """Bytes that the cache may take before the entries used least recently are removed."""
 
@@ -89,23 +94,11 @@ class KernelCache:
         if self._failed:
             return None
         path = self._path(group, target, compiler)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
+        content = self._read(path)
+        if content is None:
             return None
-        except OSError as error:
-            return self._fail("read", error)
         spec = decode_entry(content)
-        if spec is None:
-            warnings.warn(
-                f"the kernel cache entry {path} is damaged: building it anew", stacklevel=2
-            )
-            return None
-        try:
-            os.utime(path)
-        except OSError:
-            pass
-        return spec
+        return _warn_of_damage(path) if spec is None else spec
 
     def store(self, group: Group, target: str, spec: KernelSpec, compiler: str = "") -> None:
         """Keep a kernel: written next to its place, then moved there in one step."""
@@ -115,6 +108,34 @@ class KernelCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, encode_entry(spec))
+        except OSError as error:
+            self._fail("write", error)
+
+    def load_text(self, key: str, target: str) -> str | None:
+        """A text that was stored for a target by this version of the code, or None.
+
+        A damaged entry is warned of and counts as absent.
+        """
+        if self._failed:
+            return None
+        path = self._text_path(key, target)
+        content = self._read(path)
+        if content is None:
+            return None
+        checksum, text = content[:TEXT_CHECKSUM], content[TEXT_CHECKSUM:]
+        if checksum != hashlib.sha256(text).hexdigest().encode():
+            return _warn_of_damage(path)
+        return text.decode()
+
+    def store_text(self, key: str, target: str, text: str) -> None:
+        """Keep what a search decided on."""
+        if self._failed:
+            return
+        path = self._text_path(key, target)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = text.encode()
+            _write(path, hashlib.sha256(content).hexdigest().encode() + content)
         except OSError as error:
             self._fail("write", error)
 
@@ -145,12 +166,12 @@ class KernelCache:
     def clear(self) -> int:
         """Remove every entry and every leftover of a crash; return the number of entries."""
         removed = self.status().entries
-        for path in [*self._files(SUFFIX), *self._files(".tmp")]:
+        for path in (path for suffix in (SUFFIX, TEXTS, ".tmp") for path in self._files(suffix)):
             path.unlink(missing_ok=True)
         return removed
 
     def _entries(self) -> Iterator[tuple[Path, os.stat_result]]:
-        for path in self._files(SUFFIX):
+        for path in [*self._files(SUFFIX), *self._files(TEXTS)]:
             try:
                 yield path, path.stat()
             except OSError:
@@ -160,19 +181,41 @@ class KernelCache:
         return self.directory.glob(f"*/*{suffix}") if self.directory is not None else iter(())
 
     def _path(self, group: Group, target: str, compiler: str) -> Path:
-        parsed, built = parse_target(target), f"{target} {compiler}".rstrip()
+        return self._place(group.content_hash(), target, f"{target} {compiler}".rstrip(), SUFFIX)
+
+    def _text_path(self, key: str, target: str) -> Path:
+        return self._place(key, target, target, TEXTS)
+
+    def _place(self, key: str, target: str, built: str, suffix: str) -> Path:
+        parsed = parse_target(target)
         mark = hashlib.sha256(built.encode()).hexdigest()[:8]
         folder = f"{parsed.backend}-{parsed.architecture}-{mark}"
         version = self._version or f"{generator_version()} {_tuning(parsed)}"
-        content = f"{group.content_hash()} {built} {version}"
+        content = f"{key} {built} {version}"
         assert self.directory is not None
-        return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + SUFFIX)
+        return self.directory / folder / (hashlib.sha256(content.encode()).hexdigest() + suffix)
+
+    def _read(self, path: Path) -> bytes | None:
+        """The content of an entry, which is then the one used last, or None."""
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._fail("read", error)
+        with suppress(OSError):
+            os.utime(path)
+        return content
 
     def _fail(self, action: str, error: OSError) -> None:
         self._failed = True
         warn_without_cache(
             f"cannot {action} the kernel cache {self.directory}: {error.strerror or error}"
         )
+
+
+def _warn_of_damage(path: Path) -> None:
+    warnings.warn(f"the kernel cache entry {path} is damaged: building it anew", stacklevel=3)
 
 
 def _write(path: Path, content: bytes) -> None:

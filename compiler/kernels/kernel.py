@@ -10,6 +10,7 @@ from compiler.kernels.cpu.generic import schedule_cpu
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import apply_template
 from compiler.kernels.gpu.emulated_kernel import build_emulated_kernel
+from compiler.kernels.gpu.estimate import KernelEstimate, estimated
 from compiler.kernels.gpu.hip_kernel import build_hip_kernel
 from compiler.kernels.gpu.kernel import build_cuda_kernel
 from compiler.kernels.group import Group
@@ -27,7 +28,7 @@ from compiler.kernels.ops import (
 )
 from compiler.kernels.tir.launches import StackError, lower_function, split_launches
 from compiler.schedule import KernelSpec, Launch
-from compiler.target.target import CpuTarget, Target
+from compiler.target.target import CpuTarget, GpuTarget, Target
 
 LOWERING_MODULES = (
     activation,
@@ -42,6 +43,11 @@ LOWERING_MODULES = (
     shapes,
 )
 """The modules that register lowerings when they are imported."""
+
+
+def estimate_kernel(group: Group, target: GpuTarget) -> KernelEstimate:
+    """The kernel that would be built for a group, in about a millisecond."""
+    return estimated(group, target)
 
 
 def build_kernel(group: Group, target: Target) -> KernelSpec:

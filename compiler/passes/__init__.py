@@ -13,6 +13,7 @@ from compiler.passes.graph.fuse_gathers import FuseGathers
 from compiler.passes.graph.fuse_operators import FuseOperators
 from compiler.passes.graph.fuse_siblings import FuseSiblings
 from compiler.passes.graph.reduce_precision import ReducePrecision
+from compiler.passes.graph.substitute import Substitute
 from compiler.passes.schedule.apply_constraints import ApplyConstraints
 from compiler.passes.schedule.assign_streams import AssignStreams
 from compiler.passes.schedule.elide_sync import ElideSync
@@ -27,6 +28,7 @@ from compiler.passes.schedule.plan_memory import PlanMemory
 _ALL: tuple[type[ModulePass], ...] = (
     ConvToGemm,
     Canonicalize,
+    Substitute,
     BatchGemv,
     FuseSiblings,
     FuseAttention,

@@ -2,7 +2,20 @@
 
 from abc import ABC
 
+from xdsl.context import Context
 from xdsl.passes import ModulePass
+
+from compiler.graph.autograph.cost_model import CostModel
+from compiler.ir.context import load_dialects
+
+
+class CostContext(Context):
+    """A context whose passes can ask for times of kernels on the target."""
+
+    def __init__(self, cost_model: CostModel):
+        super().__init__()
+        load_dialects(self)
+        self.cost_model = cost_model
 
 
 class GraphPass(ModulePass, ABC):

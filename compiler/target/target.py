@@ -57,6 +57,8 @@ class Target(ABC):
     """Whether horizontal fusion of contractions that share an input pays."""
     fuses_depthwise_pointwise: ClassVar[bool] = False
     """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
+    gains_by_substitution: ClassVar[bool] = False
+    """Whether substitutions are searched for by default."""
 
     @property
     @abstractmethod
@@ -210,6 +212,7 @@ class CudaTarget(GpuTarget):
     fuses_attention: ClassVar[bool] = True
     fuses_siblings: ClassVar[bool] = True
     fuses_depthwise_pointwise: ClassVar[bool] = True
+    gains_by_substitution: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         name = ",".join(self.architectures)

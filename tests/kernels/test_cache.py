@@ -250,3 +250,37 @@ def test_the_environment_names_the_directory(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("FLOWLOOM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert KernelCache().directory == tmp_path / "flowloom" / "kernels"
+
+
+def test_texts_are_kept_by_key_and_target(tmp_path: Path):
+    cache = KernelCache(tmp_path)
+    cache.store_text("question", "cpu:a", "graph: \u03b1\n")
+    assert cache.load_text("question", "cpu:a") == "graph: \u03b1\n"
+    assert cache.load_text("question", "cpu:b") is None
+    assert cache.load_text("other", "cpu:a") is None
+    assert KernelCache(tmp_path, version="another").load_text("question", "cpu:a") is None
+    assert cache.status().entries == 1
+    assert cache.clear() == 1
+    assert cache.load_text("question", "cpu:a") is None
+
+
+@pytest.mark.parametrize("kept", [0, 10, 64, 70])
+def test_a_truncated_text_is_warned_of(tmp_path: Path, kept: int):
+    cache = KernelCache(tmp_path)
+    cache.store_text("question", "cpu:a", "a graph")
+    (path,) = tmp_path.rglob("*.mlir")
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.load_text("question", "cpu:a") is None
+
+
+def test_a_text_that_was_read_is_kept_longer(tmp_path: Path):
+    cache = KernelCache(tmp_path, limit=120)
+    for number, key in enumerate(("old", "new")):
+        cache.store_text(key, "cpu:a", "a graph")
+        for path in tmp_path.rglob("*.mlir"):
+            os.utime(path, (number, number))
+    cache.load_text("old", "cpu:a")
+    cache.trim()
+    assert cache.load_text("old", "cpu:a") == "a graph"
+    assert cache.load_text("new", "cpu:a") is None

@@ -1,7 +1,21 @@
 """The choice of a GPU module's schedule and execution mode: measured, else predicted by a model."""
 
 from compiler.autotune.schedule.candidates import scheduled
-from compiler.autotune.schedule.decision import DEFAULT_BUDGET, Decision, Request, decide
+from compiler.autotune.schedule.decision import (
+    DEFAULT_BUDGET,
+    Decision,
+    Request,
+    decide,
+    present_device,
+)
 from compiler.autotune.schedule.search import SearchOptions
 
-__all__ = ["DEFAULT_BUDGET", "Decision", "Request", "SearchOptions", "decide", "scheduled"]
+__all__ = [
+    "DEFAULT_BUDGET",
+    "Decision",
+    "Request",
+    "SearchOptions",
+    "decide",
+    "present_device",
+    "scheduled",
+]

@@ -16,6 +16,7 @@ from compiler.errors import ArtifactError, DeviceError, PipelineError
 from compiler.export.choice_json import choice_to_json
 from compiler.schedule import MODES
 from compiler.scheduling.simulator import predict
+from compiler.target.target import CudaTarget
 from compiler.tools.report import report
 from examples import zoo
 from tests.autotune.schedule import fakes
@@ -27,8 +28,14 @@ def no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(target: str) -> None:
         raise DeviceError("no CUDA device is present")
 
+    without_substitutions(monkeypatch)
     monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
     monkeypatch.setattr(decision, "present_device", missing)
+
+
+def without_substitutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare schedules of the model as it is: a substitution would merge its branches."""
+    monkeypatch.setattr(CudaTarget, "gains_by_substitution", False)
 
 
 @pytest.fixture
@@ -239,6 +246,7 @@ def test_a_frozen_build_depends_on_the_database_alone(
     profile.write_text(json.dumps(data))
     compiled(budget=0, profile=profile).save(tmp_path / "with")
     monkeypatch.undo()
+    without_substitutions(monkeypatch)
     monkeypatch.setattr("compiler.build.build_kernels", fakes.kernels)
     compiled(budget=0, profile=profile).save(tmp_path / "without")
     for name in ("schedule.json", "manifest.json", "weights.safetensors"):

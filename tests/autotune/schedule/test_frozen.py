@@ -30,6 +30,7 @@ from compiler.scheduling import event_loop
 from tests.autotune.schedule import fakes
 
 WIDTHS = (8, 24, 40, 56)
+FUNCTIONS = ("Relu", "Tanh", "Sigmoid", "Softplus")
 """Columns between the two GEMMs of each branch: no two kernels are alike."""
 
 BUILD = """
@@ -47,10 +48,11 @@ module.save(sys.argv[2])
 
 
 def branches() -> onnx.ModelProto:
-    """Branches of two GEMMs each, and their sum."""
+    """Branches of two GEMMs each, and their sum; other functions keep them from being merged."""
     lines, weights = list[str](), list[onnx.TensorProto]()
-    for i, width in enumerate(WIDTHS):
-        lines += [f"h{i} = MatMul(x, a{i})", f"e{i} = MatMul(h{i}, b{i})"]
+    for i, (width, function) in enumerate(zip(WIDTHS, FUNCTIONS, strict=True)):
+        lines += [f"x{i} = {function}(x)", f"h{i} = MatMul(x{i}, a{i})", f"g{i} = {function}(h{i})"]
+        lines += [f"m{i} = MatMul(g{i}, b{i})", f"e{i} = {function}(m{i})"]
         for name, shape in ((f"a{i}", (8, width)), (f"b{i}", (width, 8))):
             values = np.random.default_rng(i).standard_normal(shape, np.float32)
             weights.append(onnx.numpy_helper.from_array(values, name))

@@ -1,0 +1,120 @@
+"""The costs of the search for substitutions: sums, mixed critical paths, simulated makespans."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.autotune.substitution.kernels import KernelCosts
+from compiler.graph.autograph.cost_model import CostPolicy
+from compiler.graph.autograph.kernels import TermKernel, kernels_of, mixed_cost
+from compiler.graph.network import GraphValue
+from compiler.graph.rewriting.dataflow import module_of
+from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.ir.dataflow import GraphOp
+from compiler.scheduling.simulator import Simulator, TaskDemand
+
+MARKED_NODE = "the kernel in question"
+"""The node name of the term whose kernel is estimated."""
+
+FUSED_NANOSECONDS = 1.0
+"""The time of an operator in an epilogue, so that of two graphs the smaller one is cheaper."""
+
+MOST_CHANNELS = 1 << 13
+"""The channels of the widest tensor that such an operator makes."""
+
+MAKERS = ("Conv", "MatMul")
+"""The operators that make and read its tensors."""
+
+
+class TermCosts:
+    """The costs of graphs by the kernels of their terms, each estimated once."""
+
+    def __init__(self, like: GraphOp, kernels: KernelCosts):
+        self.like, self.kernels = like, kernels
+        self._known: dict[Hashable, TaskDemand] = {}
+
+    def cost(self, policy: CostPolicy, alpha: float) -> Callable[[Graph], float]:
+        """The cost that a policy minimises, in nanoseconds."""
+        if policy == "makespan":
+            return self.makespan
+        weight = alpha if policy == "autograph" else 0.0
+
+        def mixed(graph: Graph) -> float:
+            kernels = kernels_of(graph)
+            times = [self.kernel(kernel).time for kernel in kernels]
+            return mixed_cost(kernels, times, weight)
+
+        return mixed
+
+    def makespan(self, graph: Graph) -> float:
+        """The simulated time of a graph with a stream for each chain."""
+        kernels = kernels_of(graph)
+        demands = [self.kernel(kernel) for kernel in kernels]
+        simulator = Simulator(demands, self.kernels.target.device)
+        edges = [(u, v) for v, kernel in enumerate(kernels) for u in kernel.after]
+        return simulator.makespan(chains(kernels), range(len(kernels)), np.array(edges))
+
+    def kernel(self, kernel: TermKernel) -> TaskDemand:
+        """The demand of a kernel: what is fused with it costs the bytes that it reads."""
+        demand = self.demand(kernel.term)
+        if not kernel.fused:
+            return demand
+        more = (
+            FUSED_NANOSECONDS * kernel.fused + kernel.nbytes / self.kernels.target.device.bandwidth
+        )
+        return replace(demand, time=demand.time + more)
+
+    def demand(self, term: Term) -> TaskDemand:
+        """The demand of the kernel of a term alone."""
+        shapes = tuple(t and (t.dtype, t.shape, t.constant) for t in term.inputs)
+        key = (term.kind, frozenset(term.attributes.items()), shapes, term.types)
+        if key not in self._known:
+            self._known[key] = self._estimated(term)
+        return self._known[key]
+
+    def _estimated(self, term: Term) -> TaskDemand:
+        """The demand of the term's kernel between two others, so that its tensors are stored as
+        they are inside a model; a view has none."""
+        terms = Terms()
+        inputs = [_operand(terms, i, operand) for i, operand in enumerate(term.inputs)]
+        alone = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
+        made = [operand for operand in inputs if operand is not None and operand.kind in MAKERS]
+        around = [_contraction(terms, value) for value in (*made, *terms.results(alone))]
+        return self.kernels.marked(module_of(tuple(around), self.like), MARKED_NODE)
+
+
+def _operand(terms: Terms, position: int, operand: Term | None) -> Term | None:
+    """A leaf, or the result of another kernel, in place of an operand."""
+    if operand is None:
+        return None
+    if operand.constant and not operand.inputs:
+        return terms.leaf(operand.kind, operand.types[0], **operand.attributes)
+    kind, name = ("weight", "key") if operand.constant else ("input", "operand")
+    leaf = terms.leaf(kind, operand.types[0], **{name: f"operand {position}"})
+    return leaf if operand.constant else _contraction(terms, leaf)
+
+
+def _contraction(terms: Terms, value: Term) -> Term:
+    """A contraction that keeps the shape of a tensor of floating-point numbers."""
+    rank = len(value.shape)
+    if rank < 2 or "float" not in value.dtype:
+        return value
+    kind, channels = ("Conv", value.shape[1]) if rank in (4, 5) else ("MatMul", value.shape[-1])
+    if channels > MOST_CHANNELS:
+        return value
+    shape = (channels, channels) + (1,) * (rank - 2 if kind == "Conv" else 0)
+    weight = terms.leaf("weight", GraphValue(value.dtype, shape), key="around")
+    return terms.apply(kind, [value, weight])
+
+
+def chains(kernels: Sequence[TermKernel]) -> list[int]:
+    """Opara's streams: each kernel follows the first one it waits for that has no successor yet."""
+    streams: list[int] = []
+    followed: set[int] = set()
+    for number, kernel in enumerate(kernels):
+        free = next((u for u in kernel.after if u not in followed), None)
+        if free is not None:
+            followed.add(free)
+        streams.append(number if free is None else streams[free])
+    return streams

@@ -1,0 +1,57 @@
+"""The kernels that the rest of the pipeline would make, and what each asks of the device."""
+
+from dataclasses import replace
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.graph.cost import work_of
+from compiler.ir.dataflow import GroupOp
+from compiler.ir.edit import graphs_of
+from compiler.kernels.group import extract_group
+from compiler.pipeline import Runner, default_pipeline, parse, split_phases
+from compiler.scheduling.kernel_time import estimated_time, task_demand
+from compiler.scheduling.simulator import TaskDemand
+from compiler.target.target import GpuTarget
+
+NO_DEMAND = TaskDemand(0.0, 0, launches=0)
+"""The demand of an operator without a kernel."""
+
+
+class KernelCosts:
+    """The demand of each group's kernel on a target, estimated once for each distinct one."""
+
+    def __init__(self, target: GpuTarget):
+        self.target = target
+        passes, _ = split_phases(parse(default_pipeline()))
+        names = [step.name for step in passes]
+        self._passes = passes[names.index("substitute") + 1 :]
+        self._known: dict[str, TaskDemand] = {}
+
+    def run(self, module: ModuleOp) -> None:
+        """Run the graph passes that follow the substitution."""
+        Runner(verified=False).run(module, self._passes)
+
+    def demand(self, group: GroupOp) -> TaskDemand:
+        """The demand of the kernel of a group."""
+        assert group.kernel is not None
+        name = group.kernel.data
+        if name not in self._known:
+            from compiler.kernels.kernel import estimate_kernel
+
+            device = self.target.device
+            found = estimate_kernel(extract_group(group), self.target)
+            work = work_of(group)
+            kernel = replace(found.kernel, flops=work.flops, traffic_bytes=work.nbytes)
+            known = found.nanoseconds
+            time = estimated_time(kernel, device) if known is None else known
+            self._known[name] = task_demand(kernel, time, device)
+        return self._known[name]
+
+    def marked(self, module: ModuleOp, node: str) -> TaskDemand:
+        """The demand of the kernel that computes the operator of an ONNX node."""
+        self.run(module)
+        (graph,) = graphs_of(module)
+        for group in graph.groups:
+            if any(op.node_name == node for op in group.operators):
+                return self.demand(group)
+        return NO_DEMAND

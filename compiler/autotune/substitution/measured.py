@@ -1,0 +1,108 @@
+"""The times of substituted graphs on the device: the best by the simulator are built and run."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import inf
+from time import perf_counter
+
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.autotune.bindings import timed_run
+from compiler.autotune.substitution.model import SimulatedTimes, simulator_version
+from compiler.autotune.timing import Timing, time_all
+from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.executor import GpuExecutor
+from compiler.backends.memory import Array
+from compiler.errors import DeviceError, KernelError
+from compiler.schedule import KernelSpec, Schedule
+
+_LOG = logging.getLogger(__name__)
+
+MOST_MEASURED = 3
+"""At most so many candidates are built and run, besides the graph as it was."""
+
+HOPELESS = 1.02
+"""Candidates are not built whose simulated time is more than this many times the graph's."""
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A whole graph, compiled and scheduled."""
+
+    schedule: Schedule
+    kernels: Mapping[str, KernelSpec]
+    weights: Mapping[str, Array]
+    pdl: bool
+
+
+@dataclass
+class MeasuredTimes(SimulatedTimes):
+    """A cost model that runs the best candidates on a device, for `seconds` together."""
+
+    driver: Driver | None = None
+    finish: Callable[[ModuleOp], Runnable] | None = None
+    pipeline: str = ""
+    """The pipeline by which a graph is finished, part of every question."""
+    seconds: float = 1.0
+    margin: float = 0.01
+
+    @property
+    def judged_by(self) -> str:
+        """The name of what decides: the device, in this version of the code."""
+        assert self.driver is not None
+        return f"measured on {self.driver.device} after {self.pipeline} {simulator_version()}"
+
+    def times(self, modules: Sequence[ModuleOp]) -> Sequence[float]:
+        """Nanoseconds: for the last, the graph as it was, the median; for others the upper end of
+        its interval, so that one that is below is surely faster; infinite where not measured."""
+        simulated = SimulatedTimes.times(self, [module.clone() for module in modules])
+        last = len(modules) - 1
+        chosen = [*contenders(simulated), last]
+        if len(chosen) == 1:
+            return [inf] * last + [simulated[last]]
+        timings = self._timed({number: modules[number] for number in chosen})
+        measured = {number: timing.high for number, timing in timings.items()}
+        measured[last] = timings[last].median
+        return [measured.get(number, inf) for number in range(len(modules))]
+
+    def _timed(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Timing]:
+        with ExitStack() as stack:
+            runs: dict[str, Callable[[], float]] = {}
+            for number, module in modules.items():
+                try:
+                    executor = self._opened(module)
+                except (DeviceError, KernelError) as error:
+                    if number == max(modules):
+                        raise
+                    _LOG.warning("a candidate for substitution is left out: %s", error)
+                    continue
+                stack.callback(executor.close)
+                runs[str(number)] = timed_run(executor)
+            timings = time_all(runs, self.seconds, perf_counter, keep=[*runs])
+        return {int(number): timing for number, timing in timings.items()}
+
+    def _opened(self, module: ModuleOp) -> GpuExecutor:
+        """A whole graph, compiled, on the device."""
+        assert self.driver is not None
+        assert self.finish is not None
+        made = self.finish(module)
+        loaded = GpuExecutable.load(self.driver, made.schedule, made.kernels, made.weights)
+        return loaded.executor(mode="graph", pdl=made.pdl)
+
+
+def contenders(simulated: Sequence[float]) -> list[int]:
+    """The candidates to measure by their simulated times, of which the last is the graph's.
+
+    The fastest of those that differ by more than a thousandth.
+    """
+    *others, before = simulated
+    ranked = sorted(range(len(others)), key=others.__getitem__)
+    found: list[int] = []
+    for number in ranked:
+        distinct = not found or others[number] > 1.001 * others[found[-1]]
+        if others[number] <= HOPELESS * before and distinct and len(found) < MOST_MEASURED:
+            found.append(number)
+    return found

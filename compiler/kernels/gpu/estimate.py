@@ -1,0 +1,55 @@
+"""A group's kernel before it is built: its launches, and how long it takes alone."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from compiler.kernels.gpu.generic import ELEMENT_THREADS
+from compiler.kernels.gpu.select import Selection, best
+from compiler.kernels.group import Group
+from compiler.schedule import KernelSpec, Launch
+from compiler.target.target import GpuTarget
+
+TYPICAL_REGISTERS = 64
+"""Registers of a thread of a template's kernel, where it is not compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEstimate:
+    """A kernel without code and counted work, and its nanoseconds where a template knows them."""
+
+    kernel: KernelSpec
+    nanoseconds: float | None = None
+
+
+def estimated(group: Group, target: GpuTarget) -> KernelEstimate:
+    """The kernel that would be built for a group, in about a millisecond."""
+    found = best(group, target)
+    if found is None:
+        return KernelEstimate(_kernel(group, (_generic_launch(group),)))
+    emitted = found.emit()
+    launches = tuple(
+        replace(launch, registers=launch.registers or TYPICAL_REGISTERS)
+        for launch in emitted.launches
+    )
+    return KernelEstimate(_kernel(group, launches), _time(found))
+
+
+def _time(found: Selection) -> float | None:
+    """Nanoseconds by the database, else by the template's model of the chosen config.
+
+    None for templates without a model, whose estimate is 0: no other one competes with them.
+    """
+    if found.candidate.entry is not None:
+        return found.candidate.entry.ranked[0].warm
+    return 1000.0 * found.candidate.estimate_of(found.config) or None
+
+
+def _generic_launch(group: Group) -> Launch:
+    """One thread computes an element, as in most kernels of the generic schedule."""
+    elements = max(info.elements for info in group.writes)
+    grid = (max(1, ceil(elements / ELEMENT_THREADS)), 1, 1)
+    return Launch(group.name, (), grid, (ELEMENT_THREADS, 1, 1), registers=32)
+
+
+def _kernel(group: Group, launches: tuple[Launch, ...]) -> KernelSpec:
+    return KernelSpec(group.name, "cuda", b"", launches, packings=("",) * group.inputs)

@@ -1,0 +1,152 @@
+"""The pass that replaces operators by equal ones that run faster together."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.errors import PipelineError
+from compiler.graph.autograph.backtracking import Cost, Limits
+from compiler.graph.autograph.blocks import operators_of
+from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
+from compiler.graph.autograph.search import GraphCandidate, PartSizes, Search
+from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
+from compiler.graph.rewriting.terms import Graph, Terms
+from compiler.graph.substitutions import SEARCHED
+from compiler.graph.targets import target_of
+from compiler.ir.dataflow import GraphOp
+from compiler.ir.edit import graphs_of, replace_graph
+from compiler.passes.base import CostContext, GraphPass
+
+MOST_COMPARED = 8000
+"""Operators of all whole candidates together: of a large graph fewer are compared."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Substitute(GraphPass):
+    """Substitute operators by others that are equal over the reals, if a schedule gets faster.
+
+    AutoGraph's search (AAAI 2023): the graph is divided into parts across which the fewest
+    substitutions reach; each part is searched by backtracking, dynamic programming chooses among
+    the parts, and the best candidates are scheduled and compared, on the device where there is one.
+
+    Requires: nothing; best after `canonicalize`; groups stay as they are. Ensures: results differ
+    by rounding only; on a graph for a target that gains by it, the candidate of the least time.
+
+        %3 = dataflow.op "Conv" (%0, %a) ...
+        %4 = dataflow.op "Conv" (%0, %b) ...
+        %5 = dataflow.op "Add" (%3, %4) ...
+      becomes
+        %ab = dataflow.weight "{\\"operator\\": \\"Add\\", \\"inputs\\": [\\"a\\", \\"b\\"]}" ...
+        %5 = dataflow.op "Conv" (%0, %ab) ...
+    """
+
+    name = "substitute"
+
+    policy: str = "target"
+    """taso, autograph, makespan or none; `target` for autograph where kernels' times are known."""
+    alpha: int | float = 0.25
+    """The weight of the critical path in AutoGraph's cost."""
+    beta: int | float = 1.1
+    """Graphs that cost up to this many times the best are searched from."""
+    size: str = "40..120"
+    """The least and the most operators of a part."""
+    candidates: int = 20
+    """How many whole graphs are scheduled and compared."""
+    steps: int = 200
+    """How many graphs are judged in the search of a part."""
+    select: str = "time"
+    """`time`: the fastest candidate, if faster than the graph as it was; `cost`: the cheapest."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Substitute in every `dataflow.graph` of the module."""
+        sizes = self._sizes()
+        if self.policy not in (*POLICIES, "none", "target"):
+            known = ", ".join((*POLICIES, "none", "target"))
+            raise PipelineError(f"unknown policy {self.policy!r}: use one of {known}")
+        model = ctx.cost_model if isinstance(ctx, CostContext) else None
+        for graph in graphs_of(op):
+            policy = self._policy(graph, model)
+            if policy is not None:
+                self._substitute(graph, policy, sizes, model)
+
+    def _sizes(self) -> PartSizes:
+        found = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
+        if found is None or not 0 < int(found[1]) <= int(found[2]):
+            raise PipelineError(f"size={self.size} is not a range of operators: write size=40..120")
+        if self.select not in ("time", "cost"):
+            raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
+        if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
+            raise PipelineError("candidates, steps and beta must be at least 1, alpha at least 0")
+        return PartSizes(int(found[1]), int(found[2]))
+
+    def _policy(self, graph: GraphOp, model: CostModel | None) -> CostPolicy | None:
+        """The policy for a graph; None if nothing is substituted.
+
+        `target` needs times of kernels: by the roofline alone, graphs would get slower.
+        """
+        if self.policy == "target":
+            gains = model is not None and target_of(graph).gains_by_substitution
+            return "autograph" if gains else None
+        return None if self.policy == "none" else cast(CostPolicy, self.policy)
+
+    def _substitute(
+        self, graph: GraphOp, policy: CostPolicy, sizes: PartSizes, model: CostModel | None
+    ) -> None:
+        question = f"{replace(self, policy=policy).spec(include_default=True)}\n{graph}"
+        known = None if model is None else model.recall(question)
+        if known is not None:
+            replace_graph(graph, known)
+            return
+        self._decide(graph, policy, sizes, model)
+        if model is not None:
+            model.remember(question, str(graph))
+
+    def _decide(
+        self, graph: GraphOp, policy: CostPolicy, sizes: PartSizes, model: CostModel | None
+    ) -> None:
+        terms = Terms()
+        read = read_terms(graph, terms)
+        make = roofline_cost if model is None else model.cost
+        cost = make(policy, self.alpha, graph)
+        found = self._search(terms, read.graph, cost, policy, sizes)
+        if model is not None and self.select == "time":
+            chosen = _fastest(found, graph, model)
+        else:
+            chosen = _cheapest(found, cost)
+        if chosen.graph != read.graph:
+            _LOG.info("substituted: %s", dict(Counter(chosen.rules)))
+            write_terms(graph, read, chosen.graph)
+
+    def _search(
+        self, terms: Terms, graph: Graph, cost: Cost, policy: CostPolicy, sizes: PartSizes
+    ) -> list[GraphCandidate]:
+        """The candidates; the last is the graph as it is."""
+        most = max(1, min(self.candidates, MOST_COMPARED // len(operators_of(graph) or graph)))
+        limits = Limits(beta=self.beta, steps=self.steps, kept=most)
+        search = Search(terms, SEARCHED, cost, limits, sizes)
+        found = search.candidates(graph)
+        refined = search.refined(graph) if policy == "makespan" else found[-1]
+        known = any(one.graph == refined.graph for one in found)
+        return found if known else [refined, *found]
+
+
+def _cheapest(found: Sequence[GraphCandidate], cost: Cost) -> GraphCandidate:
+    """The candidate of the least cost; of equal ones the last, the graph as it is."""
+    costs = [cost(one.graph) for one in found]
+    best = min(range(len(found)), key=costs.__getitem__)
+    return found[best] if costs[best] < costs[-1] else found[-1]
+
+
+def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) -> GraphCandidate:
+    """The candidate of the least time, if it is surely faster than the last, the graph as it is."""
+    times = model.times([module_of(one.graph, graph) for one in found])
+    best = min(range(len(found)), key=times.__getitem__)
+    return found[best] if times[best] < (1 - model.margin) * times[-1] else found[-1]
