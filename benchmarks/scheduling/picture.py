@@ -1,7 +1,7 @@
 """Draws the predicted timeline of a compiled model: a row a stream, a box a task, a curve a wait.
 
 flowloom compile zoo:googlenet --target cuda --precision fp16 --budget 0 -o googlenet
-python benchmarks/schedule_picture.py googlenet --title GoogLeNet -o docs/schedule.svg
+python benchmarks/scheduling/picture.py googlenet --title GoogLeNet -o docs/schedule.svg
 """
 
 import argparse

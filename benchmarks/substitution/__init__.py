@@ -1,0 +1,1 @@
+"""AutoGraph's table and its ablations."""

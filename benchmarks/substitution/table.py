@@ -1,0 +1,242 @@
+"""AutoGraph's table on this project's kernels: substitutions and schedules, alone and together.
+
+    python benchmarks/substitution/table.py --json table.json [--networks nasnetmobile repvgg_b0]
+        [--variants nimble autograph] [--target cuda:sm_90:fp16] [--seconds 2] [--jobs 16]
+        [--prepare FOLDER | --prepared FOLDER]
+
+Needs a CUDA device, but for `--prepare`, which compiles the variants that need none and writes them
+to files that `--prepared` measures on a machine without TVM. Weights are random, as only time is
+measured. All variants of a network are loaded at once and take turns; figures are medians of the
+wall time of a run, as one CUDA graph but for `measured` variants, with the ends of a 95 % interval.
+
+Variants: `sequential` (one stream), `taso` (the least sum of kernels' times, one stream), `nimble`
+and `ios` (their streams, no substitution), `taso+nimble`, `autograph` and `makespan` (candidates
+compared by the simulator, Nimble's streams), `alpha=N` (the cheapest by AutoGraph's cost with that
+weight of the critical path, Nimble's streams), `ours` (this project's schedule search without
+substitutions) and `default` (with them); `ours measured` and `default measured` are what `compile`
+gives on the device.
+"""
+
+import argparse
+import json
+import lzma
+import multiprocessing
+import pickle
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from compiler.autotune.bindings import timed_run
+from compiler.autotune.timing import Timing, time_all
+from compiler.backends.cuda.device import device
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.build import Settings, build
+from compiler.errors import FlowloomError
+from compiler.ir.values import numpy_dtype
+from compiler.kernels import KernelCache
+from compiler.pipeline import default_pipeline, parse
+from compiler.schedule import KernelSpec, Schedule
+from examples import zoo
+
+SEQUENTIAL, NIMBLE = "policy=sequential streams=1", "policy=nimble streams=0"
+VARIANTS: Mapping[str, tuple[str, str]] = {
+    "sequential": ("policy=none", SEQUENTIAL),
+    "taso": ("policy=taso select=cost", SEQUENTIAL),
+    "nimble": ("policy=none", NIMBLE),
+    "ios": ("policy=none", "policy=ios streams=8"),
+    "taso+nimble": ("policy=taso select=cost", NIMBLE),
+    "autograph": ("policy=autograph", NIMBLE),
+    "makespan": ("policy=makespan", NIMBLE),
+    **{
+        f"alpha={alpha}": (f"policy=autograph alpha={alpha} select=cost", NIMBLE)
+        for alpha in (0.0, 0.25, 0.5, 0.75, 1.0)
+    },
+}
+"""The options of `substitute` and of `assign-streams`."""
+
+SEARCHED = ("ours", "default")
+"""Variants whose schedule is searched for, as it is by default; the first without substitutions."""
+
+MEASURED = {f"{name} measured": name for name in SEARCHED}
+"""Variants that are chosen by measurement."""
+
+BUDGET = 3.0
+"""Seconds of measuring while one of those is compiled."""
+
+TOO_LARGE = ("gpt2large",)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One network compiled in one way."""
+
+    name: str
+    schedule: Schedule
+    kernels: dict[str, KernelSpec]
+    mode: str
+    pdl: bool
+    seconds: Mapping[str, float]
+
+
+def pipeline_of(substitution: str, streams: str) -> str:
+    """The default pipeline with options of `substitute` and `assign-streams`."""
+    options = {"substitute": substitution, "assign-streams": streams}
+    return ",".join(
+        f"{step.name}{{{options[step.name]}}}" if step.name in options else str(step.spec())
+        for step in parse(default_pipeline())
+    )
+
+
+def compiled(network: str, name: str, target: str) -> Variant:
+    """A network compiled as one variant."""
+    start = perf_counter()
+    pipeline = pipeline_of(*VARIANTS[name]) if name in VARIANTS else None
+    settings = Settings(
+        target,
+        pipeline,
+        cache=KernelCache(),
+        substitution=not name.startswith("ours"),
+        budget=BUDGET if name in MEASURED else 0.0,
+    )
+    found = build(zoo.load(network), None, settings)
+    choice = found.choice
+    seconds = {"compile": perf_counter() - start, "search": _search_seconds(found.passes)}
+    assert choice is not None
+    mode = choice.mode if name in MEASURED else "graph"
+    return Variant(name, found.schedule, found.kernels, mode, choice.pdl, seconds)
+
+
+def all_compiled(network: str, names: Sequence[str], target: str) -> list[Variant]:
+    """A network compiled as several variants; those that fail are reported and left out."""
+    found: list[Variant] = []
+    for name in names:
+        try:
+            found.append(compiled(network, name, target))
+        except FlowloomError as error:
+            print(network, name, error, file=sys.stderr)
+    return found
+
+
+def _search_seconds(passes: Sequence[Any]) -> float:
+    return sum(one.seconds for one in passes if one.spec.startswith("substitute"))
+
+
+def prepared(
+    networks: Sequence[str], names: Sequence[str], target: str, jobs: int
+) -> Iterator[tuple[str, list[Variant]]]:
+    """Networks with their variants, compiled in processes, in the order in which they are ready."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context) as pool:
+        waiting = {pool.submit(all_compiled, n, names, target): n for n in networks}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+
+
+def carried(folder: Path, networks: Sequence[str] | None) -> Iterator[tuple[str, list[Variant]]]:
+    """Networks that were prepared, with their variants."""
+    for file in sorted(folder.glob("*.xz")):
+        if networks is None or file.stem in networks:
+            yield file.stem, pickle.loads(lzma.decompress(file.read_bytes()))
+
+
+def random_weights(schedule: Schedule) -> dict[str, np.ndarray]:
+    """Small random numbers for every weight of a schedule, zeros for integers."""
+    generator = np.random.default_rng(0)
+    weights: dict[str, np.ndarray] = {}
+    for allocation in schedule.allocations:
+        if allocation.kind == "weight":
+            type = numpy_dtype(allocation.dtype)
+            drawn = 0.05 * generator.standard_normal(allocation.shape, np.float32)
+            integer = type.kind in "iub"
+            weights[allocation.name] = (
+                np.zeros(allocation.shape, type) if integer else drawn.astype(type)
+            )
+    return weights
+
+
+def measure(variants: Sequence[Variant], seconds: float) -> dict[str, Timing]:
+    """The wall time of each variant in nanoseconds, all in turns on one device."""
+    driver = device()
+    with ExitStack() as stack:
+        runs = {}
+        for variant in variants:
+            weights = random_weights(variant.schedule)
+            loaded = GpuExecutable.load(driver, variant.schedule, variant.kernels, weights)
+            executor = loaded.executor(mode=variant.mode, pdl=variant.pdl)
+            stack.callback(executor.close)
+            runs[variant.name] = timed_run(executor)
+        return time_all(runs, seconds, perf_counter, keep=list(runs), samples=400)
+
+
+def main() -> None:
+    """Measure, or prepare what is measured elsewhere."""
+    arguments = parsed()
+    every = [name for name in (*zoo.names(), *zoo.others()) if name not in TOO_LARGE]
+    unmeasured = [name for name in arguments.variants if name not in MEASURED]
+    if arguments.prepared:
+        ready = carried(arguments.prepared, arguments.networks)
+    else:
+        wanted = arguments.networks or every
+        ready = prepared(wanted, unmeasured, arguments.target, arguments.jobs)
+    if arguments.prepare:
+        arguments.prepare.mkdir(parents=True, exist_ok=True)
+        for network, variants in ready:
+            content = lzma.compress(pickle.dumps(variants), preset=0)
+            (arguments.prepare / f"{network}.xz").write_bytes(content)
+            print(network, "prepared", flush=True)
+        return
+    rows: dict[str, Any] = {}
+    if not arguments.prepared:
+        ready = iter([*ready])
+    for network, variants in ready:
+        measured = [name for name in arguments.variants if name in MEASURED]
+        variants += all_compiled(network, measured, arguments.target)
+        rows[network] = row_of(variants, measure(variants, arguments.seconds))
+        medians = {name: round(row["median_us"], 1) for name, row in rows[network].items()}
+        print(network, medians, flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=1))
+
+
+def row_of(variants: Sequence[Variant], timings: Mapping[str, Timing]) -> dict[str, Any]:
+    """The figures of one network, by variant."""
+    return {
+        variant.name: {
+            **variant.seconds,
+            "median_us": timings[variant.name].median / 1000,
+            "low_us": timings[variant.name].low / 1000,
+            "high_us": timings[variant.name].high / 1000,
+            "tasks": len(variant.schedule.tasks),
+            "streams": variant.schedule.streams,
+            "mode": variant.mode,
+        }
+        for variant in variants
+    }
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--networks", nargs="+")
+    every = [*VARIANTS, *SEARCHED, *MEASURED]
+    parser.add_argument("--variants", nargs="+", choices=every, default=every)
+    parser.add_argument("--target", default="cuda:sm_90:fp16")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
+    parser.add_argument("--prepare", type=Path)
+    parser.add_argument("--prepared", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
