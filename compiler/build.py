@@ -1,5 +1,6 @@
 """The compilation driver: frontend, graph passes, kernels, schedule passes, packed weights."""
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,11 @@ from compiler.autotune.schedule import (
     scheduled,
 )
 from compiler.autotune.substitution import CostContext, MeasuredTimes, Runnable, SimulatedTimes
-from compiler.backends.base import Executable, chosen_options
+from compiler.autotune.substitution.comparison import ORIGINAL, SUBSTITUTED, compared
+from compiler.backends.base import chosen_options
 from compiler.backends.cuda import device as cuda
 from compiler.backends.gpu.driver import Driver
+from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
 from compiler.backends.memory import Array
@@ -53,6 +56,7 @@ from compiler.pipeline import (
     name_kernels,
     parse,
     split_phases,
+    with_decisions,
     without_pass,
 )
 from compiler.schedule import KernelSpec, Schedule, ScheduleChoice
@@ -66,8 +70,16 @@ if TYPE_CHECKING:
     import onnx
 
 
+SUBSTITUTE = "substitute"
+"""The pass that settings may leave out."""
+
 SUBSTITUTION_SHARE = 0.2
-"""The part of the budget for measuring substitutions, besides compiling what is measured."""
+"""Further seconds for measuring candidates of substitutions, as a part of the budget."""
+
+COMPARISON_SHARE = 0.1
+"""Further seconds for the last comparison of modules with them and without."""
+
+_LOG = logging.getLogger(__name__)
 
 PRESENT: Mapping[str, Callable[[], str]] = {
     "cuda": cuda.present_architecture,
@@ -89,7 +101,7 @@ class Build:
     passes: tuple[PassTiming, ...] = ()
     choice: ScheduleChoice | None = None
     """Why the schedule and its execution mode were chosen, on targets where there is a choice."""
-    executable: Executable | None = None
+    executable: GpuExecutable | None = None
     """The module on the device, if it was measured there."""
     library: bytes = b""
     """The shared library of the whole module, for targets that run one."""
@@ -137,9 +149,7 @@ class Settings:
         """The given pipeline or the default one."""
         if self.pipeline is not None:
             return self.pipeline
-        return (
-            DEFAULT_PIPELINE if self.substitution else without_pass(DEFAULT_PIPELINE, "substitute")
-        )
+        return DEFAULT_PIPELINE if self.substitution else without_pass(DEFAULT_PIPELINE, SUBSTITUTE)
 
 
 def build(
@@ -157,7 +167,52 @@ def build(
 
 
 def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> Build:
-    """Compile a module's `dataflow.graph`, which becomes a `taskflow.graph` in place."""
+    """Compile a module's `dataflow.graph`; the module is used up.
+
+    Where its operators were substituted and a device measures, it is compiled without that, too,
+    and the faster one is kept.
+    """
+    compares = settings.pipeline is None and settings.substitution
+    original = module.clone() if compares and _present(settings) is not None else None
+    prepared = _prepared(module, weights, settings)
+    if original is None or not prepared.substituted:
+        return _finished(prepared, weights, settings.budget)
+    half = settings.budget / 2
+    found = _finished(prepared, weights, half)
+    without = replace(settings, substitution=False, dump_ir=_original_dump(settings.dump_ir))
+    try:
+        plain = _finished(_prepared(original, weights, without), weights, half)
+        return _faster(found, plain, COMPARISON_SHARE * settings.budget)
+    except DeviceError as error:
+        _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
+        return found
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A module whose kernels are built, and what schedules it."""
+
+    module: ModuleOp
+    settings: Settings
+    kernels: dict[str, KernelSpec]
+    runner: Runner
+    clock: _Clock
+
+    @property
+    def decided(self) -> Mapping[str, str | None]:
+        """The decisions of graph passes by the times of kernels; None for those left out."""
+        context = self.runner.context
+        left_out = {} if self.settings.substitution else {SUBSTITUTE: None}
+        return left_out | (context.decided if isinstance(context, CostContext) else {})
+
+    @property
+    def substituted(self) -> bool:
+        """Whether any changed the graph."""
+        return any(spec is not None for spec in self.decided.values())
+
+
+def _prepared(module: ModuleOp, weights: Mapping[str, Array], settings: Settings) -> _Prepared:
+    """Run the graph passes and build the kernels."""
     target = parse_target(settings.target)
     graph_passes, _ = split_phases(parse(settings.passes))
     dump = Path(settings.dump_ir) if settings.dump_ir is not None else None
@@ -170,9 +225,16 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     clock.lap("graph passes")
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels, target.device if target.is_gpu else None)
-    if settings.dump_ir is not None:
-        dump_kernels(module, settings.target, Path(settings.dump_ir) / "kernels")
+    if dump is not None:
+        dump_kernels(module, settings.target, dump / "kernels")
     clock.lap("kernels")
+    return _Prepared(module, settings, kernels, runner, clock)
+
+
+def _finished(prepared: _Prepared, weights: Mapping[str, Array], budget: float) -> Build:
+    """Decide on a schedule by measuring for some seconds, make it, and pack the weights."""
+    module, kernels, clock = prepared.module, prepared.kernels, prepared.clock
+    settings, runner = replace(prepared.settings, budget=budget), prepared.runner
     decision = _decide(module, kernels, weights, settings)
     clock.lap("choice")
     runner.write(module, "kernels", "after the kernels were built")
@@ -182,6 +244,9 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     clock.lap("schedule passes")
     packed = decision.weights if decision.weights is not None else packed_weights(graph, weights)
     clock.lap("pack weights")
+    choice = decision.choice and replace(
+        decision.choice, pipeline=with_decisions(decision.choice.pipeline, prepared.decided)
+    )
     built = Build(
         target=settings.target,
         schedule=schedule,
@@ -189,15 +254,36 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
         weights=packed,
         seconds=clock.seconds,
         passes=tuple(runner.timings),
-        choice=decision.choice,
+        choice=choice,
         executable=decision.loaded
         and decision.loaded.alternative(schedule, **chosen_options(decision.choice)),
     )
-    if target.backend != "hip":
+    if parse_target(settings.target).backend != "hip":
         return built
     linked = _with_library(built, settings.cache)
     clock.lap("library")
     return linked
+
+
+def _original_dump(dump: str | os.PathLike[str] | None) -> Path | None:
+    """The folder for the IR of the module without substitutions."""
+    return None if dump is None else Path(dump) / ORIGINAL
+
+
+def _faster(substituted: Build, original: Build, seconds: float) -> Build:
+    """The faster of two measured modules, with the record of the comparison."""
+    start = perf_counter()
+    assert substituted.executable is not None
+    assert original.executable is not None
+    found = compared(substituted.executable, original.executable, seconds)
+    kept, other = (original, substituted) if found.name == ORIGINAL else (substituted, original)
+    assert kept.choice is not None
+    spent = {
+        f"{SUBSTITUTED if other is substituted else ORIGINAL} graph": sum(other.seconds.values()),
+        "comparison": perf_counter() - start,
+    }
+    choice = replace(kept.choice, graphs=found.timings)
+    return replace(kept, choice=choice, seconds={**kept.seconds, **spent})
 
 
 def _context(weights: Mapping[str, Array], settings: Settings) -> Context:
@@ -237,7 +323,7 @@ def _runnable(weights: Mapping[str, Array], settings: Settings, module: ModuleOp
     """A candidate for substitution, compiled with the schedule that the model predicts is best."""
     graph_passes, _ = split_phases(parse(settings.passes))
     names = [step.name for step in graph_passes]
-    Runner(verified=False).run(module, graph_passes[names.index("substitute") + 1 :])
+    Runner(verified=False).run(module, graph_passes[names.index(SUBSTITUTE) + 1 :])
     name_kernels(module, graph_passes)
     kernels = build_kernels(module, settings.target, settings.cache, settings.jobs)
     annotate(module, kernels, parse_target(settings.target).device)

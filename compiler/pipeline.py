@@ -4,7 +4,7 @@ import gc
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,12 @@ def _with_quoted_ranges(spec: str) -> str:
 def without_pass(spec: str, name: str) -> str:
     """A pipeline without the passes of a name."""
     return ",".join(str(step.spec()) for step in parse(spec) if step.name != name)
+
+
+def with_decisions(spec: str, decided: Mapping[str, str | None]) -> str:
+    """A pipeline with other specs for some passes; those of None, which did nothing, left out."""
+    specs = [decided.get(own := str(step.spec()), own) for step in parse(spec)]
+    return ",".join(found for found in specs if found is not None)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

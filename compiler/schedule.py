@@ -170,6 +170,7 @@ class ScheduleChoice:
     `source` is `measured` or `model`. `estimates`, `timings` and `skipped` are by candidate,
     `costs` by kernel (`measured_kernels` of all `kernels`), `bindings` by input or output.
     `pipeline` gives the schedule; `device` describes the one that candidates were measured on.
+    `graphs` are the times with substitutions and without, where both were compiled and compared.
     """
 
     mode: Mode
@@ -190,6 +191,7 @@ class ScheduleChoice:
     bindings: Mapping[str, BindingChoice] = field(default_factory=dict[str, BindingChoice])
     device: Mapping[str, Any] | None = None
     search: SearchRecord | None = None
+    graphs: Mapping[str, Timing] = field(default_factory=dict[str, Timing])
 
 
 @dataclass(frozen=True, slots=True)

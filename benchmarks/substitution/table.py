@@ -11,10 +11,11 @@ wall time of a run, as one CUDA graph but for `measured` variants, with the ends
 
 Variants: `sequential` (one stream), `taso` (the least sum of kernels' times, one stream), `nimble`
 and `ios` (their streams, no substitution), `taso+nimble`, `autograph` and `makespan` (candidates
-compared by the simulator, Nimble's streams), `alpha=N` (the cheapest by AutoGraph's cost with that
-weight of the critical path, Nimble's streams), `ours` (this project's schedule search without
-substitutions) and `default` (with them); `ours measured` and `default measured` are what `compile`
-gives on the device.
+compared by the simulator, Nimble's streams), `greedy` and `one part` (`autograph` without dynamic
+programming: parts filled from the front, or the whole graph searched at once), `alpha=N` (the
+cheapest by AutoGraph's cost with that weight of the critical path, Nimble's streams), `ours` (this
+project's schedule search without substitutions) and `default` (with them); `ours measured` and
+`default measured` are what `compile` gives on the device.
 """
 
 import argparse
@@ -56,6 +57,8 @@ VARIANTS: Mapping[str, tuple[str, str]] = {
     "taso+nimble": ("policy=taso select=cost", NIMBLE),
     "autograph": ("policy=autograph", NIMBLE),
     "makespan": ("policy=makespan", NIMBLE),
+    "greedy": ("policy=autograph division=greedy", NIMBLE),
+    "one part": ("policy=autograph division=one", NIMBLE),
     **{
         f"alpha={alpha}": (f"policy=autograph alpha={alpha} select=cost", NIMBLE)
         for alpha in (0.0, 0.25, 0.5, 0.75, 1.0)

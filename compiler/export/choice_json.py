@@ -17,7 +17,7 @@ def choice_to_json(choice: ScheduleChoice) -> dict[str, Any]:
     found["kernels"] = {"measured": found.pop("measured_kernels"), "of": found.pop("kernels")}
     bindings = found.pop("bindings")
     if choice.device is None:
-        del found["timings"], found["skipped"]
+        del found["timings"], found["skipped"], found["graphs"]
     else:
         found["bindings"] = {
             name: {"chosen": binding["chosen"], **binding["timings"]}
@@ -50,6 +50,7 @@ def choice_from_json(value: object, place: str) -> ScheduleChoice:
         bindings=_each(entry.get("bindings", {}), f"{place}.bindings", _binding),
         device=None if device is None else read.as_object(device, f"{place}.device"),
         search=None if search is None else _search(search, f"{place}.search"),
+        graphs=_each(entry.get("graphs", {}), f"{place}.graphs", _timing),
     )
 
 

@@ -16,6 +16,8 @@ class CostContext(Context):
         super().__init__()
         load_dialects(self)
         self.cost_model = cost_model
+        self.decided: dict[str, str | None] = {}
+        """By the spec of a pass that decided: one that repeats it; None if it changed nothing."""
 
 
 class GraphPass(ModulePass, ABC):

@@ -113,6 +113,7 @@ def _choice(module: Module) -> list[str]:
             f"{device['clock_khz'] / 1e3:.0f} MHz"
         )
     lines.append(f"         pipeline {choice.pipeline}")
+    lines += [f"         {_timing(timing)}  {name} graph" for name, timing in choice.graphs.items()]
     return [*lines, *_search(choice.search), *_figures(choice)]
 
 

@@ -46,6 +46,7 @@ MEASURED = ScheduleChoice(
     skipped={"graph": "needs 9 TB"},
     bindings={"x": BindingChoice("copy", {"copy": TIMING, "update": TIMING})},
     device={"name": "H200", "driver_version": "13.0", "clock_khz": 1_980_000},
+    graphs={"substituted": TIMING, "original": TIMING},
 )
 
 

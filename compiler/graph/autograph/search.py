@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, count
+from typing import Literal, get_args
 
 from compiler.graph.autograph.backtracking import SAME_COST, Backtracking, Cost, Found, Limits
 from compiler.graph.autograph.blocks import blocks_of, operators_of, spans
@@ -21,6 +22,11 @@ LEAST_STEPS = 20
 
 MOST_CHOICES = 2000
 """Choices that are looked at for candidates."""
+
+
+Division = Literal["dynamic", "greedy", "one"]
+DIVISIONS: tuple[Division, ...] = get_args(Division)
+"""By dynamic programming, by filling each part from the front, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ class Search:
     cost: Cost
     limits: Limits = field(default_factory=Limits)
     sizes: PartSizes = field(default_factory=PartSizes)
-    whole: bool = False
-    """Whether the graph is one part, whatever its size."""
+    division: Division = "dynamic"
+    """How a graph becomes parts; see `DIVISIONS`."""
     searched: dict[Graph, list[Found]] = field(default_factory=dict[Graph, list[Found]])
     """The graphs found for each structure of a part."""
     _share: int = 1 << 30
@@ -92,7 +98,9 @@ class Search:
     def search(self, part: GraphPart) -> list[Found]:
         """The cheapest graphs of a part."""
         if part.graph not in self.searched:
-            limits = replace(self.limits, steps=min(self.limits.steps, self._share))
+            alone = self.division == "one"
+            steps = self.limits.total if alone else min(self.limits.steps, self._share)
+            limits = replace(self.limits, steps=steps)
             search = Backtracking(self.terms, self.rules, self.cost, limits)
             self.searched[part.graph] = search.run(part.graph)
         return self.searched[part.graph]
@@ -100,11 +108,13 @@ class Search:
     def parts(self, graph: Graph) -> list[GraphPart]:
         """The sequence of parts of the least total cost."""
         operators = operators_of(graph)
-        if self.whole or len(operators) <= self.sizes.most:
+        if self.division == "one" or len(operators) <= self.sizes.most:
             return [part_of(self.terms, operators, graph)] if operators else []
         matcher = Matcher(self.terms, graph)
         sites = spans(site for rule in self.rules for site in matcher.sites(rule))
         blocks = blocks_of(operators, sites, max(1, self.sizes.most // 2))
+        if self.division == "greedy":
+            return [part_of(self.terms, part, graph) for part in _filled(blocks, self.sizes.most)]
         return self._sequence(graph, blocks)
 
     def _sequence(self, graph: Graph, blocks: Sequence[Sequence[Term]]) -> list[GraphPart]:
@@ -122,6 +132,17 @@ class Search:
             if end not in best or cost < best[end][0]:
                 best[end] = cost, [*best[start][1], part]
         return best[len(blocks)][1]
+
+
+def _filled(blocks: Iterable[Sequence[Term]], most: int) -> list[list[Term]]:
+    """Consecutive blocks together, as many as a part may have operators."""
+    parts: list[list[Term]] = []
+    for block in blocks:
+        if parts and len(parts[-1]) + len(block) <= most:
+            parts[-1].extend(block)
+        else:
+            parts.append([*block])
+    return parts
 
 
 def _starts(blocks: Sequence[Sequence[Term]], end: int, sizes: PartSizes) -> Iterator[int]:

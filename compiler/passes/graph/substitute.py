@@ -14,7 +14,7 @@ from compiler.errors import PipelineError
 from compiler.graph.autograph.backtracking import Cost, Limits
 from compiler.graph.autograph.blocks import operators_of
 from compiler.graph.autograph.cost_model import POLICIES, CostModel, CostPolicy, roofline_cost
-from compiler.graph.autograph.search import GraphCandidate, PartSizes, Search
+from compiler.graph.autograph.search import DIVISIONS, Division, GraphCandidate, PartSizes, Search
 from compiler.graph.rewriting.dataflow import module_of, read_terms, write_terms
 from compiler.graph.rewriting.terms import Graph, Terms
 from compiler.graph.substitutions import SEARCHED
@@ -58,95 +58,131 @@ class Substitute(GraphPass):
     """Graphs that cost up to this many times the best are searched from."""
     size: str = "40..120"
     """The least and the most operators of a part."""
+    division: str = "dynamic"
+    """How parts are chosen: `dynamic`, by dynamic programming, `greedy` or `one`, all in one."""
     candidates: int = 20
     """How many whole graphs are scheduled and compared."""
     steps: int = 200
     """How many graphs are judged in the search of a part."""
     select: str = "time"
     """`time`: the fastest candidate, if faster than the graph as it was; `cost`: the cheapest."""
+    take: int | None = None
+    """The number of the candidate to take without comparing, as a compilation recorded it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Substitute in every `dataflow.graph` of the module."""
-        sizes = self._sizes()
+        self._check()
+        model = ctx.cost_model if isinstance(ctx, CostContext) else None
+        for graph in graphs_of(op):
+            found = replace(self, policy=self._policy(graph, model))
+            taken = None if found.policy == "none" else found._substitute(graph, model)
+            if isinstance(ctx, CostContext):
+                repeated = None if taken is None else str(replace(found, take=taken).spec())
+                ctx.decided[str(self.spec())] = repeated
+
+    def _check(self) -> None:
         if self.policy not in (*POLICIES, "none", "target"):
             known = ", ".join((*POLICIES, "none", "target"))
             raise PipelineError(f"unknown policy {self.policy!r}: use one of {known}")
-        model = ctx.cost_model if isinstance(ctx, CostContext) else None
-        for graph in graphs_of(op):
-            policy = self._policy(graph, model)
-            if policy is not None:
-                self._substitute(graph, policy, sizes, model)
+        if self.division not in DIVISIONS:
+            known = ", ".join(DIVISIONS)
+            raise PipelineError(f"unknown division {self.division!r}: use one of {known}")
+        if self.select not in ("time", "cost"):
+            raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
+        if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
+            raise PipelineError("candidates, steps and beta must be at least 1, alpha at least 0")
+        self._sizes()
 
     def _sizes(self) -> PartSizes:
         found = re.fullmatch(r"(\d+)\.\.(\d+)", self.size)
         if found is None or not 0 < int(found[1]) <= int(found[2]):
             raise PipelineError(f"size={self.size} is not a range of operators: write size=40..120")
-        if self.select not in ("time", "cost"):
-            raise PipelineError(f"unknown selection {self.select!r}: use time or cost")
-        if self.candidates < 1 or self.steps < 1 or self.beta < 1 or self.alpha < 0:
-            raise PipelineError("candidates, steps and beta must be at least 1, alpha at least 0")
         return PartSizes(int(found[1]), int(found[2]))
 
-    def _policy(self, graph: GraphOp, model: CostModel | None) -> CostPolicy | None:
-        """The policy for a graph; None if nothing is substituted.
+    def _policy(self, graph: GraphOp, model: CostModel | None) -> str:
+        """The policy for a graph, `none` if nothing is substituted.
 
         `target` needs times of kernels: by the roofline alone, graphs would get slower.
         """
-        if self.policy == "target":
-            gains = model is not None and target_of(graph).gains_by_substitution
-            return "autograph" if gains else None
-        return None if self.policy == "none" else cast(CostPolicy, self.policy)
+        if self.policy != "target":
+            return self.policy
+        gains = model is not None and target_of(graph).gains_by_substitution
+        return "autograph" if gains else "none"
 
-    def _substitute(
-        self, graph: GraphOp, policy: CostPolicy, sizes: PartSizes, model: CostModel | None
-    ) -> None:
-        question = f"{replace(self, policy=policy).spec(include_default=True)}\n{graph}"
+    def _substitute(self, graph: GraphOp, model: CostModel | None) -> int | None:
+        """Decide, or recall what was decided; the number of the candidate taken."""
+        question = f"{self.spec(include_default=True)}\n{graph!s}"
         known = None if model is None else model.recall(question)
         if known is not None:
             replace_graph(graph, known)
-            return
-        self._decide(graph, policy, sizes, model)
+            return _recalled(known)
+        taken = self._decide(graph, model)
         if model is not None:
-            model.remember(question, str(graph))
+            model.remember(question, f"// take={taken}\n{graph!s}")
+        return taken
 
-    def _decide(
-        self, graph: GraphOp, policy: CostPolicy, sizes: PartSizes, model: CostModel | None
-    ) -> None:
+    def _decide(self, graph: GraphOp, model: CostModel | None) -> int | None:
+        """Substitute; the number of the candidate, None if the graph stays."""
         terms = Terms()
         read = read_terms(graph, terms)
         make = roofline_cost if model is None else model.cost
-        cost = make(policy, self.alpha, graph)
-        found = self._search(terms, read.graph, cost, policy, sizes)
-        if model is not None and self.select == "time":
-            chosen = _fastest(found, graph, model)
-        else:
-            chosen = _cheapest(found, cost)
-        if chosen.graph != read.graph:
-            _LOG.info("substituted: %s", dict(Counter(chosen.rules)))
-            write_terms(graph, read, chosen.graph)
+        cost = make(cast(CostPolicy, self.policy), self.alpha, graph)
+        found = self._search(terms, read.graph, cost)
+        taken = self._chosen(found, graph, cost, model)
+        if found[taken].graph == read.graph:
+            return None
+        _LOG.info("substituted: %s", dict(Counter(found[taken].rules)))
+        write_terms(graph, read, found[taken].graph)
+        return taken
 
-    def _search(
-        self, terms: Terms, graph: Graph, cost: Cost, policy: CostPolicy, sizes: PartSizes
-    ) -> list[GraphCandidate]:
+    def _chosen(
+        self, found: Sequence[GraphCandidate], graph: GraphOp, cost: Cost, model: CostModel | None
+    ) -> int:
+        """The number of the candidate to take."""
+        if self.take is None:
+            if model is not None and self.select == "time":
+                return _fastest(found, graph, model)
+            return _cheapest(found, cost)
+        if not 0 <= self.take < len(found):
+            raise PipelineError(
+                f"take={self.take} is not one of the {len(found)} candidates: it was recorded by"
+                " another version, or for other kernels; leave it out to compare them anew"
+            )
+        return self.take
+
+    def _search(self, terms: Terms, graph: Graph, cost: Cost) -> list[GraphCandidate]:
         """The candidates; the last is the graph as it is."""
         most = max(1, min(self.candidates, MOST_COMPARED // len(operators_of(graph) or graph)))
         limits = Limits(beta=self.beta, steps=self.steps, kept=most)
-        search = Search(terms, SEARCHED, cost, limits, sizes)
+        search = Search(
+            terms=terms,
+            rules=SEARCHED,
+            cost=cost,
+            limits=limits,
+            sizes=self._sizes(),
+            division=cast(Division, self.division),
+        )
         found = search.candidates(graph)
-        refined = search.refined(graph) if policy == "makespan" else found[-1]
+        refined = search.refined(graph) if self.policy == "makespan" else found[-1]
         known = any(one.graph == refined.graph for one in found)
         return found if known else [refined, *found]
 
 
-def _cheapest(found: Sequence[GraphCandidate], cost: Cost) -> GraphCandidate:
+def _recalled(text: str) -> int | None:
+    """The number of the candidate that a kept decision took."""
+    found = re.match(r"// take=(\d+)\n", text)
+    return None if found is None else int(found[1])
+
+
+def _cheapest(found: Sequence[GraphCandidate], cost: Cost) -> int:
     """The candidate of the least cost; of equal ones the last, the graph as it is."""
     costs = [cost(one.graph) for one in found]
     best = min(range(len(found)), key=costs.__getitem__)
-    return found[best] if costs[best] < costs[-1] else found[-1]
+    return best if costs[best] < costs[-1] else len(found) - 1
 
 
-def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) -> GraphCandidate:
+def _fastest(found: Sequence[GraphCandidate], graph: GraphOp, model: CostModel) -> int:
     """The candidate of the least time, if it is surely faster than the last, the graph as it is."""
     times = model.times([module_of(one.graph, graph) for one in found])
     best = min(range(len(found)), key=times.__getitem__)
-    return found[best] if times[best] < (1 - model.margin) * times[-1] else found[-1]
+    return best if times[best] < (1 - model.margin) * times[-1] else len(found) - 1

@@ -11,7 +11,7 @@ from compiler.graph.autograph.backtracking import Backtracking, Limits
 from compiler.graph.autograph.blocks import Sites, blocks_of, operators_of
 from compiler.graph.autograph.kernels import critical_time, kernels_of
 from compiler.graph.autograph.parts import part_of
-from compiler.graph.autograph.search import PartSizes, Search
+from compiler.graph.autograph.search import Division, PartSizes, Search
 from compiler.graph.rewriting.dataflow import write_terms
 from compiler.graph.rewriting.terms import Graph, Term
 from compiler.graph.substitutions import SEARCHED
@@ -32,6 +32,18 @@ def sequences(blocks: Sequence[Sequence[Term]], sizes: PartSizes) -> Iterator[li
         if len(part) <= sizes.most and (len(part) >= sizes.least or start == 0):
             for before in sequences(blocks[:start], sizes):
                 yield [*before, part]
+
+
+@pytest.mark.parametrize("division", ["greedy", "one"])
+def test_parts_without_dynamic_programming_are_the_whole_graph_in_order(division: Division):
+    terms, found = read(chain(["Relu", "Neg", "Abs"] * 8))
+    sizes = PartSizes(5, 9)
+    parts = Search(terms, (), len, LIMITS, sizes, division=division).parts(found.graph)
+    counts = [len(operators_of(part.graph)) for part in parts]
+    assert sum(counts) == 24
+    assert (counts == [24]) == (division == "one")
+    assert all(count <= sizes.most for count in counts) == (division == "greedy")
+    assert all(a + b > sizes.most for a, b in pairwise(counts))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -120,7 +120,7 @@ def test_a_decision_is_recalled_without_a_search(tmp_path: Path, monkeypatch: py
     first, again = on_gpu(), on_gpu()
     assert merged(substituted(first, "policy=autograph", CostContext(simulated(tmp_path))))
 
-    def refused(*_: object):
+    def refused(**_: object):
         raise AssertionError("searched")
 
     monkeypatch.setattr("compiler.passes.graph.substitute.Search", refused)
@@ -138,6 +138,31 @@ def test_a_damaged_decision_is_searched_for_again(tmp_path: Path):
     with pytest.warns(UserWarning, match="damaged"):
         again = substituted(on_gpu(), "policy=autograph", CostContext(simulated(tmp_path)))
     assert merged(again)
+
+
+def test_a_decision_is_repeated_by_the_number_of_its_candidate(tmp_path: Path):
+    first, again, context = on_gpu(), on_gpu(), CostContext(simulated(tmp_path / "one"))
+    substituted(first, "policy=autograph", context)
+    (spec,) = context.decided.values()
+    assert spec is not None
+    judge = FakeModel((200, 100))
+    judge.cost = simulated(tmp_path / "two").cost  # pyright: ignore[reportAttributeAccessIssue]
+    substituted(again, spec.removeprefix("substitute{").removesuffix("}"), CostContext(judge))
+    assert not judge.asked
+    assert str(again.module) == str(first.module)
+    for number in (99, -1):
+        with pytest.raises(PipelineError, match="not one of the"):
+            substituted(on_gpu(), f"policy=autograph take={number}", CostContext(judge))
+
+
+def test_a_pass_that_changes_nothing_says_so(tmp_path: Path):
+    for context in (CostContext(FakeModel((200, 100))), CostContext(FakeModel((200, 100)))):
+        substituted(on_gpu(), "policy=autograph", context)
+        assert list(context.decided.values()) == [None]
+    context = CostContext(simulated(tmp_path))
+    for _ in range(2):
+        substituted(chain_of_convolutions(), "policy=autograph", context)
+        assert list(context.decided.values()) == [None]
 
 
 PROGRAM = """

@@ -1,0 +1,117 @@
+"""With a device, modules are compiled with substitutions and without, and the faster is kept."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from compiler.autotune.bindings import MeasuredChoice
+from compiler.autotune.schedule import Decision, Request, decide
+from compiler.autotune.substitution import SimulatedTimes
+from compiler.build import Build, Settings, build_module
+from compiler.errors import DeviceError
+from compiler.frontend import import_model
+from compiler.kernels import KernelCache
+from compiler.schedule import Timing
+from tests.test_substitution import repvgg
+from tests.tools import needs_nvrtc
+
+pytestmark = needs_nvrtc
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> KernelCache:
+    """Kernels and decisions of these tests."""
+    return KernelCache(tmp_path_factory.mktemp("kernels"))
+
+
+TIMINGS = {name: Timing(median=9.0, low=8.0, high=9.5, count=5) for name in ("a", "b")}
+
+
+class Loaded(SimpleNamespace):
+    """A module on a device that nobody runs."""
+
+    def alternative(self, *_: Any, **__: Any) -> "Loaded":
+        """The module itself."""
+        return self
+
+
+@pytest.fixture
+def budgets(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A device whose measurements follow the simulator; the budgets of decisions on schedules."""
+    found: list[float] = []
+
+    def decided(request: Request) -> Decision:
+        if request.budget:
+            found.append(request.budget)
+        decision = decide(replace(request, budget=0.0))
+        return replace(decision, loaded=Loaded()) if request.budget else decision
+
+    def simulated(target: Any, cache: KernelCache, **_: Any) -> SimulatedTimes:
+        return SimulatedTimes(target, cache)
+
+    def present(settings: Settings) -> object:
+        return Loaded() if settings.budget else None
+
+    monkeypatch.setattr("compiler.build._present", present)
+    monkeypatch.setattr("compiler.build.MeasuredTimes", simulated)
+    monkeypatch.setattr("compiler.build.decide", decided)
+    return found
+
+
+def compiled(cache: KernelCache, **settings: Any) -> Build:
+    """A block of RepVGG, compiled with a budget."""
+    imported = import_model(repvgg()[0], None, False)
+    full = Settings("cuda:sm_90:fp32", cache=cache, jobs=1, budget=2.0)
+    return build_module(imported.module, imported.weights, replace(full, **settings))
+
+
+def tasks(cache: KernelCache) -> int:
+    """How many kernels run of the module with substitutions."""
+    return len(compiled(cache, budget=0.0).schedule.tasks)
+
+
+@pytest.mark.parametrize("winner", ["substituted", "original"])
+def test_the_module_that_is_faster_on_the_device_is_kept(
+    winner: str, cache: KernelCache, budgets: list[float], monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[float] = []
+
+    def compared(_: object, __: object, seconds: float) -> MeasuredChoice:
+        asked.append(seconds)
+        return MeasuredChoice(winner, "original", TIMINGS, {})
+
+    monkeypatch.setattr("compiler.build.compared", compared)
+    built = compiled(cache)
+    fewer = len(built.schedule.tasks) == tasks(cache)
+    assert fewer == (winner == "substituted")
+    assert built.choice is not None
+    assert built.choice.graphs == TIMINGS
+    assert (budgets, asked) == ([1.0, 1.0], [pytest.approx(0.2)])
+    assert ("take=" in built.choice.pipeline) == (winner == "substituted")
+    assert ("substitute" in built.choice.pipeline) == (winner == "substituted")
+    again = compiled(cache, budget=0.0, pipeline=built.choice.pipeline)
+    assert again.schedule == built.schedule
+
+
+def test_what_cannot_be_compared_stays_substituted(
+    cache: KernelCache, budgets: list[float], monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> MeasuredChoice:
+        raise DeviceError("out of memory")
+
+    monkeypatch.setattr("compiler.build.compared", full)
+    assert len(compiled(cache).schedule.tasks) == tasks(cache)
+    assert len(budgets) == 2
+
+
+def test_a_pipeline_that_is_given_is_obeyed(cache: KernelCache, budgets: list[float]):
+    built = compiled(cache, pipeline=Settings("cpu").passes)
+    assert len(built.schedule.tasks) == tasks(cache)
+    assert budgets == [2.0]
+
+
+def test_a_graph_without_a_candidate_is_decided_once(cache: KernelCache, budgets: list[float]):
+    compiled(cache, substitution=False)
+    assert budgets == [2.0]
