@@ -2,12 +2,13 @@
 
     python benchmarks/substitution/table.py --json table.json [--networks nasnetmobile repvgg_b0]
         [--variants nimble autograph] [--target cuda:sm_90:fp16] [--seconds 2] [--jobs 16]
-        [--prepare FOLDER | --prepared FOLDER]
+        [--prepare FOLDER | --prepared FOLDER] [--exported FOLDER --batch 8]
 
 Needs a CUDA device, but for `--prepare`, which compiles the variants that need none and writes them
 to files that `--prepared` measures on a machine without TVM. Weights are random, as only time is
 measured. All variants of a network are loaded at once and take turns; figures are medians of the
 wall time of a run, as one CUDA graph but for `measured` variants, with the ends of a 95 % interval.
+Files of other batches are FOLDER/BATCH/NAME.light.onnx, as `examples.zoo.export` writes them.
 
 Variants: `sequential` (one stream), `taso` (the least sum of kernels' times, one stream), `nimble`
 and `ios` (their streams, no substitution), `taso+nimble`, `autograph` and `makespan` (candidates
@@ -36,6 +37,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.gpu_peers import exported_file
 from compiler.autotune.bindings import timed_run
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.cuda.device import device
@@ -74,8 +76,8 @@ MEASURED = {f"{name} measured": name for name in SEARCHED}
 
 BUDGET = 3.0
 """Seconds of measuring while one of those is compiled."""
-
-TOO_LARGE = ("gpt2large",)
+RANDOM_NUMBERS = (1 << 20) + 7
+"""Random numbers that weights repeat: a prime, so that no row equals another."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,27 @@ def pipeline_of(substitution: str, streams: str) -> str:
     )
 
 
-def compiled(network: str, name: str, target: str) -> Variant:
+@dataclass(frozen=True)
+class Case:
+    """A network's file and the target."""
+
+    network: str
+    file: Path
+    target: str
+
+
+def compiled(case: Case, name: str) -> Variant:
     """A network compiled as one variant."""
     start = perf_counter()
     pipeline = pipeline_of(*VARIANTS[name]) if name in VARIANTS else None
     settings = Settings(
-        target,
+        case.target,
         pipeline,
         cache=KernelCache(),
         substitution=not name.startswith("ours"),
         budget=BUDGET if name in MEASURED else 0.0,
     )
-    found = build(zoo.load(network), None, settings)
+    found = build(zoo.load_file(case.file), None, settings)
     choice = found.choice
     seconds = {"compile": perf_counter() - start, "search": _search_seconds(found.passes)}
     assert choice is not None
@@ -118,14 +129,14 @@ def compiled(network: str, name: str, target: str) -> Variant:
     return Variant(name, found.schedule, found.kernels, mode, choice.pdl, seconds)
 
 
-def all_compiled(network: str, names: Sequence[str], target: str) -> list[Variant]:
+def all_compiled(case: Case, names: Sequence[str]) -> list[Variant]:
     """A network compiled as several variants; those that fail are reported and left out."""
     found: list[Variant] = []
     for name in names:
         try:
-            found.append(compiled(network, name, target))
+            found.append(compiled(case, name))
         except FlowloomError as error:
-            print(network, name, error, file=sys.stderr)
+            print(case.network, name, error, file=sys.stderr)
     return found
 
 
@@ -134,14 +145,14 @@ def _search_seconds(passes: Sequence[Any]) -> float:
 
 
 def prepared(
-    networks: Sequence[str], names: Sequence[str], target: str, jobs: int
+    cases: Sequence[Case], names: Sequence[str], jobs: int
 ) -> Iterator[tuple[str, list[Variant]]]:
     """Networks with their variants, compiled in processes, in the order in which they are ready."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context) as pool:
-        waiting = {pool.submit(all_compiled, n, names, target): n for n in networks}
+        waiting = {pool.submit(all_compiled, case, names): case for case in cases}
         for future in as_completed(waiting):
-            yield waiting[future], future.result()
+            yield waiting[future].network, future.result()
 
 
 def carried(folder: Path, networks: Sequence[str] | None) -> Iterator[tuple[str, list[Variant]]]:
@@ -153,15 +164,14 @@ def carried(folder: Path, networks: Sequence[str] | None) -> Iterator[tuple[str,
 
 def random_weights(schedule: Schedule) -> dict[str, np.ndarray]:
     """Small random numbers for every weight of a schedule, zeros for integers."""
-    generator = np.random.default_rng(0)
+    drawn = 0.05 * np.random.default_rng(0).standard_normal(RANDOM_NUMBERS, np.float32)
     weights: dict[str, np.ndarray] = {}
     for allocation in schedule.allocations:
         if allocation.kind == "weight":
-            type = numpy_dtype(allocation.dtype)
-            drawn = 0.05 * generator.standard_normal(allocation.shape, np.float32)
+            type, shape = numpy_dtype(allocation.dtype), allocation.shape
             integer = type.kind in "iub"
             weights[allocation.name] = (
-                np.zeros(allocation.shape, type) if integer else drawn.astype(type)
+                np.zeros(shape, type) if integer else np.resize(drawn.astype(type), shape)
             )
     return weights
 
@@ -183,13 +193,12 @@ def measure(variants: Sequence[Variant], seconds: float) -> dict[str, Timing]:
 def main() -> None:
     """Measure, or prepare what is measured elsewhere."""
     arguments = parsed()
-    every = [name for name in (*zoo.names(), *zoo.others()) if name not in TOO_LARGE]
+    cases = {name: case_of(name, arguments) for name in arguments.networks or every_network()}
     unmeasured = [name for name in arguments.variants if name not in MEASURED]
     if arguments.prepared:
         ready = carried(arguments.prepared, arguments.networks)
     else:
-        wanted = arguments.networks or every
-        ready = prepared(wanted, unmeasured, arguments.target, arguments.jobs)
+        ready = prepared([*cases.values()], unmeasured, arguments.jobs)
     if arguments.prepare:
         arguments.prepare.mkdir(parents=True, exist_ok=True)
         for network, variants in ready:
@@ -202,12 +211,23 @@ def main() -> None:
         ready = iter([*ready])
     for network, variants in ready:
         measured = [name for name in arguments.variants if name in MEASURED]
-        variants += all_compiled(network, measured, arguments.target)
+        variants += all_compiled(cases[network], measured)
         rows[network] = row_of(variants, measure(variants, arguments.seconds))
         medians = {name: round(row["median_us"], 1) for name, row in rows[network].items()}
         print(network, medians, flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps(rows, indent=1))
+
+
+def every_network() -> list[str]:
+    """The zoo and the ten others."""
+    return [*zoo.names(), *zoo.others()]
+
+
+def case_of(network: str, arguments: argparse.Namespace) -> Case:
+    """A network at the batch size that was asked for."""
+    exported = exported_file(network, arguments.batch, arguments.exported)
+    return Case(network, exported or zoo.path(network), arguments.target)
 
 
 def row_of(variants: Sequence[Variant], timings: Mapping[str, Timing]) -> dict[str, Any]:
@@ -238,7 +258,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
     parser.add_argument("--prepare", type=Path)
     parser.add_argument("--prepared", type=Path)
-    return parser.parse_args()
+    parser.add_argument("--exported", type=Path, help="the folder of files of other batches")
+    parser.add_argument("--batch", type=int, default=1)
+    found = parser.parse_args()
+    if found.batch != 1 and not all(
+        exported_file(name, found.batch, found.exported) for name in found.networks or [""]
+    ):
+        parser.error("another batch needs --networks, and --exported with their files")
+    return found
 
 
 if __name__ == "__main__":

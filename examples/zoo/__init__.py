@@ -76,8 +76,13 @@ def load(name: str) -> onnx.ModelProto:
     `gpt2large` is 3 GB, more than one protobuf message can be written as: save it with external
     data.
     """
-    model = onnx.load(path(name))
-    model.graph.name = name
+    return load_file(path(name))
+
+
+def load_file(file: Path) -> onnx.ModelProto:
+    """The same of a file of `examples.zoo.export`, such as a model's of another batch size."""
+    model = onnx.load(file)
+    model.graph.name = file.name.removesuffix(_SUFFIX)
     refill(model)
     return model
 
