@@ -173,16 +173,17 @@ def build_module(module: ModuleOp, weights: Mapping[str, Array], settings: Setti
     and the faster one is kept.
     """
     compares = settings.pipeline is None and settings.substitution
-    original = module.clone() if compares and _present(settings) is not None else None
+    driver = _present(settings) if compares else None
+    original = module.clone() if driver is not None else None
     prepared = _prepared(module, weights, settings)
-    if original is None or not prepared.substituted:
+    if driver is None or original is None or not prepared.substituted:
         return _finished(prepared, weights, settings.budget)
     half = settings.budget / 2
     found = _finished(prepared, weights, half)
     without = replace(settings, substitution=False, dump_ir=_original_dump(settings.dump_ir))
     try:
         plain = _finished(_prepared(original, weights, without), weights, half)
-        return _faster(found, plain, COMPARISON_SHARE * settings.budget)
+        return _faster(driver, found, plain, COMPARISON_SHARE * settings.budget)
     except DeviceError as error:
         _LOG.warning("substitutions are kept without comparing whole schedules: %s", error)
         return found
@@ -270,12 +271,12 @@ def _original_dump(dump: str | os.PathLike[str] | None) -> Path | None:
     return None if dump is None else Path(dump) / ORIGINAL
 
 
-def _faster(substituted: Build, original: Build, seconds: float) -> Build:
+def _faster(driver: Driver, substituted: Build, original: Build, seconds: float) -> Build:
     """The faster of two measured modules, with the record of the comparison."""
     start = perf_counter()
     assert substituted.executable is not None
     assert original.executable is not None
-    found = compared(substituted.executable, original.executable, seconds)
+    found = compared(driver, substituted.executable, original.executable, seconds)
     kept, other = (original, substituted) if found.name == ORIGINAL else (substituted, original)
     assert kept.choice is not None
     spent = {

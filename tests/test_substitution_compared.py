@@ -78,7 +78,7 @@ def test_the_module_that_is_faster_on_the_device_is_kept(
 ):
     asked: list[float] = []
 
-    def compared(_: object, __: object, seconds: float) -> MeasuredChoice:
+    def compared(_: object, __: object, ___: object, seconds: float) -> MeasuredChoice:
         asked.append(seconds)
         return MeasuredChoice(winner, "original", TIMINGS, {})
 

@@ -14,11 +14,11 @@ from compiler.autotune.kernels.compiling import compile_all
 from compiler.autotune.kernels.coverage import coverage
 from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
-from compiler.autotune.kernels.lock import locked
 from compiler.autotune.kernels.measure import TextCompiler, device_name, header_of, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
 from compiler.autotune.kernels.prepare import fused_groups, prepare_bundle
 from compiler.autotune.kernels.results import Header, ResultFile
+from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
 from compiler.backends.gpu.driver import Driver
 from compiler.build import Settings, build

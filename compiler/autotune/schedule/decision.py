@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import MeasuredChoice, measure_bindings, measured_choice
 from compiler.autotune.kernel_times import KernelTimeDatabase
+from compiler.autotune.lock import measuring
 from compiler.autotune.schedule.candidates import (
     ONE_STREAM,
     ScheduleCandidate,
@@ -100,7 +101,8 @@ def decide(request: Request) -> Decision:
         driver = present_device(request.target)
     except DeviceError as error:
         return _predicted(request, database, str(error))
-    return _measured(request, database, driver)
+    with measuring(driver.device):
+        return _measured(request, database, driver)
 
 
 def present_device(target: str) -> Driver:

@@ -1,8 +1,8 @@
 """The times of substituted graphs on the device: the best by the simulator are built and run."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
@@ -10,6 +10,7 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.bindings import timed_run
+from compiler.autotune.lock import measuring
 from compiler.autotune.substitution.model import SimulatedTimes, simulator_version
 from compiler.autotune.timing import Timing, time_all
 from compiler.backends.gpu.driver import Driver
@@ -69,28 +70,43 @@ class MeasuredTimes(SimulatedTimes):
         return [measured.get(number, inf) for number in range(len(modules))]
 
     def _timed(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Timing]:
-        with ExitStack() as stack:
-            runs: dict[str, Callable[[], float]] = {}
-            for number, module in modules.items():
-                try:
-                    executor = self._opened(module)
-                except (DeviceError, KernelError) as error:
-                    if number == max(modules):
-                        raise
-                    _LOG.warning("a candidate for substitution is left out: %s", error)
-                    continue
-                stack.callback(executor.close)
-                runs[str(number)] = timed_run(executor)
+        """The times of modules by number; the last is the graph as it was, which must run."""
+        assert self.driver is not None
+        last, compiled = max(modules), self._compiled(modules)
+        runs: dict[str, Callable[[], float]] = {}
+        with measuring(self.driver.device), ExitStack() as stack:
+            for number, made in compiled.items():
+                with _left_out(number != last):
+                    executor = self._opened(made)
+                    stack.callback(executor.close)
+                    runs[str(number)] = timed_run(executor)
             timings = time_all(runs, self.seconds, perf_counter, keep=[*runs])
         return {int(number): timing for number, timing in timings.items()}
 
-    def _opened(self, module: ModuleOp) -> GpuExecutor:
-        """A whole graph, compiled, on the device."""
-        assert self.driver is not None
+    def _compiled(self, modules: Mapping[int, ModuleOp]) -> Mapping[int, Runnable]:
         assert self.finish is not None
-        made = self.finish(module)
+        found: dict[int, Runnable] = {}
+        for number, module in modules.items():
+            with _left_out(number != max(modules)):
+                found[number] = self.finish(module)
+        return found
+
+    def _opened(self, made: Runnable) -> GpuExecutor:
+        """A compiled graph on the device."""
+        assert self.driver is not None
         loaded = GpuExecutable.load(self.driver, made.schedule, made.kernels, made.weights)
         return loaded.executor(mode="graph", pdl=made.pdl)
+
+
+@contextmanager
+def _left_out(optional: bool) -> Generator[None, None, None]:
+    """Warn of an error of a candidate instead of raising it, if there are others."""
+    try:
+        yield
+    except (DeviceError, KernelError) as error:
+        if not optional:
+            raise
+        _LOG.warning("a candidate for substitution is left out: %s", error)
 
 
 def contenders(simulated: Sequence[float]) -> list[int]:

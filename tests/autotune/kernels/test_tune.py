@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 
 from compiler.autotune.kernels import bundle as bundles
 from compiler.autotune.kernels import compiling, in_context, tune
-from compiler.autotune.kernels.lock import locked
 from compiler.autotune.kernels.prepare import prepare_bundle
 from compiler.autotune.kernels.results import Header, Result, ResultFile
+from compiler.autotune.lock import locked
 from compiler.autotune.timing import Timing
 from compiler.backends.cuda import device as cuda_target
 from compiler.errors import DeviceError

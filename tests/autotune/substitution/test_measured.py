@@ -13,7 +13,7 @@ from compiler.autotune.substitution import MeasuredTimes, measured
 from compiler.autotune.substitution.measured import MOST_MEASURED, contenders
 from compiler.autotune.substitution.model import SimulatedTimes
 from compiler.backends.cuda.device import device
-from compiler.errors import DeviceError
+from compiler.errors import DeviceError, KernelError
 from compiler.kernels import KernelCache
 from compiler.target.target import parse_gpu
 from tests.frontend.checks import parse, run
@@ -49,12 +49,17 @@ class Module(str):
 
 
 def judged(
-    monkeypatch: pytest.MonkeyPatch, simulated: Sequence[float], timed: Mapping[str, Any]
+    monkeypatch: pytest.MonkeyPatch,
+    simulated: Sequence[float],
+    timed: Mapping[str, Any],
+    broken: str = "",
 ) -> tuple[Sequence[float], list[str]]:
     """The times by a device of these timings, and the modules that were built for it."""
     built: list[str] = []
 
     def finish(module: Any) -> Any:
+        if module == broken:
+            raise KernelError("no registers")
         built.append(str(module))
         return SimpleNamespace(schedule=str(module), kernels={}, weights={}, pdl=False)
 
@@ -80,7 +85,7 @@ def judged(
     monkeypatch.setattr(measured, "timed_run", named)
     monkeypatch.setattr(measured, "time_all", time_all)
     monkeypatch.setattr(SimulatedTimes, "times", times)
-    driver: Any = SimpleNamespace(device="a device")
+    driver: Any = SimpleNamespace(device=SimpleNamespace(ordinal=0))
     judge = MeasuredTimes(TARGET, driver=driver, finish=finish)
     assert judge.margin == 0.01
     return judge.times([Module(name) for name in "abc"[: len(simulated)]]), built  # pyright: ignore
@@ -114,6 +119,18 @@ def test_a_decision_is_kept_for_the_device_and_the_pipeline(tmp_path: Any):
     assert judge("two").recall("question") is None
     assert judge("one", "two").recall("question") is None
     assert SimulatedTimes(TARGET, KernelCache(tmp_path)).recall("question") is None
+
+
+def test_a_candidate_that_cannot_be_compiled_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    timed = {"b": timing(88, 89, 90), "c": timing(95, 100, 105)}
+    found, built = judged(monkeypatch, [90.0, 95.0, 100.0], timed, broken="a")
+    assert found == [inf, 90, 100]
+    assert built == ["b", "c"]
+    assert "left out: no registers" in caplog.text
+    with pytest.raises(KernelError, match="no registers"):
+        judged(monkeypatch, [90.0, 95.0, 100.0], timed, broken="c")
 
 
 @pytest.mark.gpu

@@ -2,11 +2,27 @@
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from compiler.backends.gpu.driver import DeviceInfo
 from compiler.errors import ArtifactError
+
+
+def measuring(device: DeviceInfo) -> AbstractContextManager[None]:
+    """Wait until no other process of this user measures on the same device, and keep it so.
+
+    A device's name is its number as this process sees it; without a folder there is no lock.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(os.sep, "-")
+    folder = Path(tempfile.gettempdir(), f"flowloom-{os.getuid()}")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return nullcontext()
+    return locked(folder / f"measuring-{visible}-{device.ordinal}")
 
 
 @contextmanager

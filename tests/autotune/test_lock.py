@@ -1,0 +1,79 @@
+"""Processes that measure on one device take turns."""
+
+import subprocess
+import sys
+from pathlib import Path
+from time import sleep
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from compiler.autotune.lock import measuring
+
+HOLDER = """
+import sys
+from time import monotonic
+from types import SimpleNamespace
+from compiler.autotune.lock import measuring
+with measuring(SimpleNamespace(ordinal=int(sys.argv[1]))):
+    print(monotonic(), flush=True)
+    sys.stdin.readline()
+    print(monotonic(), flush=True)
+"""
+ROOT = Path(__file__).parents[2]
+
+
+def device(ordinal: int) -> Any:
+    return SimpleNamespace(ordinal=ordinal)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+class Holder:
+    """A process that measures on a device until it is released."""
+
+    def __init__(self, ordinal: int):
+        command = [sys.executable, "-c", HOLDER, str(ordinal)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+
+    def time(self) -> float:
+        """When it began to measure, then when it ended."""
+        assert self.process.stdout is not None
+        return float(self.process.stdout.readline())
+
+    def release(self) -> None:
+        """Let it end."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.close()
+
+
+def test_the_second_process_waits_for_the_first(folder: Path):
+    first = Holder(0)
+    first.time()
+    with measuring(device(1)):
+        second = Holder(0)
+        sleep(0.5)
+    first.release()
+    ended = first.time()
+    assert second.time() >= ended
+    second.release()
+    second.time()
+    assert first.process.wait() == second.process.wait() == 0
+    assert list(folder.rglob("measuring-*-0.lock"))
+
+
+def test_without_a_folder_there_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr("tempfile.tempdir", str(file))
+    with measuring(device(0)):
+        pass
