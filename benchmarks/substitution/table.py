@@ -4,10 +4,11 @@
         [--variants nimble autograph] [--target cuda:sm_90:fp16] [--seconds 2] [--jobs 16]
         [--prepare FOLDER | --prepared FOLDER] [--exported FOLDER --batch 8]
 
-Needs a CUDA device, but for `--prepare`, which compiles the variants that need none and writes them
-to files that `--prepared` measures on a machine without TVM. Weights are random, as only time is
-measured. All variants of a network are loaded at once and take turns; figures are medians of the
-wall time of a run, as one CUDA graph but for `measured` variants, with the ends of a 95 % interval.
+Needs a CUDA device, but for `--prepare`, which compiles and writes files that `--prepared` measures
+on a machine without TVM; without a device it leaves out the `measured` variants. Weights are
+random, as only time is measured. All variants of a network are loaded at once and take turns;
+figures are medians of the wall time of a run, as one CUDA graph but for `measured` variants, with
+the ends of a 95 % interval.
 Files of other batches are FOLDER/BATCH/NAME.light.onnx, as `examples.zoo.export` writes them.
 
 Variants: `sequential` (one stream), `taso` (the least sum of kernels' times, one stream), `nimble`
@@ -25,7 +26,8 @@ import lzma
 import multiprocessing
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -90,6 +92,7 @@ class Variant:
     mode: str
     pdl: bool
     seconds: Mapping[str, float]
+    substituted: bool
 
 
 def pipeline_of(substitution: str, streams: str) -> str:
@@ -121,23 +124,22 @@ def compiled(case: Case, name: str) -> Variant:
         substitution=not name.startswith("ours"),
         budget=BUDGET if name in MEASURED else 0.0,
     )
+    if settings.budget:
+        device()
     found = build(zoo.load_file(case.file), None, settings)
     choice = found.choice
     seconds = {"compile": perf_counter() - start, "search": _search_seconds(found.passes)}
     assert choice is not None
     mode = choice.mode if name in MEASURED else "graph"
-    return Variant(name, found.schedule, found.kernels, mode, choice.pdl, seconds)
-
-
-def all_compiled(case: Case, names: Sequence[str]) -> list[Variant]:
-    """A network compiled as several variants; those that fail are reported and left out."""
-    found: list[Variant] = []
-    for name in names:
-        try:
-            found.append(compiled(case, name))
-        except FlowloomError as error:
-            print(case.network, name, error, file=sys.stderr)
-    return found
+    return Variant(
+        name=name,
+        schedule=found.schedule,
+        kernels=found.kernels,
+        mode=mode,
+        pdl=choice.pdl,
+        seconds=seconds,
+        substituted="take=" in choice.pipeline,
+    )
 
 
 def _search_seconds(passes: Sequence[Any]) -> float:
@@ -147,12 +149,26 @@ def _search_seconds(passes: Sequence[Any]) -> float:
 def prepared(
     cases: Sequence[Case], names: Sequence[str], jobs: int
 ) -> Iterator[tuple[str, list[Variant]]]:
-    """Networks with their variants, compiled in processes, in the order in which they are ready."""
+    """Networks with their variants, compiled in processes, in the order in which they are ready.
+
+    Variants that fail are reported and left out.
+    """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context) as pool:
-        waiting = {pool.submit(all_compiled, case, names): case for case in cases}
+        waiting = {
+            pool.submit(compiled, case, name): case.network for name in names for case in cases
+        }
+        found: dict[str, list[Variant]] = {case.network: [] for case in cases}
+        left = Counter(waiting.values())
         for future in as_completed(waiting):
-            yield waiting[future].network, future.result()
+            network = waiting[future]
+            try:
+                found[network].append(future.result())
+            except FlowloomError as error:
+                print(network, error, file=sys.stderr)
+            left[network] -= 1
+            if not left[network]:
+                yield network, sorted(found[network], key=lambda one: names.index(one.name))
 
 
 def carried(folder: Path, networks: Sequence[str] | None) -> Iterator[tuple[str, list[Variant]]]:
@@ -191,37 +207,38 @@ def measure(variants: Sequence[Variant], seconds: float) -> dict[str, Timing]:
 
 
 def main() -> None:
-    """Measure, or prepare what is measured elsewhere."""
+    """Measure, or prepare what is measured later or elsewhere."""
     arguments = parsed()
-    cases = {name: case_of(name, arguments) for name in arguments.networks or every_network()}
-    unmeasured = [name for name in arguments.variants if name not in MEASURED]
     if arguments.prepared:
         ready = carried(arguments.prepared, arguments.networks)
     else:
-        ready = prepared([*cases.values()], unmeasured, arguments.jobs)
+        names = arguments.networks or [*zoo.names(), *zoo.others()]
+        cases = [case_of(name, arguments) for name in names]
+        ready = prepared(cases, arguments.variants, arguments.jobs)
     if arguments.prepare:
-        arguments.prepare.mkdir(parents=True, exist_ok=True)
-        for network, variants in ready:
-            content = lzma.compress(pickle.dumps(variants), preset=0)
-            (arguments.prepare / f"{network}.xz").write_bytes(content)
-            print(network, "prepared", flush=True)
-        return
-    rows: dict[str, Any] = {}
-    if not arguments.prepared:
-        ready = iter([*ready])
+        keep(ready, arguments.prepare)
+    else:
+        table(ready if arguments.prepared else [*ready], arguments.seconds, arguments.json)
+
+
+def keep(ready: Iterable[tuple[str, list[Variant]]], folder: Path) -> None:
+    """Write compiled networks to files."""
+    folder.mkdir(parents=True, exist_ok=True)
     for network, variants in ready:
-        measured = [name for name in arguments.variants if name in MEASURED]
-        variants += all_compiled(cases[network], measured)
-        rows[network] = row_of(variants, measure(variants, arguments.seconds))
+        content = lzma.compress(pickle.dumps(variants), preset=0)
+        (folder / f"{network}.xz").write_bytes(content)
+        print(network, "prepared", flush=True)
+
+
+def table(ready: Iterable[tuple[str, list[Variant]]], seconds: float, file: Path | None) -> None:
+    """Measure networks, one after the other, and write the rows."""
+    rows: dict[str, Any] = {}
+    for network, variants in ready:
+        rows[network] = row_of(variants, measure(variants, seconds))
         medians = {name: round(row["median_us"], 1) for name, row in rows[network].items()}
         print(network, medians, flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(rows, indent=1))
-
-
-def every_network() -> list[str]:
-    """The zoo and the ten others."""
-    return [*zoo.names(), *zoo.others()]
+        if file:
+            file.write_text(json.dumps(rows, indent=1))
 
 
 def case_of(network: str, arguments: argparse.Namespace) -> Case:
@@ -241,6 +258,7 @@ def row_of(variants: Sequence[Variant], timings: Mapping[str, Timing]) -> dict[s
             "tasks": len(variant.schedule.tasks),
             "streams": variant.schedule.streams,
             "mode": variant.mode,
+            "substituted": variant.substituted,
         }
         for variant in variants
     }
