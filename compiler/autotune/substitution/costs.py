@@ -10,7 +10,7 @@ from compiler.graph.autograph.cost_model import CostPolicy
 from compiler.graph.autograph.kernels import TermKernel, kernels_of, mixed_cost
 from compiler.graph.network import GraphValue
 from compiler.graph.rewriting.dataflow import module_of
-from compiler.graph.rewriting.terms import Graph, Term, Terms
+from compiler.graph.rewriting.terms import Graph, Term, Terms, reachable
 from compiler.ir.dataflow import GraphOp
 from compiler.scheduling.simulator import Simulator, TaskDemand
 
@@ -33,6 +33,7 @@ class TermCosts:
     def __init__(self, like: GraphOp, kernels: KernelCosts):
         self.like, self.kernels = like, kernels
         self._known: dict[Hashable, TaskDemand] = {}
+        self._terms = Terms()
 
     def cost(self, policy: CostPolicy, alpha: float) -> Callable[[Graph], float]:
         """The cost that a policy minimises, in nanoseconds."""
@@ -57,7 +58,7 @@ class TermCosts:
 
     def kernel(self, kernel: TermKernel) -> TaskDemand:
         """The demand of a kernel: what is fused with it costs the bytes that it reads."""
-        demand = self.demand(kernel.term)
+        demand = self.attention(kernel) if kernel.members else self.demand(kernel.term)
         if not kernel.fused:
             return demand
         more = (
@@ -73,21 +74,40 @@ class TermCosts:
             self._known[key] = self._estimated(term)
         return self._known[key]
 
+    def attention(self, kernel: TermKernel) -> TaskDemand:
+        """The demand of the kernel of an attention, or of the kernels that it becomes."""
+        alone = self._alone(kernel.members)
+        if alone not in self._known:
+            made = [term for term in reachable((alone,)) if term.kind in MAKERS and not term.node]
+            around = [_contraction(self._terms, value) for value in (*made, alone)]
+            graph = module_of(tuple(around), self.like)
+            self._known[alone] = self.kernels.marked(graph, MARKED_NODE)
+        return self._known[alone]
+
+    def _alone(self, members: Sequence[Term]) -> Term:
+        """The last one of some operators on other operands: the same for attentions of a kind."""
+        terms, now = self._terms, dict[Term, Term]()
+        for term in members:
+            for operand in term.operands:
+                if operand not in now:
+                    now[operand] = _operand(terms, len(now), operand)
+            inputs = [operand and now[operand] for operand in term.inputs]
+            now[term] = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
+        return now[members[-1]]
+
     def _estimated(self, term: Term) -> TaskDemand:
         """The demand of the term's kernel between two others, so that its tensors are stored as
         they are inside a model; a view has none."""
         terms = Terms()
-        inputs = [_operand(terms, i, operand) for i, operand in enumerate(term.inputs)]
+        inputs = [o and _operand(terms, i, o) for i, o in enumerate(term.inputs)]
         alone = terms.opaque(term.kind, inputs, term.attributes, term.types, MARKED_NODE)
         made = [operand for operand in inputs if operand is not None and operand.kind in MAKERS]
         around = [_contraction(terms, value) for value in (*made, *terms.results(alone))]
         return self.kernels.marked(module_of(tuple(around), self.like), MARKED_NODE)
 
 
-def _operand(terms: Terms, position: int, operand: Term | None) -> Term | None:
+def _operand(terms: Terms, position: int, operand: Term) -> Term:
     """A leaf, or the result of another kernel, in place of an operand."""
-    if operand is None:
-        return None
     if operand.constant and not operand.inputs:
         return terms.leaf(operand.kind, operand.types[0], **operand.attributes)
     kind, name = ("weight", "key") if operand.constant else ("input", "operand")

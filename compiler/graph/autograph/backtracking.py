@@ -16,6 +16,10 @@ SAME_COST = 1e-4
 """Costs that differ by a smaller part are taken for the same."""
 
 
+MOST_TIMES = 60
+"""Applications of one rule in a sweep: more than a part has places for, but for those that loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The bounds of a search.
@@ -55,7 +59,10 @@ class Backtracking:
         """The cheapest graphs equal to one, the best first; of equal costs, the first found."""
         start = Found(self.cost(graph), graph)
         self.found[graph] = start
+        swept = min(self._sweep(start), default=start, key=lambda one: one.cost)
         self._descend_from(start)
+        if swept.cost < self.limits.beta * self._best:
+            self._descend_from(swept)
         self._expand()
         return self._distinct()[: self.limits.kept]
 
@@ -68,8 +75,26 @@ class Backtracking:
         return ranked
 
     @property
+    def _best(self) -> float:
+        return min(one.cost for one in self.found.values())
+
+    @property
     def _spent(self) -> bool:
         return len(self.found) > self.limits.steps
+
+    def _sweep(self, start: Found) -> list[Found]:
+        """Judge the graphs in which one rule is applied wherever it can be, one for each rule.
+
+        What pays everywhere at once need not pay at one place: of three siblings, two are merged
+        first.
+        """
+        swept: list[Found] = []
+        for rule in self.rules:
+            graph, times = everywhere(self.terms, start.graph, rule)
+            if times > 1 and graph not in self.found and not self._spent:
+                swept.append(Found(self.cost(graph), graph, (rule.name,) * times))
+                self.found[graph] = swept[-1]
+        return swept
 
     def _descend_from(self, current: Found) -> None:
         """Go to a graph that no substitution makes cheaper: each that does so is taken when met.
@@ -93,7 +118,7 @@ class Backtracking:
 
     def _expand(self) -> None:
         """Judge the neighbours of the cheapest graph that has not been expanded (TASO, 2019)."""
-        best = min(one.cost for one in self.found.values())
+        best = self._best
         queue = [(one.cost, number, one) for number, one in enumerate(self.found.values())]
         heapify(queue)
         while queue and not self._spent:
@@ -147,3 +172,14 @@ def neighbours(terms: Terms, graph: Graph, rules: Sequence[Rule]) -> Iterator[tu
             other = matcher.apply(site)
             if other is not None:
                 yield rule, other
+
+
+def everywhere(terms: Terms, graph: Graph, rule: Rule) -> tuple[Graph, int]:
+    """A graph after one rule was applied until it can't be, or is undone; and how many times."""
+    seen = [graph]
+    while len(seen) <= MOST_TIMES:
+        other = next((found for _, found in neighbours(terms, seen[-1], [rule])), None)
+        if other is None or other in seen:
+            break
+        seen.append(other)
+    return seen[-1], len(seen) - 1

@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from compiler.dag import finish_times
+from compiler.graph.autograph.attention import attentions_of
 from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
 from compiler.ir.operators import KINDS, Kind
 from compiler.schedule import ELEMENT_BYTES
@@ -21,22 +22,30 @@ class TermKernel:
     """A kernel: the term that decides its time, and the kernels that it waits for, by number.
 
     `fused` is the number of operators in its epilogue, which read `nbytes` of other kernels'
-    tensors.
+    tensors; `members` are all operators of an attention, none of another kernel.
     """
 
     term: Term
     after: tuple[int, ...]
     fused: int = 0
     nbytes: int = 0
+    members: tuple[Term, ...] = ()
 
 
 def kernels_of(graph: Graph) -> list[TermKernel]:
-    """The kernels of a graph, in order: an elementwise operator is fused with the one before it."""
+    """The kernels of a graph, in order: an elementwise operator is fused with the one before it,
+    and an attention is one kernel."""
+    attentions = attentions_of(graph)
+    inside = frozenset(term for members in attentions.values() for term in members)
     kernels: list[TermKernel] = []
     made_by: dict[Term, frozenset[int]] = {}
     for term in reachable(graph):
         before = frozenset[int]().union(*(made_by.get(t, frozenset()) for t in term.operands))
-        if term.constant or not term.inputs or is_view(term):
+        if term in attentions:
+            made_by[term] = frozenset({len(kernels)})
+            members = attentions[term]
+            kernels.append(TermKernel(term, tuple(sorted(before)), members=members))
+        elif term in inside or term.constant or not term.inputs or is_view(term):
             made_by[term] = before
         elif (fused := _fused_with(term, made_by, before)) is not None:
             made_by[term] = frozenset({fused})
@@ -78,7 +87,12 @@ def _with(kernel: TermKernel, term: Term, made_by: Mapping[Term, frozenset[int]]
     others = [t for t in term.operands if not t.constant and not made_by[t] & made_by[term]]
     nbytes = sum(prod(t.shape) * ELEMENT_BYTES[t.dtype] for t in others)
     after = {*kernel.after, *(number for t in others for number in made_by[t])}
-    return TermKernel(kernel.term, tuple(sorted(after)), kernel.fused + 1, kernel.nbytes + nbytes)
+    return replace(
+        kernel,
+        after=tuple(sorted(after)),
+        fused=kernel.fused + 1,
+        nbytes=kernel.nbytes + nbytes,
+    )
 
 
 def mixed_cost(kernels: Sequence[TermKernel], times: Sequence[float], alpha: float) -> float:

@@ -4,10 +4,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from compiler.graph.autograph.backtracking import Backtracking, Cost, Found, Limits, growth
+from compiler.graph.autograph.backtracking import (
+    MOST_TIMES,
+    Backtracking,
+    Cost,
+    Found,
+    Limits,
+    everywhere,
+    growth,
+)
 from compiler.graph.autograph.blocks import operators_of
 from compiler.graph.network import GraphValue
-from compiler.graph.rewriting.patterns import apply, relu, tensors
+from compiler.graph.rewriting.patterns import OneOf, apply, relu, tensors
 from compiler.graph.rewriting.rule import Rule
 from compiler.graph.rewriting.terms import Graph, Terms
 from compiler.graph.substitutions import RULES, SEARCHED
@@ -60,6 +68,43 @@ def test_results_are_sorted_and_distinct_and_hold_the_graph():
     assert len({one.graph for one in results}) == len(results)
     assert any(one.graph == found.graph and not one.rules for one in results)
     assert all(one.cost == operators(one.graph) for one in results)
+
+
+def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
+    """Each application but the last makes the graph dearer than beta allows."""
+    terms = Terms()
+    leaf = terms.leaf("input", GraphValue("float32", (2,)))
+    start = tuple(
+        terms.apply(kind, [terms.apply("Relu", [leaf])]) for kind in ("Neg", "Abs", "Exp")
+    )
+    rules = [renaming(kind, "Sqrt") for kind in ("Neg", "Abs", "Exp")]
+
+    def cost(graph: Graph) -> float:
+        changed = sum(term.kind == "Sqrt" for term in graph)
+        return {0: 10.0, 1: 20.0, 2: 30.0, 3: 1.0}[changed]
+
+    merged = Rule(
+        name="everywhere",
+        source=[apply(OneOf("before", frozenset(kinds)), X)],
+        target=[apply("Sqrt", X)],
+    )
+    assert Backtracking(terms, rules, cost, Limits()).run(start)[0].cost == 10
+    best = Backtracking(terms, [merged], cost, Limits()).run(start)[0]
+    assert best.cost == 1
+    assert best.rules == ("everywhere",) * 3
+
+
+def test_a_rule_that_loops_is_swept_once():
+    terms = Terms()
+    leaf = terms.leaf("input", GraphValue("float32", (2,)))
+    start = (terms.apply("Relu", [leaf]),)
+    growing = Rule(
+        name="growing", source=[apply("Relu", X)], target=[apply("Relu", apply("Neg", X))]
+    )
+    _, times = everywhere(terms, start, growing)
+    assert times == MOST_TIMES
+    there = renaming("Relu", "Relu")
+    assert everywhere(terms, start, there) == (start, 0)
 
 
 UPHILL = [renaming("Relu", "Neg"), renaming("Neg", "Abs")]

@@ -18,10 +18,10 @@ from tests.strategies import Model, dataflow_graphs
 
 @pytest.mark.parametrize(
     ("network", "more"),
-    [("googlenet", 0), ("resnet50", 0), ("skresnet34", 0.11)],
+    [("googlenet", 0), ("resnet50", 0), ("skresnet34", 0.11), ("distilbert", 0.02)],
 )
 def test_as_many_as_fusion_makes_of_a_network(network: str, more: float):
-    """Fusion may make fewer: it puts a Mul before the reduction that reads it, and attention."""
+    """Fusion may make fewer: it puts a Mul before the reduction that reads it."""
     module = import_model(zoo.load(network), None, False).module
     set_target(module, "cuda:sm_90:fp16")
     passes, _ = split_phases(parse(default_pipeline()))

@@ -1,0 +1,90 @@
+"""Attentions among terms, which become one kernel each: `fuse-attention` decides in the end."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.graph.attention import MOST_COLUMNS
+from compiler.graph.rewriting.terms import RESULT, Graph, Term, reachable
+from compiler.ir.operators import KINDS, Kind
+
+LAYOUTS = frozenset({"Transpose", "Slice", "Split", RESULT})
+"""Operators besides views that an attention's kernel reads through."""
+
+
+def attentions_of(graph: Graph) -> dict[Term, tuple[Term, ...]]:
+    """The operators of each attention, in order, by the last one."""
+    terms = [term for term in reachable(graph) if not term.constant]
+    softmaxes = [term for term in terms if term.kind == "Softmax"]
+    if not softmaxes:
+        return {}
+    finder = _Finder(_users(terms), frozenset(graph))
+    found = (finder.around(softmax) for softmax in softmaxes)
+    return {members[-1]: members for members in found if members}
+
+
+def _users(terms: Sequence[Term]) -> Mapping[Term, list[Term]]:
+    users: dict[Term, list[Term]] = {}
+    for term in terms:
+        for operand in term.operands:
+            users.setdefault(operand, []).append(term)
+    return users
+
+
+@dataclass(frozen=True)
+class _Finder:
+    users: Mapping[Term, list[Term]]
+    outputs: frozenset[Term]
+
+    def around(self, softmax: Term) -> tuple[Term, ...]:
+        """The attention of a softmax over the last axis; empty if it is none."""
+        second = self.only_user(softmax)
+        axis = softmax.attributes.get("axis", -1)
+        scores = self.scores(softmax.inputs[0], softmax.shape)
+        if scores is None or second is None or axis not in (-1, len(softmax.shape) - 1):
+            return ()
+        if second.kind != "MatMul" or second.inputs[0] is not softmax:
+            return ()
+        query, key, value = *scores[0].operands, second.inputs[1]
+        if value is None or max(query.shape[-1], value.shape[-1]) > MOST_COLUMNS:
+            return ()
+        members = {*scores, softmax, second, *self.results(second)}
+        self.absorb([query, key, value], members)
+        split = [t for t in members if t.kind == RESULT and t.inputs[0] not in members]
+        return tuple(sorted(members.difference(split), key=lambda term: term.number))
+
+    def scores(self, term: Term | None, shape: tuple[int, ...]) -> list[Term] | None:
+        """The MatMul of the scores and the elementwise operators after it, or None."""
+        if term is None or term.shape != shape or self.only_user(term) is None:
+            return None
+        if term.kind == "MatMul":
+            return [term]
+        if KINDS.get(term.kind) is not Kind.ELEMENTWISE:
+            return None
+        found = (self.scores(operand, shape) for operand in term.operands)
+        return next(([*before, term] for before in found if before is not None), None)
+
+    def results(self, second: Term) -> Iterator[Term]:
+        """The layout changes of the result, which no other operator reads."""
+        user = self.only_user(second)
+        while user is not None and (user.kind == "Transpose" or _is_view(user)):
+            yield user
+            user = self.only_user(user)
+
+    def absorb(self, operands: list[Term], members: set[Term]) -> None:
+        """Add the layout changes of operands that only members read."""
+        while operands:
+            term = operands.pop()
+            if not (term.kind in LAYOUTS or _is_view(term)) or term in self.outputs:
+                continue
+            if term not in members and all(user in members for user in self.users[term]):
+                members.add(term)
+                operands += term.operands
+
+    def only_user(self, term: Term) -> Term | None:
+        """The operator that alone reads a term."""
+        users = self.users.get(term, [])
+        return users[0] if len(users) == 1 and term not in self.outputs else None
+
+
+def _is_view(term: Term) -> bool:
+    return KINDS.get(term.kind) is Kind.VIEW

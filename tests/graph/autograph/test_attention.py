@@ -1,0 +1,120 @@
+"""The attentions that the search counts as one kernel."""
+
+import numpy as np
+import pytest
+
+from compiler.autotune.substitution.costs import TermCosts
+from compiler.autotune.substitution.kernels import KernelCosts
+from compiler.frontend import import_model
+from compiler.graph.autograph.attention import attentions_of
+from compiler.graph.autograph.kernels import kernels_of
+from compiler.graph.rewriting.dataflow import read_terms
+from compiler.graph.rewriting.terms import RESULT, Graph, Terms
+from compiler.graph.targets import set_target
+from compiler.ir.dataflow import GraphOp
+from compiler.ir.edit import graphs_of
+from compiler.pipeline import Runner, parse
+from compiler.target.target import parse_gpu
+from tests.frontend.checks import parse as parse_model
+
+TARGET = parse_gpu("cuda:sm_90:fp16")
+
+
+def graph_of(text: str, shape: str = "1,8,12") -> Graph:
+    """The terms of an ONNX graph of one input."""
+    return read_terms(imported(text, shape), Terms()).graph
+
+
+def imported(text: str, shape: str = "1,8,12") -> GraphOp:
+    """An ONNX graph of one input."""
+    weights = {
+        "heads": np.array([1, 8, 2, 2]),
+        "flat": np.array([1, 8, 4]),
+        "c": np.array(0.5, np.float32),
+        "w": np.ones((4, 12), np.float32),
+        "mask": np.ones((8, 8), np.float32),
+        **{f"{name}{at}": np.array([at]) for name in ("f", "t") for at in (0, 2, 4, 8, 12)},
+    }
+    model = parse_model(f"g (float[{shape}] x) => (float[1,8,4] y) {{ {text} }}", 21, **weights)
+    module = import_model(model, None, False).module
+    Runner().run(module, parse("canonicalize"))
+    set_target(module, str(TARGET))
+    (graph,) = graphs_of(module)
+    return graph
+
+
+SPLIT = "p, q, r = Split<axis=2, num_outputs=3>(x)"
+SLICED = """p = Slice(x, f0, f4, t2) q = Slice(x, f4, f8, t2) r = Slice(x, f8, f12, t2)"""
+ATTENTION = """
+    a = Reshape(p, heads) b = Reshape(q, heads) d = Reshape(r, heads)
+    k = Transpose<perm=[0,2,1,3]>(a) l = Transpose<perm=[0,2,3,1]>(b)
+    v = Transpose<perm=[0,2,1,3]>(d)
+    m = MatMul(k, l) n = Mul(m, c) o = Add(n, mask) s = Softmax<axis=-1>(o) z = MatMul(s, v)
+    u = Transpose<perm=[0,2,1,3]>(z) y = Reshape(u, flat)"""
+
+
+@pytest.mark.parametrize("parts", [SPLIT, SLICED], ids=["split", "sliced"])
+def test_an_attention_is_one_kernel_with_the_layouts_of_its_operands_and_result(parts: str):
+    graph = graph_of(parts + ATTENTION)
+    ((last, members),) = attentions_of(graph).items()
+    assert last is members[-1] is graph[0]
+    kinds = [term.kind for term in members]
+    assert [kind for kind in kinds if kind in ("MatMul", "Mul", "Add", "Softmax")] == [
+        "MatMul",
+        "Mul",
+        "Add",
+        "Softmax",
+        "MatMul",
+    ]
+    assert kinds.count("Transpose") == 4
+    assert ("Split" in kinds) == (parts is SPLIT)
+    (kernel,) = kernels_of(graph)
+    assert kernel.members == members
+    assert kernel.after == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (("Softmax<axis=-1>", "Softmax<axis=2>"), "Softmax"),
+        (("MatMul(s, v)", "MatMul(v, s)"), "Softmax"),
+        (("Softmax<axis=-1>(o)", "Softmax<axis=-1>(m)"), ""),
+    ],
+)
+def test_what_is_not_an_attention_has_its_own_kernels(change: tuple[str, str], left: str):
+    text = ATTENTION.replace(*change)
+    if "MatMul(v, s)" in text:
+        text = text.replace("v = Transpose<perm=[0,2,1,3]>", "v = Transpose<perm=[0,2,3,1]>")
+        text = text.replace("u = Transpose<perm=[0,2,1,3]>", "u = Transpose<perm=[0,3,1,2]>")
+    found = attentions_of(graph_of(SPLIT + text))
+    assert bool(found) == (not left)
+
+
+def test_results_of_a_split_that_others_read_are_not_absorbed_without_it():
+    """The kernel is estimated from its members: a result without its operator has no meaning."""
+    text = SPLIT + ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Add(i, p)")
+    like = imported(text)
+    graph = read_terms(like, Terms()).graph
+    ((_, members),) = attentions_of(graph).items()
+    for member in members:
+        assert member.kind != RESULT or member.inputs[0] in members
+    costs = TermCosts(like, KernelCosts(TARGET))
+    assert all(costs.kernel(kernel).time > 0 for kernel in kernels_of(graph))
+
+
+def test_operands_that_others_read_are_not_absorbed():
+    text = SPLIT + ATTENTION.replace("y = Reshape(u, flat)", "i = Reshape(u, flat) y = Add(i, p)")
+    graph = graph_of(text)
+    ((_, members),) = attentions_of(graph).items()
+    assert "Split" not in [term.kind for term in members]
+    kinds = [kernel.term.kind for kernel in kernels_of(graph)]
+    assert kinds[0] == "Split"
+    assert len(kinds) == 2
+    assert kernels_of(graph)[1].after == (0,)
+
+
+def test_an_attention_waits_for_the_projection():
+    graph = graph_of("h = MatMul(x, w) " + SPLIT.replace("(x)", "(h)") + ATTENTION, "1,8,4")
+    first, second = kernels_of(graph)
+    assert (first.term.kind, second.after) == ("MatMul", (0,))
+    assert second.members
