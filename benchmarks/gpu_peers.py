@@ -213,7 +213,7 @@ def give_up(key: results.Key, options: argparse.Namespace, reason: str) -> None:
 def show(options: argparse.Namespace) -> None:
     """Print the tables of both methods, and what failed."""
     content = results.read(options.json)
-    order = {name: index for index, name in enumerate(zoo.names())}
+    order = {name: index for index, name in enumerate([*zoo.names(), *zoo.others()])}
     rows = sorted(content["rows"], key=lambda r: (r["precision"], r["batch"], order[r["model"]]))
     print(json.dumps(content["machine"]))
     for method in ("device", "wall"):

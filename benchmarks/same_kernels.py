@@ -146,12 +146,13 @@ def record_configs(model: str, target: str) -> dict[str, Any]:
 
 def selected(model: Any, target: str) -> Iterator[list[Any]]:
     """Template, config (values in order) and provenance of each group of a model."""
-    from compiler.autotune.kernels.prepare import groups_of
+    from compiler.autotune.kernels.prepare import fused_groups
+    from compiler.frontend import import_model
     from compiler.kernels.gpu.select import best
     from compiler.target.target import parse_gpu
 
     machine = parse_gpu(target)
-    for group, _ in groups_of(model, machine):
+    for group in fused_groups(import_model(model).module, machine).values():
         found = best(group, machine)
         if found is None:
             yield ["generic", None, "estimated"]

@@ -142,6 +142,8 @@ def main() -> int:
     each.add_argument("--arch", default="sm_90")
     each.add_argument("--candidates", type=int, default=CANDIDATES)
     each.add_argument("--limit", type=float, default=60, help="megabytes (default: 60)")
+    text = "only kernels without an entry in the databases"
+    each.add_argument("--missing", action="store_true", help=text)
     each = add("status")
     each.add_argument("--models", nargs="+", type=Path, required=True)
     each.add_argument("--precisions", nargs="+", default=["tf32", "fp16"])
@@ -154,8 +156,14 @@ def main() -> int:
     if given.command == "status":
         status(given.models, given.precisions, given.arch)
         return 0
-    count, found = given.candidates, models(given.models)
-    found = prepare_bundle(found, given.precisions, given.arch, count, partial(print, flush=True))
+    found = prepare_bundle(
+        models(given.models),
+        given.precisions,
+        given.arch,
+        given.candidates,
+        partial(print, flush=True),
+        missing=given.missing,
+    )
     print(write_bundle(found, given.bundle, given.limit))
     return 0
 

@@ -69,7 +69,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("kernels", "kernels/gpu", "export"),
     },
     "autotune/kernels": {
-        *("autotune", "autotune/schedule", "backends", "backends/gpu", "build", "frontend"),
+        *(
+            "autotune",
+            "autotune/schedule",
+            "autotune/substitution",
+            "backends",
+            "backends/gpu",
+            "build",
+            "frontend",
+        ),
         *("ir", "graph", "target", "kernels", "kernels/database", "kernels/gpu", "pipeline"),
     },
 }

@@ -16,7 +16,7 @@ from benchmarks.peers.weights import adopt
 from compiler.frontend import import_model
 from compiler.tools.reference import run_onnxruntime
 from examples import zoo
-from examples.zoo.export import MODELS, to_onnx
+from examples.zoo.export import BUILDERS, to_onnx
 
 WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
@@ -76,7 +76,7 @@ def build(name: str, batch: int, weights: str, exported: Path | None) -> Case:
     The file of a batch other than 1 is `exported/BATCH/NAME.light.onnx`.
     """
     torch.manual_seed(0)
-    module, inputs = MODELS[name](batch)
+    module, inputs = BUILDERS[name](batch)
     module = module.eval()
     model = None
     if weights == "torch":

@@ -179,7 +179,8 @@ OTHERS: dict[str, Callable[[int], Built]] = {
 }
 """The builders of the ten other networks."""
 
-_BUILDERS = {**MODELS, **OTHERS}
+BUILDERS = {**MODELS, **OTHERS}
+"""The builders of all networks."""
 
 
 def lighten(model: onnx.ModelProto) -> int:
@@ -227,7 +228,7 @@ def export(name: str, batch: int, folder: Path) -> Path:
     import torch
 
     torch.manual_seed(0)
-    model = to_onnx(name, *_BUILDERS[name](batch))
+    model = to_onnx(name, *BUILDERS[name](batch))
     target = folder / f"{name}.light.onnx"
     lighten(model)
     onnx.save(model, target)
@@ -250,8 +251,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
     parser.add_argument("--output", type=Path, default=Path("exported"), help="folder to write to")
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.names) - set(_BUILDERS)):
-        parser.error(f"unknown model {unknown[0]}; choose from {', '.join(sorted(_BUILDERS))}")
+    if unknown := sorted(set(options.names) - set(BUILDERS)):
+        parser.error(f"unknown model {unknown[0]}; choose from {', '.join(sorted(BUILDERS))}")
     if options.names and options.others:
         parser.error("give names or --others, not both")
     if options.batch < 1:

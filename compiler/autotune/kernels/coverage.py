@@ -33,9 +33,9 @@ class Coverage:
 def coverage(
     model: Any, target: str, device: str, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Coverage:
-    """The coverage of a model's kernels by the database on a device.
+    """The coverage by the database on a device of the kernels of all graphs that are compared.
 
-    A kernel that several groups of the model need counts once, its time as often as it runs.
+    A kernel that several groups need counts once, its time as often as it runs in all graphs.
     """
     machine = parse_gpu(target)
     origins: dict[str, Provenance] = {}

@@ -14,10 +14,12 @@ from compiler.autotune.kernels.bundle import (
     OperandBuffer,
     TunableKernel,
 )
+from compiler.autotune.substitution import CostContext, SimulatedTimes
+from compiler.autotune.substitution.compared import compared_graphs
 from compiler.frontend import import_model
 from compiler.graph.targets import set_target
 from compiler.ir.dataflow import GroupOp
-from compiler.kernels.build import distinct_groups
+from compiler.kernels.build import at_boundary, distinct_groups
 from compiler.kernels.database.fields import config_fields
 from compiler.kernels.gpu.cuda_kernel import CudaKernel
 from compiler.kernels.gpu.headers import headers
@@ -41,26 +43,29 @@ def prepare_bundle(
     count: int = CANDIDATES,
     report: Callable[[str], None] = lambda line: None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    missing: bool = False,
 ) -> Bundle:
     """The candidates of every distinct kernel with a choice of some models in some precisions.
 
     Models come by name, as `import_model` reads them; `report` gets a line for each one done.
+    With `missing`, only kernels without an entry in the databases.
     """
     kernels: dict[str, TunableKernel] = {}
     targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
     for name, model in models:
         for target in targets:
             for group, uses in groups_of(model, target, input_shapes):
-                _add_group(kernels, group, uses, target, count)
+                matches = [m for m in measurable(group, target) if not (missing and m.entry)]
+                _add_matches(kernels, matches, uses, count)
         total = sum(len(kernel.candidates) for kernel in kernels.values())
         report(f"{name}: {len(kernels)} kernels with {total} candidates so far")
     return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))
 
 
-def _add_group(
-    kernels: dict[str, TunableKernel], group: Group, uses: int, target: GpuTarget, count: int
+def _add_matches(
+    kernels: dict[str, TunableKernel], matches: Iterable[Candidate], uses: int, count: int
 ) -> None:
-    for match in measurable(group, target):
+    for match in matches:
         configs = match.shortlist(count)
         weight = match.estimate_of(configs[0]) * uses
         if old := kernels.get(match.key):
@@ -72,21 +77,41 @@ def _add_group(
 def groups_of(
     model: Any, target: GpuTarget, input_shapes: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[tuple[Group, int]]:
-    """The distinct groups of a model after the default graph passes, and how often they occur."""
-    module = import_model(model, input_shapes).module
-    groups = fused_groups(module, target)
-    uses = Counter(
-        op.kernel.data for op in module.walk() if isinstance(op, GroupOp) and op.kernel is not None
-    )
+    """The distinct groups of the graphs that a compilation compares, and how often they occur.
+
+    Those are a model's graph after the default graph passes, and what it may be substituted by.
+    """
+    groups, uses = dict[str, Group](), Counter[str]()
+    for graph in compared_graphs(import_model(model, input_shapes).module, target):
+        groups = {**distinct_groups(graph), **groups}
+        uses.update(
+            op.kernel.data
+            for op in graph.walk()
+            if isinstance(op, GroupOp) and op.kernel is not None
+        )
     for name, group in groups.items():
         yield group, uses[name]
 
 
 def fused_groups(module: ModuleOp, target: GpuTarget) -> dict[str, Group]:
-    """The distinct groups of a module, by kernel name, after the default graph passes in place."""
+    """The distinct groups of a module, by kernel name, after the default graph passes in place.
+
+    Nothing is substituted.
+    """
     set_target(module, str(target))
     Runner(None).run(module, split_phases(parse(DEFAULT_PIPELINE))[0])
     return distinct_groups(module)
+
+
+def built_groups(module: ModuleOp, target: GpuTarget, pipeline: str) -> dict[str, Group]:
+    """The distinct groups of a module, by kernel name, after a build's pipeline in place.
+
+    Substitutions that the pipeline leaves open are decided as without a device.
+    """
+    set_target(module, str(target))
+    context = CostContext(SimulatedTimes(target))
+    Runner(context=context).run(module, split_phases(parse(pipeline))[0])
+    return at_boundary(module, distinct_groups(module))
 
 
 def tunable_kernel(match: Candidate, configs: Sequence[Any], weight: float) -> TunableKernel | None:

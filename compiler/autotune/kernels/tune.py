@@ -16,16 +16,16 @@ from compiler.autotune.kernels.duration import expected_duration
 from compiler.autotune.kernels.in_context import choose_in_context, record
 from compiler.autotune.kernels.measure import TextCompiler, device_name, header_of, measure
 from compiler.autotune.kernels.merge import entries_of, merge_into
-from compiler.autotune.kernels.prepare import fused_groups, prepare_bundle
+from compiler.autotune.kernels.prepare import built_groups, prepare_bundle
 from compiler.autotune.kernels.results import Header, ResultFile
 from compiler.autotune.lock import locked
 from compiler.autotune.schedule import DEFAULT_BUDGET
+from compiler.autotune.substitution.model import simulator_version
 from compiler.backends.gpu.driver import Driver
 from compiler.build import Settings, build
 from compiler.errors import ArtifactError
 from compiler.frontend import import_model
 from compiler.kernels import KernelCache
-from compiler.kernels.build import at_boundary
 from compiler.kernels.cache import generator_version
 from compiler.kernels.database import user_file
 from compiler.target.target import parse_gpu
@@ -85,10 +85,11 @@ def _tune(
 def _in_context(driver: Driver, path: Path, target: str, options: TuneOptions) -> str:
     """Choose among the best few configs of a model's kernels in the whole model; says the gain."""
     machine = parse_gpu(target)
-    module, shapes = import_model(path, options.input_shapes).module, options.input_shapes
-    groups = at_boundary(module, fused_groups(module, machine))
     settings = Settings(target, cache=KernelCache(), budget=DEFAULT_BUDGET)
-    built = build(path, shapes, settings)
+    built = build(path, options.input_shapes, settings)
+    module = import_model(path, options.input_shapes).module
+    assert built.choice is not None
+    groups = built_groups(module, machine, built.choice.pipeline)
     found = choose_in_context(driver, built, groups, machine, options.in_context)
     if found is None:
         return "no kernel has several measured choices that fit its schedule"
@@ -127,7 +128,7 @@ def _prepared(
     """The bundle of some models: as an interrupted run left it, or made now."""
     content = [hashlib.sha256(_bytes(path)).hexdigest() for path in options.models]
     mark = _mark([content, *options.precisions, sorted(options.input_shapes.items()), arch,
-                  options.candidates, generator_version()])  # fmt: skip
+                  options.candidates, generator_version(), simulator_version()])  # fmt: skip
     path = folder / f"{mark}.bundle"
     if path.exists():
         return bundles.load_bundle(path)
