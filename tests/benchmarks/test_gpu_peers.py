@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 import numpy as np
 import onnx
@@ -19,6 +20,8 @@ from benchmarks.peers.opara import allocate_streams, crossings
 from benchmarks.peers.timing import ROUNDS, WARM_UP, take_turns
 from compiler.errors import DeviceError
 from compiler.frontend import import_model
+from examples import zoo
+from examples.zoo.export import BUILDERS
 
 
 @st.composite
@@ -273,3 +276,23 @@ def test_the_command_line_needs_no_torch_to_print_a_table(tmp_path: Path):
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "200.0" in ran.stdout
     assert "210.0" in ran.stdout
+
+
+def test_peers_are_built_of_all_networks_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Without PyTorch: what stands for it accepts every call."""
+    names = ("torch", "torch._dynamo", "torch._dynamo.config", "torch.profiler")
+    batch_norm = ("torch.nn", "torch.nn.modules", "torch.nn.modules.batchnorm")
+    fakes = {name: MagicMock(Tensor=np.ndarray) for name in (*names, *batch_norm)}
+    built: Any = MagicMock(return_value=(MagicMock(), (MagicMock(),)))
+    networks = [*zoo.names(), *zoo.others()]
+    with patch.dict(sys.modules, fakes), patch.dict(BUILDERS, dict.fromkeys(BUILDERS, built)):
+        from benchmarks.peers.case import build
+
+        assert [build(name, 1, "own", None).name for name in networks] == networks
+    for name in reversed(networks):
+        results.write(tmp_path / "rows.json", row(name, ours=timed(1.0, 2.0)), {"gpu": "some"})
+    gpu_peers.show(argparse.Namespace(json=tmp_path / "rows.json"))
+    table = capsys.readouterr().out.split("microseconds, wall")[0].splitlines()[4:]
+    assert [line.split()[0] for line in table if line] == networks
