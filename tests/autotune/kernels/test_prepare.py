@@ -42,7 +42,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model's file; the user's database is in a new folder."""
     monkeypatch.setenv(database.DATABASE_VARIABLE, str(tmp_path / "tuning"))
     path = tmp_path / "bottleneck.onnx"
-    onnx.save(bottleneck(), path)
+    path.write_bytes(bottleneck().SerializeToString())
     return path
 
 
