@@ -162,7 +162,7 @@ def main() -> int:
         given.arch,
         given.candidates,
         partial(print, flush=True),
-        missing=given.missing,
+        wanted=lambda match: not (given.missing and match.entry),
     )
     print(write_bundle(found, given.bundle, given.limit))
     return 0

@@ -43,20 +43,19 @@ def prepare_bundle(
     count: int = CANDIDATES,
     report: Callable[[str], None] = lambda line: None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    missing: bool = False,
+    wanted: Callable[[Candidate], bool] = lambda match: True,
 ) -> Bundle:
     """The candidates of every distinct kernel with a choice of some models in some precisions.
 
     Models come by name, as `import_model` reads them; `report` gets a line for each one done.
-    With `missing`, only kernels without an entry in the databases.
+    Of what templates can compute, only the `wanted`.
     """
     kernels: dict[str, TunableKernel] = {}
     targets = [parse_gpu(f"cuda:{arch}:{precision}") for precision in precisions]
     for name, model in models:
         for target in targets:
             for group, uses in groups_of(model, target, input_shapes):
-                matches = [m for m in measurable(group, target) if not (missing and m.entry)]
-                _add_matches(kernels, matches, uses, count)
+                _add_matches(kernels, filter(wanted, measurable(group, target)), uses, count)
         total = sum(len(kernel.candidates) for kernel in kernels.values())
         report(f"{name}: {len(kernels)} kernels with {total} candidates so far")
     return Bundle(arch, targets[0].compiler_architecture, headers(), tuple(kernels.values()))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from compiler.autotune.kernels.bundle import Bundle, KernelCandidate, OperandBuffer, TunableKernel
 from compiler.autotune.kernels.measure import header_of, measure
@@ -12,6 +13,7 @@ from compiler.autotune.kernels.results import Result, ResultFile, load_results
 from compiler.kernels.database.fields import Config, problem_key
 from compiler.schedule import Launch
 from tests.backends.gpu.recording import RecordingDriver
+from tests.frontend.checks import parse
 
 ELF = b"\x7fELF"
 SIZE = 64
@@ -80,3 +82,15 @@ def run(path: Path, bundle: Bundle, **options: Any) -> list[Result]:
     measure(device, bundle, results, options.pop("compiler", compiled), **options)
     results.close()
     return load_results(path)[1]
+
+
+def bottleneck() -> onnx.ModelProto:
+    """Pointwise convolutions: one may replace the first two, the third stays."""
+    random = np.random.default_rng(0)
+    weights = {
+        name: 0.2 * random.standard_normal((*channels, 1, 1), np.float32)
+        for name, channels in (("u", (32, 64)), ("v", (96, 32)), ("w", (96, 96)))
+    }
+    text = """g (float[1,64,7,7] x) => (float[1,96,7,7] y) {
+        a = Conv(x, u) b = Conv(a, v) c = Relu(b) d = Conv(c, w) y = Relu(d) }"""
+    return parse(text, 21, **weights)

@@ -4,8 +4,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 
 from benchmarks import tuning
@@ -20,21 +18,9 @@ from compiler.kernels.build import distinct_groups
 from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.gpu.select import measurable
 from compiler.target.target import parse_gpu
-from tests.frontend.checks import parse
+from tests.autotune.kernels.make import bottleneck
 
 TARGET = parse_gpu("cuda:sm_90:fp16")
-
-
-def bottleneck() -> onnx.ModelProto:
-    """Pointwise convolutions: one may replace the first two, the third stays."""
-    random = np.random.default_rng(0)
-    weights = {
-        name: 0.2 * random.standard_normal((*channels, 1, 1), np.float32)
-        for name, channels in (("u", (32, 64)), ("v", (96, 32)), ("w", (96, 96)))
-    }
-    text = """g (float[1,64,7,7] x) => (float[1,96,7,7] y) {
-        a = Conv(x, u) b = Conv(a, v) c = Relu(b) d = Conv(c, w) y = Relu(d) }"""
-    return parse(text, 21, **weights)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from xdsl.dialects.builtin import ModuleOp
 
 from compiler.autotune.kernels import bundle as bundles
 from compiler.autotune.kernels import compiling, in_context, tune
@@ -22,8 +23,9 @@ from compiler.kernels.database import Database, Entry, Measured
 from compiler.kernels.database.fields import problem_fields
 from compiler.kernels.gpu.headers import full_version
 from compiler.nvrtc import nvrtc_version
+from compiler.target.target import GpuTarget
 from compiler.tools.cli import main, with_step
-from tests.autotune.kernels.make import KEY, config
+from tests.autotune.kernels.make import KEY, bottleneck, config
 from tests.autotune.schedule.fakes import Anything
 from tests.backends.gpu.recording import RecordingDriver
 from tests.tools import needs_nvrtc
@@ -119,9 +121,39 @@ def test_a_killed_run_keeps_what_it_measured(
         assert main(command) == 130
     (entry,) = database.load(database.user_file("sm_90")).entries
     assert len(entry.configs) == 2
-    monkeypatch.setattr(tune, "prepare_bundle", None)
+    counts: list[int] = []
+
+    def prepared(*given: Any, **options: Any) -> bundles.Bundle:
+        found = prepare_bundle(*given, **options)
+        counts.append(found.count)
+        return found
+
+    monkeypatch.setattr(tune, "prepare_bundle", prepared)
     assert main(command) == 0
     assert len(database.load(database.user_file("sm_90")).entries) == 2
+    assert counts == [0], "it prepared again what was prepared"
+
+
+def test_kernels_of_graphs_that_measured_times_favour_are_tuned(
+    model: Path, device: RecordingDriver, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    from compiler.autotune.substitution.compared import compared_graphs
+
+    model.write_bytes(bottleneck().SerializeToString())
+
+    def compared(module: ModuleOp, target: GpuTarget) -> list[ModuleOp]:
+        """A substituted graph only once something was measured."""
+        graphs = compared_graphs(module, target)
+        return graphs if database.user_file("sm_90").exists() else graphs[:1]
+
+    monkeypatch.setattr("compiler.autotune.kernels.prepare.compared_graphs", compared)
+    command = ["tune", str(model), "--candidates", "2", "--in-context", "0"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "3 kernels" in said
+    assert "2 candidates of 1 kernels" in said
+    assert "4 of 4 kernels tuned" in said
 
 
 def test_two_runs_at_once_are_refused(
