@@ -29,7 +29,7 @@ The guards are those of the rule's first case in its proof: `x1` is the extent o
 Conditions on ranks, axes and orders of axes are in the file.
 
 Rules with * serve derivations and proofs; a search does not try them, because they apply almost
-anywhere. Rules with + are checked exhaustively over small sizes instead of proved.
+anywhere.
 """
 _SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "MatMul": "@"}
 
@@ -161,7 +161,7 @@ def _row(rule: Rule, note: str) -> str:
         "; ".join(_without_brackets(algebra(pattern)) for pattern in patterns)
         for patterns in (rule.source, rule.target)
     ]
-    mark = ("" if rule.searched else " *") + (" +" if rule.checked else "")
+    mark = "" if rule.searched else " *"
     return f"| {rule.name}{mark} | `{' = '.join(sides)}` | {guard_text(rule)} | {note} |"
 
 

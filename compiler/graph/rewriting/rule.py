@@ -66,8 +66,6 @@ class Rule:
     cases: Sequence[Case] = (Case(),)
     searched: bool = True
     """Whether a search tries it; others serve derivations, or apply almost anywhere."""
-    checked: str = ""
-    """Why the rule is checked exhaustively over small sizes instead of proved; empty if proved."""
 
     def __post_init__(self) -> None:
         if len(self.source) != len(self.target):

@@ -25,7 +25,6 @@ perm, shape = Unknown("perm"), Unknown("shape")
 
 HEADS_FIRST = (0, 2, 1, 3)
 TRANSPOSED_HEADS = (0, 2, 3, 1)
-SPLIT = "a Reshape to heads divides unknown extents"
 
 
 def _project(x: Pattern) -> Pattern:
@@ -122,7 +121,6 @@ HEADS = Rule(
     target=(_HEADS,),
     guard=lambda m: _splits_heads(m, HEADS_FIRST),
     cases=_CASES[HEADS_FIRST],
-    checked=SPLIT,
 )
 """The heads of Q, K or V are a batch of MatMuls, without a Transpose of the results."""
 
@@ -132,7 +130,6 @@ BIASED_HEADS = Rule(
     target=(add(_HEADS, reshape(b, _head_rows)),),
     guard=lambda m: _with_bias(m, HEADS_FIRST),
     cases=_CASES[HEADS_FIRST],
-    checked=SPLIT,
 )
 """The heads of a projection with a bias are a batch of MatMuls and an Add."""
 
@@ -142,7 +139,6 @@ COLUMNS = Rule(
     target=(_COLUMNS,),
     guard=lambda m: _splits_heads(m, TRANSPOSED_HEADS),
     cases=_CASES[TRANSPOSED_HEADS],
-    checked=SPLIT,
 )
 """The transposed heads of K are a batch of MatMuls of the transposed weights."""
 
@@ -152,7 +148,6 @@ BIASED_COLUMNS = Rule(
     target=(add(_COLUMNS, reshape(b, _head_columns)),),
     guard=lambda m: _with_bias(m, TRANSPOSED_HEADS),
     cases=_CASES[TRANSPOSED_HEADS],
-    checked=SPLIT,
 )
 """The transposed heads of a projection with a bias are a batch of MatMuls and an Add."""
 

@@ -6,9 +6,18 @@ from dataclasses import replace
 import pytest
 import z3
 
-from compiler.graph.rewriting.patterns import Bindings, concat, conv, matmul, relu, tensors
+from compiler.graph.rewriting.patterns import (
+    Bindings,
+    concat,
+    conv,
+    matmul,
+    relu,
+    reshape,
+    tensors,
+    transpose,
+)
 from compiler.graph.rewriting.rule import Case, Condition, Rule, always
-from compiler.graph.substitutions import RULES
+from compiler.graph.substitutions import RULES, attention
 from compiler.graph.substitutions.convolutions import (
     IMAGES,
     MERGE_GROUPS,
@@ -121,6 +130,20 @@ def test_exchanged_weights_are_refused():
 
 def test_exchanged_operands_are_refused():
     assert refused(replace(ASSOCIATE, target=(matmul(matmul(y, a), z),), cases=(Case(),)))
+
+
+def test_exchanged_heads_and_columns_are_refused():
+    """The weights of a head are columns next to each other, not every so many."""
+
+    def columns_first(bindings: Bindings):
+        inner, *_ = bindings.shape(attention.w)
+        *_, heads, size = bindings.value(attention.shape)
+        return (inner, size, heads)
+
+    (target,) = attention.HEADS.target
+    rows, _ = target.inputs
+    weights = transpose(reshape(attention.w, columns_first), (2, 0, 1))
+    assert refused(replace(attention.HEADS, target=(matmul(rows, weights),)))
 
 
 def test_a_lost_relu_is_refused():
