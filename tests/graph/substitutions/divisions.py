@@ -15,7 +15,8 @@ quotient = z3.Function("quotient", INTEGER, INTEGER, INTEGER)
 remainder = z3.Function("remainder", INTEGER, INTEGER, INTEGER)
 row_major = z3.Function("row_major", INTEGER, INTEGER, INTEGER, INTEGER)
 """The number of the element at a row and a column of so many columns."""
-FUNCTIONS = (quotient, remainder, row_major)
+FUNCTIONS = {function.get_id() for function in (quotient, remainder, row_major)}
+"""The declarations of these functions, by identity."""
 
 
 def divided(number: Index, divisor: Index) -> Index:
@@ -48,12 +49,14 @@ class Definitions:
     def __init__(self) -> None:
         self.multiples: list[Index] = []
         """Numbers by which quotients may differ."""
-        self._applications: dict[int, tuple[Formula, list[Any]]] = {}
+        self._applications: dict[int, tuple[Formula, dict[int, Any]]] = {}
         self._facts: dict[tuple[int, ...], tuple[Any, list[Formula]]] = {}
 
     def facts(self, formulas: Sequence[Formula]) -> list[Formula]:
         """Valid formulas about the applications in some formulas."""
-        found = {a.get_id(): a for f in formulas for a in self._in(f)}
+        found: dict[int, Any] = {}
+        for formula in formulas:
+            found.update(self._in(formula))
         facts: list[Formula] = []
         for term in found.values():
             facts += self._about((term,))
@@ -62,16 +65,14 @@ class Definitions:
             facts += self._about(pair)
         return facts
 
-    def _in(self, formula: Formula) -> list[Any]:
-        """The applications inside a formula, and those that facts about them need."""
+    def _in(self, formula: Formula) -> dict[int, Any]:
+        """By identity the applications in a formula, and those that facts about them need."""
         identity = formula.get_id()
         if identity not in self._applications:
-            terms = [t for t in subterms([formula]) if any(is_app_of(t, f) for f in FUNCTIONS)]
+            terms = [t for t in subterms([formula]) if _is_division(t)]
             partners = [_partner(t) for t in terms]
-            self._applications[identity] = (
-                formula,
-                [*terms, *(p for p in partners if p is not None)],
-            )
+            found = [*terms, *(p for p in partners if p is not None)]
+            self._applications[identity] = (formula, {t.get_id(): t for t in found})
         return self._applications[identity][1]
 
     def _about(self, terms: tuple[Any, ...]) -> list[Formula]:
@@ -90,6 +91,10 @@ class Definitions:
             z3.Implies(z3.And(same, a == b + k * divisor), left == right + k)
             for k in self.multiples
         ]
+
+
+def _is_division(term: Any) -> bool:
+    return term.num_args() > 1 and term.decl().get_id() in FUNCTIONS
 
 
 def _partner(term: Any) -> Any | None:

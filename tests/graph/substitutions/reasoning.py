@@ -9,8 +9,8 @@ import z3
 
 from tests.graph.substitutions.divisions import Definitions, Formula, Index
 
-TIMEOUT = 5000
-"""Milliseconds for one question."""
+EFFORT = 10_000_000
+"""The most steps of z3 for one question, a count that does not depend on the machine."""
 MODELS = 4
 """How many examples of what is possible are kept: each may answer the next question."""
 
@@ -28,10 +28,12 @@ class Reasoner:
 
     def __init__(self) -> None:
         self.known: list[Formula] = []
+        self._identities: list[int] = []
         self.questions = 0
         self._fresh = count()
         self._answers: dict[tuple[int, ...], bool] = {}
         self._kept: list[Any] = []
+        """Formulas whose identities are in use: z3 gives those of freed ones to others."""
         self.definitions = Definitions()
         self._quotients: list[tuple[Index, Index, Index]] = []
         self._candidates: list[Index] = []
@@ -43,7 +45,10 @@ class Reasoner:
 
     def assume(self, *formulas: Formula) -> None:
         """Take formulas as known from now on."""
-        self.known += [f for f in formulas if not z3.is_true(f)]
+        new = [f for f in formulas if not z3.is_true(f)]
+        self.known += new
+        self._identities += [f.get_id() for f in new]
+        self._kept += new
 
     @contextmanager
     def assuming(self, formulas: Sequence[Formula]) -> Generator[None]:
@@ -53,13 +58,13 @@ class Reasoner:
         try:
             yield
         finally:
-            del self.known[length:]
+            del self.known[length:], self._identities[length:]
 
     def follows(self, formula: Formula) -> bool:
         """Whether a formula holds wherever the known ones do; False also if unknown."""
         if isinstance(formula, bool):
             return formula
-        if any(formula.eq(item) for item in reversed(self.known)):
+        if formula.get_id() in self._identities:
             return True
         try:
             return not self.possible([z3.Not(formula)])
@@ -71,19 +76,19 @@ class Reasoner:
         simple = [f for f in map(z3.simplify, formulas) if not z3.is_true(f)]
         if any(z3.is_false(f) for f in simple):
             return False
-        key = tuple(f.get_id() for f in [*self.known, *simple])
+        key = (*self._identities, *(f.get_id() for f in simple))
         if key not in self._answers:
-            self._kept += [*self.known, *simple]
+            self._kept += simple
             self._answers[key] = self._ask([*self.known, *simple])
         return self._answers[key]
 
     def _ask(self, formulas: list[Formula]) -> bool:
-        everything = z3.And(*formulas, *self.definitions.facts(formulas))
+        everything = conjunction([*formulas, *self.definitions.facts(formulas)])
         if any(z3.is_true(model.eval(everything, model_completion=True)) for model in self._models):
             return True
         self.questions += 1
         solver = z3.Solver()
-        solver.set("timeout", TIMEOUT)
+        solver.set("rlimit", EFFORT)
         solver.add(everything)
         answer = solver.check()
         if answer == z3.unknown:
@@ -126,6 +131,13 @@ class Reasoner:
             return left == right
         difference = z3.simplify(left - right)
         return is_zero(difference) or self.follows(difference == 0)
+
+
+def conjunction(formulas: Sequence[Formula]) -> Formula:
+    """All of some formulas, without the conversions of `z3.And`, which cost more than z3."""
+    items = (z3.Ast * len(formulas))(*(f.as_ast() for f in formulas))
+    context = z3.main_ctx()
+    return z3.BoolRef(z3.Z3_mk_and(context.ref(), len(formulas), items), context)
 
 
 def is_zero(term: Any) -> bool:

@@ -41,6 +41,12 @@ SPREAD = 2
 GUARDED = [rule for rule in RULES if rule.guard is not always]
 
 
+@pytest.fixture(autouse=True)
+def little_effort(monkeypatch: pytest.MonkeyPatch):
+    """Questions about wrong rules often have no quick answer."""
+    monkeypatch.setattr(reasoning, "EFFORT", 400_000)
+
+
 def weakened(rule: Rule, dropped: int) -> Rule:
     """A rule without one condition of its guard."""
 
@@ -80,8 +86,7 @@ STRICTER = frozenset(
 
 
 @pytest.mark.parametrize("rule", GUARDED, ids=lambda rule: rule.name)
-def test_each_condition_of_a_guard_is_needed(rule: Rule, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reasoning, "TIMEOUT", 100)
+def test_each_condition_of_a_guard_is_needed(rule: Rule):
     cases = [full for case in rule.cases for full in cases_of(rule, case)]
     answers = [answer(rule, cases, dropped) for dropped in range(conditions(rule, cases))]
     assert (False in answers) == (rule.name in STRICTER), answers
@@ -159,7 +164,6 @@ def test_a_lost_relu_is_refused():
 def test_grouped_merge_is_wrong_without_equal_outputs_in_each_group():
     """TASO's wrong rules are this one without its guard."""
     assert refused(replace(MERGE_GROUPS, guard=always))
-    prove(MERGE_GROUPS, MERGE_GROUPS.cases[0])
 
 
 def test_a_guard_that_holds_for_no_sizes_proves_nothing():
