@@ -7,6 +7,7 @@ import pytest
 import z3
 
 from compiler.graph.rewriting.patterns import (
+    Apply,
     Bindings,
     concat,
     conv,
@@ -146,6 +147,7 @@ def test_exchanged_heads_and_columns_are_refused():
         return (inner, size, heads)
 
     (target,) = attention.HEADS.target
+    assert isinstance(target, Apply)
     rows, _ = target.inputs
     weights = transpose(reshape(attention.w, columns_first), (2, 0, 1))
     assert refused(replace(attention.HEADS, target=(matmul(rows, weights),)))
