@@ -74,10 +74,9 @@ def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
     """Each application but the last makes the graph dearer than beta allows."""
     terms = Terms()
     leaf = terms.leaf("input", GraphValue("float32", (2,)))
-    start = tuple(
-        terms.apply(kind, [terms.apply("Relu", [leaf])]) for kind in ("Neg", "Abs", "Exp")
-    )
-    rules = [renaming(kind, "Sqrt") for kind in ("Neg", "Abs", "Exp")]
+    names = ("Neg", "Abs", "Exp")
+    start = tuple(terms.apply(name, [terms.apply("Relu", [leaf])]) for name in names)
+    rules = [renaming(name, "Sqrt") for name in names]
 
     def cost(graph: Graph) -> float:
         changed = sum(term.kind == "Sqrt" for term in graph)
@@ -85,7 +84,7 @@ def test_a_rule_that_pays_only_everywhere_is_applied_everywhere():
 
     merged = Rule(
         name="everywhere",
-        source=[apply(OneOf("before", frozenset(kinds)), X)],
+        source=[apply(OneOf("before", frozenset(names)), X)],
         target=[apply("Sqrt", X)],
     )
     assert Backtracking(terms, rules, cost, Limits()).run(start)[0].cost == 10

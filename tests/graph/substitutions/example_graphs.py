@@ -13,6 +13,7 @@ from compiler.graph.rewriting.rule import Case, Rule
 from compiler.graph.rewriting.terms import Graph, Term, Terms
 from tests.graph.substitutions.evaluation import evaluate, random_array
 from tests.graph.substitutions.prover import Proof, applications, tensors_of
+from tests.graph.substitutions.reasoning import EFFORT
 from tests.graph.substitutions.sizes import Size
 
 
@@ -32,7 +33,7 @@ def sizes(proof: Proof, largest: int, seed: int | None = None) -> Iterator[z3.Mo
     """The ways to choose integers up to `largest` for which source and guard hold."""
     symbols = symbols_of(proof)
     solver = z3.Solver()
-    solver.set("timeout", 5000)
+    solver.set("rlimit", EFFORT)
     if seed is not None:
         solver.set("random_seed", seed)
         solver.set("phase_selection", 5)

@@ -9,8 +9,11 @@ import z3
 
 from tests.graph.substitutions.divisions import Definitions, Formula, Index
 
-EFFORT = 10_000_000
-"""The most steps of z3 for one question, a count that does not depend on the machine."""
+EFFORT = 50_000_000
+"""The most steps of z3 for one question: not a time, which would depend on the machine.
+
+Each question is asked in a context of its own, so that those before it change nothing.
+"""
 MODELS = 4
 """How many examples of what is possible are kept: each may answer the next question."""
 
@@ -87,14 +90,15 @@ class Reasoner:
         if any(z3.is_true(model.eval(everything, model_completion=True)) for model in self._models):
             return True
         self.questions += 1
-        solver = z3.Solver()
+        context = z3.Context()
+        solver = z3.Solver(ctx=context)
         solver.set("rlimit", EFFORT)
-        solver.add(everything)
+        solver.add(everything.translate(context))
         answer = solver.check()
         if answer == z3.unknown:
             raise Unknown(f"z3 does not know whether {formulas[-1]} is possible")
         if answer == z3.sat:
-            self._models = [solver.model(), *self._models[: MODELS - 1]]
+            self._models = [solver.model().translate(z3.main_ctx()), *self._models[: MODELS - 1]]
         return answer == z3.sat
 
     def divide_exactly(self, number: Index, divisor: Index) -> Index:
