@@ -12,7 +12,7 @@ from tests.graph.substitutions.divisions import Definitions, Formula, Index
 EFFORT = 50_000_000
 """The most steps of z3 for one question: not a time, which would depend on the machine.
 
-Each question is asked in a context of its own, so that those before it change nothing.
+Each question is asked in a new context, so that those before it change nothing.
 """
 MODELS = 4
 """How many examples of what is possible are kept: each may answer the next question."""
