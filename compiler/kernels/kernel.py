@@ -1,7 +1,7 @@
 """Building one kernel, from group to KernelSpec, in this process."""
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from compiler.errors import FlowloomError, KernelError
@@ -73,7 +73,8 @@ def build_cpu_kernel(group: Group, target: CpuTarget) -> KernelSpec:
         return empty_kernel(group, target)
     scheduled = apply_template(group, target)
     if scheduled is not None:
-        return compile_scheduled(group, scheduled, target)
+        with suppress(StackError):  # no tile of the template is small enough
+            return compile_scheduled(group, scheduled, target)
     return build_generic(group, target)
 
 

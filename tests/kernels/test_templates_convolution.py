@@ -146,6 +146,14 @@ SPECIAL = {
     "many channels, small image": Case(
         1, 1, 64, 70, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), residual=True
     ),
+    "rows beyond the stack": Case(1, 16, 1, 1, (10_007,), (3,), (1,), (1,), (1, 1), residual=True),
+    "two rows beyond the stack": Case(
+        1, 1, 2, 5, (3, 9_001), (3, 3), (1, 2), (1, 1), (1, 1, 0, 1), prologue=True
+    ),
+    "129 taps in a row": Case(1, 4, 2, 2, (300,), (129,), (1,), (1,), (64, 64)),
+    "taps in a row by stride and dilation": Case(
+        1, 1, 2, 3, (2, 900), (1, 200), (1, 3), (1, 2), (0, 5, 0, 7)
+    ),
 }
 
 

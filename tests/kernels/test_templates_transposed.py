@@ -123,6 +123,7 @@ def test_any_transposed_convolution(case: Case, target: str) -> None:
 
 SPECIAL = {
     "UNet's": Case(1, 1, 16, 40, (14, 14), (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), (0, 0)),
+    "rows beyond the stack": Case(1, 2, 2, 3, (6_000,), (4,), (2,), (1,), (1, 1), (0,)),
     "phases without taps": Case(
         1, 1, 3, 4, (5, 6), (1, 1), (2, 3), (1, 1), (0, 0, 0, 0), (1, 2), residual=True
     ),

@@ -59,7 +59,10 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A register tile of `rows` x `vectors`; `steps` tiles make a chunk of `span` rows."""
+    """A register tile of `rows` x `vectors`; `steps` tiles make a chunk of `span` rows.
+
+    A chunk of one row may be a part of it.
+    """
 
     rows: int
     vectors: int
@@ -138,7 +141,9 @@ def image_tile(conv: Convolution, registers: Registers) -> tuple[Tile, float]:
         run = tile.vectors * registers.lanes
         step = reduction_slots(conv, tile.rows, tile.vectors, CROSSING_SLOTS, run)
         store = tile.rows * tile.vectors * STORE_SLOTS
-        tiles = ceil_div(conv.output[0], tile.span) * tile.steps * ceil_div(conv.filters, tile.rows)
+        parts = ceil_div(conv.output[1], tile.steps * run) if tile.span == 1 else 1
+        chunks = ceil_div(conv.output[0], tile.span) * parts
+        tiles = chunks * tile.steps * ceil_div(conv.filters, tile.rows)
         return tiles * (step + store)
 
     best = min(_image_candidates(conv, registers), key=cost)
@@ -154,9 +159,11 @@ def _image_candidates(conv: Convolution, registers: Registers) -> Iterator[Tile]
         for span in range(1, height + 1):
             covered = (span - 1) * pitch + width
             steps = ceil_div(covered, vectors * registers.lanes)
-            if rows * steps * vectors * registers.lanes * 4 > SCRATCH_BYTES and span > 1:
+            most = SCRATCH_BYTES // (rows * vectors * registers.lanes * 4)
+            if steps > most and span > 1:
                 break
-            yield Tile(rows, vectors, steps, span)
+            parts = ceil_div(steps, most)
+            yield Tile(rows, vectors, ceil_div(steps, parts), span)
 
 
 def channel_tile(conv: Convolution, registers: Registers, positions: int) -> tuple[Tile, float]:

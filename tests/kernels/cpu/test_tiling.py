@@ -10,6 +10,7 @@ from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.tiling import (
     MAX_BLOCKS,
+    SCRATCH_BYTES,
     Registers,
     channel_tile,
     flat_tile,
@@ -63,6 +64,15 @@ def test_tiles_of_pointwise_convolutions(
     ):
         assert (tile.rows, tile.vectors) in register_tiles(registers)
         assert slots >= conv.multiplications / registers.lanes
+
+
+@given(sizes, st.integers(1, 100_000), st.sampled_from(TARGETS))
+def test_sums_of_rows_of_any_length_fit_the_stack(
+    filters: int, width: int, registers: Registers
+) -> None:
+    tile, _ = image_tile(convolution(3, filters, (1, width), 3), registers)
+    sums = tile.rows * tile.steps * tile.vectors * registers.lanes
+    assert sums * 4 <= SCRATCH_BYTES
 
 
 def test_full_vectors_are_preferred() -> None:

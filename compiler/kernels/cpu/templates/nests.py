@@ -38,6 +38,9 @@ LINE = 16
 UNROLLED_TAPS = 12
 """Most kernel taps that are unrolled together; of a larger kernel, one row at a time."""
 
+UNROLLED_COLUMNS = 64
+"""Most kernel taps of a row that are unrolled; of a longer row, so many at a time."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -51,6 +54,14 @@ class Place:
     chunk: Any
     tile: Any
     planes: Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the kernel: a number, and a loop's multiple of the stride before it."""
+
+    number: int
+    before: Any = 0
 
 
 @dataclass(frozen=True)
@@ -224,12 +235,22 @@ class Nest(ABC):
             "chunk", lengths[1], lambda c: loop_over("tile", lengths[2], lambda t: compute(c, t))
         )
 
-    def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, int], Stmt]) -> Stmt:
+    def _reduce(self, tile: RegisterTile, tap: Callable[[Any, Any, Column], Stmt]) -> Stmt:
         """Sum over channels and kernel taps; `tap` gives the step of (channel, row, column)."""
         height, width = self.conv.kernel
+        stride = self.conv.strides[1]
+        run = ceil_div(UNROLLED_COLUMNS, stride) * stride
 
         def row(channel: Any, i: Any) -> Stmt:
-            return sequence([tap(channel, i, j) for j in range(width)])
+            if width <= 2 * run:
+                return sequence([tap(channel, i, Column(j)) for j in range(width)])
+            whole = width - width % run
+
+            def columns(number: Any) -> Stmt:
+                return sequence([tap(channel, i, Column(j, number * run)) for j in range(run)])
+
+            rest = [tap(channel, i, Column(j)) for j in range(whole, width)]
+            return sequence([loop_over("kernel_column", width // run, columns), *rest])
 
         def channel(c: Any) -> Stmt:
             if height * width <= UNROLLED_TAPS or not self._rows_are_regular():
@@ -243,24 +264,27 @@ class Nest(ABC):
         phases = self.planes.row_phases
         return len(phases) in (1, self.conv.strides[0])
 
-    def _shift(self, row: Any, column: int) -> Any:
+    def _shift(self, row: Any, column: Column) -> Any:
         """The shift of a kernel tap; the row may be a loop variable."""
         if self.flat:
             return 0
-        return self.planes.shift(row, column, self.conv.dilations) + self.taps.origin
+        before = column.before * self.conv.dilations[1] // self.conv.strides[1]
+        shift = self.planes.shift(row, column.number, self.conv.dilations)
+        return shift + before + self.taps.origin
 
     @property
     def last_shift(self) -> int:
         """The largest shift of any tap."""
         height, width = self.conv.kernel
-        return max((self._shift(i, j) for i in range(height) for j in range(width)), default=0)
+        columns = [Column(j) for j in range(width)]
+        return max((self._shift(i, j) for i in range(height) for j in columns), default=0)
 
-    def _weight(self, place: Place, channel: Any, row: Any, column: int) -> Any:
+    def _weight(self, place: Place, channel: Any, row: Any, column: Column) -> Any:
         """Where the weights of a tile's channels begin for one tap."""
         taps = self.taps
         tile = place.group * self.tiles + place.tile
-        line = taps.rows[0] + row * taps.rows[1]
-        tap = line * taps.kernel[1] + taps.columns[0] + column * taps.columns[1]
+        line, number = taps.rows[0] + row * taps.rows[1], column.before + column.number
+        tap = line * taps.kernel[1] + taps.columns[0] + number * taps.columns[1]
         return ((tile * self.conv.channels + channel) * prod(taps.kernel) + tap) * self.width
 
     def _channel(self, place: Place, channel: Any) -> Any:
@@ -313,15 +337,29 @@ class ImageLanes(Nest):
         return self._chunk if self.flat else self.tile.span * self.planes.pitch
 
     @property
+    def _parts(self) -> int:
+        """Chunks of a row; of rows that a chunk covers whole there is one."""
+        whole = self.flat or self.tile.span > 1
+        return 1 if whole else ceil_div(self.conv.output[1], self._chunk)
+
+    @property
     def chunks(self) -> int:
         if self.flat:
             return ceil_div(prod(self.conv.output), self._chunk)
-        return ceil_div(self.conv.output[0], self.tile.span)
+        return ceil_div(self.conv.output[0], self.tile.span) * self._parts
 
     @property
     def reach(self) -> int:
         last_shift = 0 if self.flat else self.last_shift
-        return (self.chunks - 1) * self._advance + self._chunk + last_shift
+        rows, part = divmod(self.chunks - 1, self._parts)
+        return rows * self._advance + (part + 1) * self._chunk + last_shift
+
+    def _start(self, chunk: Any) -> Any:
+        """The position in the planes at which a chunk begins."""
+        parts = self._parts
+        if parts == 1:
+            return chunk * self._advance
+        return chunk // parts * self._advance + chunk % parts * self._chunk
 
     def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
         whole = self._tile(place, weights, source, self.tile.vectors, self._chunk)
@@ -346,9 +384,9 @@ class ImageLanes(Nest):
             tile = RegisterTile(self.tile.rows, vectors, self.lanes)
             first = number * (vectors * self.lanes)
 
-            def tap(channel: Any, row: Any, column: int) -> Stmt:
+            def tap(channel: Any, row: Any, column: Column) -> Stmt:
                 weight = self._weight(place, channel, row, column)
-                position = place.chunk * self._advance + first + self._shift(row, column)
+                position = self._start(place.chunk) + first + self._shift(row, column)
                 base = self._channel(place, channel) + position
                 return tile.step(
                     lambda i: tirx.BufferLoad(weights, [weight + i]),
@@ -365,16 +403,17 @@ class ImageLanes(Nest):
         return sequence([allocate, loop_over("step", self.tile.steps, step), epilogue])
 
     def _epilogue(self, place: Place, positions: int, total: Callable[[Any, Any], Any]) -> Stmt:
-        height, width = self.conv.output
-        span, pitch = self.tile.span, self.planes.pitch
+        (height, width), span, pitch = self.conv.output, self.tile.span, self.planes.pitch
+        parts = self._parts
+        last = width - (parts - 1) * self._chunk
 
         def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
             def one(x: Any) -> Stmt:
                 value = total(i, y * pitch + x)
-                column = place.chunk * self._chunk + x if self.flat else x
-                row = place.chunk * span + y
+                before = place.chunk if self.flat else place.chunk % parts if parts > 1 else 0
+                row = place.chunk // parts * span + y
                 value = value if bias is None else value + bias
-                return self._store(place, number, row, column, value)
+                return self._store(place, number, row, before * self._chunk + x, value)
 
             return vector_loop(extent, self.lanes, one)
 
@@ -383,7 +422,10 @@ class ImageLanes(Nest):
                 return line(i, number, bias, 0, positions)
 
             def row(y: Any) -> Stmt:
-                statement = line(i, number, bias, y, width)
+                statement = line(i, number, bias, y, last)
+                if parts > 1:
+                    full = line(i, number, bias, y, self._chunk)
+                    statement = tirx.IfThenElse(place.chunk % parts < parts - 1, full, statement)
                 guard = place.chunk * span + y < height
                 return tirx.IfThenElse(guard, statement, None) if height % span else statement
 
@@ -431,7 +473,7 @@ class ChannelLanes(Nest):
         tile = RegisterTile(positions, self.tile.vectors, self.lanes)
         line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
 
-        def tap(channel: Any, row: Any, column: int) -> Stmt:
+        def tap(channel: Any, row: Any, column: Column) -> Stmt:
             start = first if self.flat else line * self.planes.pitch + first
             base = self._channel(place, channel) + start + self._shift(row, column)
             weight = self._weight(place, channel, row, column)
