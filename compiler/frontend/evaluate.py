@@ -23,9 +23,9 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
     return onnx.defs.get_schema(op_type, opset, domain)
 
 
-def known_schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
+def known_schema(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema:
     """The schema of an operator that has one."""
-    schema = schema_of(op_type, opset)
+    schema = schema_of(op_type, opset, domain)
     assert schema is not None, op_type
     return schema
 

@@ -12,7 +12,6 @@ from onnx import helper
 
 from compiler.errors import ModelError
 
-OLDEST_OPSET = 7
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 _DEFAULT = ("", "ai.onnx")
 
@@ -95,14 +94,9 @@ def _hide_unknown(nodes: Iterable[onnx.NodeProto], opsets: dict[str, int], hidde
 
 
 def _check_opsets(opsets: dict[str, int]) -> None:
-    version = opsets.get("")
-    if version is None:
-        raise ModelError("the model imports no opset of the default ONNX domain: export it again")
-    if version < OLDEST_OPSET:
-        raise ModelError(
-            f"the model uses opset {version}; the oldest that can be compiled is {OLDEST_OPSET}: "
-            "export it again with a newer opset"
-        )
+    version = opsets.get("", NEWEST_OPSET)  # a model of other domains need not import it
+    if version < 1:
+        raise ModelError(f"the model uses opset {version}, the first is 1: export it again")
     if version > NEWEST_OPSET:
         raise ModelError(
             f"the model uses opset {version}; onnx {onnx.__version__} knows up to {NEWEST_OPSET}: "

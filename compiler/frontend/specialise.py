@@ -26,6 +26,7 @@ from compiler.frontend.evaluate import (
 )
 from compiler.frontend.expansion import Expansion
 from compiler.frontend.external import ModelFolder
+from compiler.frontend.first_opsets import FIRST_KNOWN, Old, modernise
 from compiler.frontend.graph import (
     Attributes,
     Contradiction,
@@ -38,7 +39,7 @@ from compiler.frontend.graph import (
 from compiler.frontend.indices import IndexWatch
 from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
-from compiler.frontend.load import opsets_of
+from compiler.frontend.load import NEWEST_OPSET, opsets_of
 from compiler.frontend.rules import RULES, Call
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.ir.operators import KINDS, Mismatch
@@ -46,6 +47,7 @@ from compiler.ir.operators import KINDS, Mismatch
 _RANDOM = (
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split()
 )
+_TRAINING = "ai.onnx.preview.training"
 _DATA_DEPENDENT = "Compress ConstantOfShape NonMaxSuppression NonZero Range Unique".split()
 
 
@@ -113,8 +115,18 @@ class BodyNode:
 
     @property
     def opset(self) -> int:
-        """The version of the domain's opset."""
+        """The version of the domain's opset, after the forms of the first ones are rewritten."""
+        return max(self.imported, FIRST_KNOWN) if self.is_first else self.imported
+
+    @property
+    def imported(self) -> int:
+        """The version of the domain's opset that the model imports; 0 if it imports none."""
         return self.scope.opsets.get(self.domain, 0)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether its form is one of the first opsets'."""
+        return not self.domain and 0 < self.imported < FIRST_KNOWN
 
 
 class Specialiser:
@@ -234,6 +246,8 @@ class Specialiser:
             return self._after_unknown(node)
         check = self._check_of(node)
         try:
+            if node.is_first and schema_of(node.proto.op_type, node.opset) is not None:
+                check.inputs, check.attributes = self._modernised(node)
             check.before()
             if self._has_bodies(node):
                 args = node.inputs, node.attributes, len(node.proto.output)
@@ -249,6 +263,14 @@ class Specialiser:
         except (Contradiction, ValueError, LookupError, ArithmeticError) as error:
             raise check.error(Mismatch(str(error))) from error
         return outputs
+
+    def _modernised(self, node: BodyNode) -> tuple[Inputs, Attributes]:
+        """Give a node of the first opsets inputs and attributes of the form that rules know."""
+        args = node.proto.op_type, node.imported, list(node.inputs), dict(node.attributes)
+        old = Old(*args, self.builder)
+        modernise(old)
+        node.inputs, node.attributes = old.inputs, old.attributes
+        return node.inputs, node.attributes
 
     def _has_bodies(self, node: BodyNode) -> bool:
         """Whether it is control flow of a supported version, which Scan of opset 8 is not."""
@@ -293,7 +315,11 @@ class Specialiser:
         op_type = node.proto.op_type
         if self._function_of(node) is not None:
             return self._model_function
-        if node.domain or schema_of(op_type, node.opset) is None or op_type in _RANDOM:
+        if schema_of(op_type, node.opset, node.domain) is None:
+            return None
+        if node.domain:
+            return self._schema_function if _has_body(node) else None
+        if op_type in _RANDOM:
             return None
         if op_type in CONTROL:
             return self._controlled
@@ -303,10 +329,7 @@ class Specialiser:
             return self._rewritten
         if op_type in KINDS:
             return self._emitted
-        schema: Any = known_schema(op_type, node.opset)
-        if schema.has_function or schema.has_context_dependent_function:
-            return self._schema_function
-        return None
+        return self._schema_function if _has_body(node) else None
 
     def _specialise(self, node: BodyNode) -> Sequence[Value]:
         meaning = self._meaning(node)
@@ -359,17 +382,19 @@ class Specialiser:
         return self._function(node, function, {a.name: a for a in function.attribute_proto})
 
     def _schema_function(self, node: BodyNode) -> Sequence[Value]:
-        schema: Any = known_schema(node.proto.op_type, node.opset)
+        schema: Any = known_schema(node.proto.op_type, node.opset, node.domain)
         defaults = {
             n: a.default_value for n, a in schema.attributes.items() if a.default_value.name
         }
         if schema.has_function:
-            return self._function(node, schema.function_body, defaults)
+            return self._function(node, _with_opsets(schema.function_body, node), defaults)
         names = ["" if v is None else f"i{i}" for i, v in enumerate(node.inputs)]
-        proto = make_node(node.proto.op_type, names, node.proto.output, node.attributes)
+        args = names, node.proto.output, node.attributes, node.domain
+        proto = make_node(node.proto.op_type, *args)
         types = [type_proto(v).SerializeToString() if v else b"" for v in node.inputs]
         body = schema.get_context_dependent_function(proto.SerializeToString(), types)
-        return self._function(node, onnx.FunctionProto.FromString(body), defaults)
+        function = _with_opsets(onnx.FunctionProto.FromString(body), node)
+        return self._function(node, function, defaults)
 
     def _function(
         self,
@@ -377,7 +402,7 @@ class Specialiser:
         function: onnx.FunctionProto,
         defaults: Mapping[str, onnx.AttributeProto],
     ) -> list[Value]:
-        opsets = opsets_of(function.opset_import) or node.scope.opsets
+        opsets = opsets_of(function.opset_import)
         scope = Scope(opsets, attributes={**defaults, **node.protos}, prefix=f"{node.name}/")
         scope.values.update(dict.fromkeys(function.input))
         scope.values.update(zip(function.input, node.inputs, strict=False))
@@ -386,6 +411,22 @@ class Specialiser:
         with self.expansion.inside(node.label):
             self.walk(function.node, scope, (name for name, used in pairs if used))
         return [required(scope[name]) if used else Value("") for name, used in pairs]
+
+
+def _has_body(node: BodyNode) -> bool:
+    """Whether onnx defines a node's operator as a function of others."""
+    schema: Any = known_schema(node.proto.op_type, node.opset, node.domain)
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def _with_opsets(body: onnx.FunctionProto, node: BodyNode) -> onnx.FunctionProto:
+    """The body of a schema; of those that it does not import it uses the node's opsets."""
+    opsets = {"": NEWEST_OPSET, **node.scope.opsets, **opsets_of(body.opset_import)}
+    function = onnx.FunctionProto()
+    function.CopyFrom(body)
+    del function.opset_import[:]
+    function.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
+    return function
 
 
 def _check_call(node: BodyNode, function: onnx.FunctionProto) -> None:
@@ -409,6 +450,8 @@ def required(value: Value | None) -> Value:
 def _no_meaning(node: BodyNode) -> Unsupported:
     """The error that says why no operator of this kind can be compiled."""
     op_type = node.proto.op_type
+    if node.domain == _TRAINING:
+        return Unsupported("it is a step of training", "export the model for inference")
     if node.domain:
         remedy = "export the model with standard ONNX operators"
         return Unsupported(f"operators of the domain {node.domain!r} are not known", remedy)

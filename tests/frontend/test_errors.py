@@ -58,7 +58,7 @@ def test_invalid_model():
         import_model(model)
 
 
-@pytest.mark.parametrize(("opset", "remedy"), [(6, "newer opset"), (999, "upgrade the onnx")])
+@pytest.mark.parametrize(("opset", "remedy"), [(0, "export it again"), (999, "upgrade the onnx")])
 def test_opset_out_of_range(opset: int, remedy: str):
     model = parse(RELU)
     model.opset_import[0].version = opset
@@ -91,13 +91,6 @@ def test_bodies_nested_too_deep(depth: int):
         graph.name = "body"
     with pytest.raises(ModelError, match=r"damaged|not valid ONNX"):
         import_model(made)
-
-
-def test_no_opset():
-    model = parse(RELU)
-    model.opset_import[0].domain = "com.example"
-    with pytest.raises(ModelError, match="imports no opset of the default ONNX domain"):
-        import_model(model)
 
 
 def test_weight_of_wrong_size():
