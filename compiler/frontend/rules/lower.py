@@ -8,6 +8,7 @@ from compiler.frontend.builder import is_known, supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.types import in_type, widened
 from compiler.ir.values import numpy_dtype
 
 
@@ -34,10 +35,10 @@ def rewrite_mean(call: Call) -> list[Value]:
 def rewrite_batch_normalization(call: Call) -> list[Value]:
     """With constant statistics: a Mul and an Add, which can be folded into a convolution.
 
-    If these overflow the type, the statistics remain operands.
+    If these overflow the type, the statistics remain operands. In training they are the batch's.
     """
     if call.attributes.pop("training_mode", 0):
-        raise Unsupported("it normalises with the batch's statistics", "export for inference")
+        return _normalised_by_batch(call)
     call.only_first_output("running statistics")
     per_activation = not call.attributes.pop("spatial", 1)
     call.attributes.pop("momentum", None)
@@ -49,6 +50,36 @@ def rewrite_batch_normalization(call: Call) -> list[Value]:
         constants = [array.reshape(channels) for array in constants]
     factor, shift = (call.scalar(array) for array in constants)
     return [call.one("Add", call.one("Mul", call.data, factor), shift)]
+
+
+def _normalised_by_batch(call: Call) -> list[Value]:
+    """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
+    if not call.attributes.get("spatial", 1) or any(call.used[3:]):
+        raise Unsupported("it saves statistics of old opsets", "export for inference")
+    x, scale, bias, mean, variance = (widened(call, value) for value in call.operands)
+    axes = call.vector([axis for axis in range(x.rank) if axis != 1])
+    centre = call.one("ReduceMean", x, axes, keepdims=1)
+    centred = call.one("Sub", x, centre)
+    spread = call.one("ReduceMean", call.one("Mul", centred, centred), axes, keepdims=1)
+    epsilon = call.builder.constant(call.attributes.get("epsilon", 1e-5), x.dtype)
+    factor, shift = (
+        in_type(call, call.reshaped(v, [-1, *[1] * (x.rank - 2)]), x.dtype) for v in (scale, bias)
+    )
+    normal = call.one("Div", centred, call.one("Sqrt", call.one("Add", spread, epsilon)))
+    y = call.one("Add", call.one("Mul", normal, factor), shift)
+    pairs = ((mean, centre), (variance, spread))
+    running = [_running(call, old, new) for old, new in pairs]
+    wanted = [call.data.dtype, *(value.dtype for value in call.operands[3:])]
+    results = zip([y, *running], wanted, strict=True)
+    return [in_type(call, value, dtype) for value, dtype in results][: len(call.used)]
+
+
+def _running(call: Call, old: Value, new: Value) -> Value:
+    """A running statistic after one more batch."""
+    momentum = call.attributes.get("momentum", 0.9)
+    kept, added = (call.builder.constant(part, old.dtype) for part in (momentum, 1 - momentum))
+    new = in_type(call, call.reshaped(new, [-1]), old.dtype)
+    return call.one("Add", call.one("Mul", old, kept), call.one("Mul", new, added))
 
 
 def _affine(call: Call) -> list[np.ndarray] | None:

@@ -1,0 +1,209 @@
+"""Rules for Fourier transforms: GEMMs by constant matrices, in factors of the length."""
+
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+
+from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.rules.call import Call, rule
+from compiler.frontend.rules.types import in_type, widened
+
+LARGEST_MATRIX = 64
+"""The longest transform that is one GEMM if its length can be factored."""
+
+LONGEST_PRIME = 512
+"""The longest transform of prime length that is one GEMM."""
+
+
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers as two tensors; real ones have no imaginary part."""
+
+    real: Value
+    imaginary: Value | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of both parts."""
+        return self.real.shape
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """Builds transforms of rows by `exp(sign * 2 pi i j k / n)`, without a scale."""
+
+    call: Call
+    sign: int
+
+    def each(self, x: Complex, op_type: str, *inputs: Value, **attributes: object) -> Complex:
+        """An operator on both parts."""
+        parts = [
+            None if part is None else self.call.one(op_type, part, *inputs, **attributes)
+            for part in (x.real, x.imaginary)
+        ]
+        assert parts[0] is not None, op_type
+        return Complex(parts[0], parts[1])
+
+    def reshaped(self, x: Complex, *shape: int) -> Complex:
+        """Both parts in another shape."""
+        return self.each(x, "Reshape", self.call.vector(shape))
+
+    def transposed(self, x: Complex) -> Complex:
+        """Both parts with their last two axes exchanged."""
+        return self.each(x, "Transpose", perm=[0, 2, 1])
+
+    def times(self, x: Complex, numbers: np.ndarray, op_type: str = "Mul") -> Complex:
+        """A multiplication, or another bilinear operator, by constant complex numbers."""
+        dtype = x.real.dtype
+        real, imaginary = (
+            self.call.builder.constant(p, dtype) for p in (numbers.real, numbers.imag)
+        )
+        a, b = (self.call.one(op_type, x.real, part) for part in (real, imaginary))
+        if x.imaginary is None:
+            return Complex(a, b)
+        c, d = (self.call.one(op_type, x.imaginary, part) for part in (imaginary, real))
+        return Complex(self.call.one("Sub", a, c), self.call.one("Add", b, d))
+
+    def roots(self, numbers: np.ndarray, length: int) -> np.ndarray:
+        """The unit roots of some exponents."""
+        return np.exp(self.sign * 2j * np.pi * (numbers % length) / length)
+
+    def rows(self, x: Complex) -> Complex:
+        """The transform of each row of a matrix."""
+        length = x.shape[1]
+        factor = _factor(length)
+        if length <= LARGEST_MATRIX or (factor == 1 and length <= LONGEST_PRIME):
+            numbers = np.arange(length)
+            return self.times(x, self.roots(np.outer(numbers, numbers), length), "MatMul")
+        return self._prime(x) if factor == 1 else self._factored(x, factor)
+
+    def _factored(self, x: Complex, a: int) -> Complex:
+        """Transforms of length a, a multiplication by unit roots, and transforms of length b."""
+        count, length = x.shape
+        b = length // a
+        first = self.transposed(self.reshaped(x, count, a, b))
+        inner = self.reshaped(self.rows(self.reshaped(first, count * b, a)), count, b, a)
+        inner = self.times(inner, self.roots(np.outer(np.arange(b), np.arange(a)), length))
+        second = self.reshaped(self.transposed(inner), count * a, b)
+        outer = self.reshaped(self.rows(second), count, a, b)
+        return self.reshaped(self.transposed(outer), count, length)
+
+    def _prime(self, x: Complex) -> Complex:
+        """A convolution with a chirp (Bluestein), by transforms of a power of two."""
+        length = x.shape[1]
+        size = 1 << (2 * length - 2).bit_length()
+        squares = np.arange(length, dtype=np.int64) ** 2
+        chirp = np.exp(self.sign * 1j * np.pi * (squares % (2 * length)) / length)
+        around = np.zeros(size, complex)
+        around[:length] = chirp.conj()
+        around[size - length + 1 :] = chirp.conj()[:0:-1]
+        forward, back = Fourier(self.call, -1), Fourier(self.call, 1)
+        filled = self.sized(self.times(x, chirp), size)
+        spectrum = self.times(forward.rows(filled), np.fft.fft(around) / size)
+        return self.times(self.sized(back.rows(spectrum), length), chirp)
+
+    def sized(self, x: Complex, length: int) -> Complex:
+        """Rows with zeros at the end, or without their end."""
+        have, vector = x.shape[1], self.call.vector
+        if have > length:
+            return self.each(x, "Slice", *(vector([v]) for v in (0, length, 1, 1)))
+        zero = self.call.builder.constant(0, x.real.dtype)
+        return x if have == length else self.each(x, "Pad", vector([0, 0, 0, length - have]), zero)
+
+    def mirrored(self, x: Complex, length: int) -> Complex:
+        """All of a transform of real numbers of which the first half is known."""
+        x = self.sized(x, length // 2 + 1)
+        ends = ((length - 1) // 2, 0, 1, -1)
+        rest = self.each(x, "Slice", *(self.call.vector([v]) for v in ends))
+        imaginary = None
+        if x.imaginary is not None and rest.imaginary is not None:
+            opposite = self.call.one("Neg", rest.imaginary)
+            imaginary = self.call.one("Concat", x.imaginary, opposite, axis=1)
+        return Complex(self.call.one("Concat", x.real, rest.real, axis=1), imaginary)
+
+
+def _factor(length: int) -> int:
+    """The largest divisor up to the square root."""
+    return next(d for d in range(isqrt(length), 0, -1) if length % d == 0)
+
+
+def _parts(call: Call, x: Value) -> Complex:
+    """The parts of a tensor whose last axis has one or both."""
+    axis = x.rank - 1
+    parts = [
+        call.reshaped(
+            call.one("Slice", x, *(call.vector([v]) for v in (i, i + 1, axis, 1))), x.shape[:-1]
+        )
+        for i in range(x.shape[-1])
+    ]
+    return Complex(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def transform(call: Call, x: Complex, length: int, inverse: bool, onesided: bool) -> Complex:
+    """The transform of each row of a matrix; one-sided ones have or give half of it."""
+    fourier = Fourier(call, 1 if inverse else -1)
+    half = onesided and inverse
+    result = fourier.rows(fourier.mirrored(x, length) if half else fourier.sized(x, length))
+    if inverse:
+        scale = call.builder.constant(1 / length, x.real.dtype)
+        result = fourier.each(result, "Mul", scale)
+    if half:
+        return Complex(result.real, None)
+    return fourier.sized(result, length // 2 + 1) if onesided else result
+
+
+def _stacked(call: Call, x: Complex, shape: list[int]) -> Value:
+    """Complex numbers in a shape, with their parts in a new last axis."""
+    parts = [call.reshaped(p, [*shape, 1]) for p in (x.real, x.imaginary) if p is not None]
+    return parts[0] if len(parts) == 1 else call.one("Concat", *parts, axis=len(shape))
+
+
+@rule("DFT")
+def rewrite_fourier_transform(call: Call) -> list[Value]:
+    """The transform along an axis, which was an attribute before opset 20."""
+    x, inverse = widened(call, call.data), bool(call.attributes.get("inverse", 0))
+    onesided = bool(call.attributes.get("onesided", 0))
+    axis = call.integers("axis", 2) if call.version >= 20 else [call.attributes.get("axis", 1)]
+    at = axis_of((axis or [-2])[0], x.rank)
+    if at == x.rank - 1 or x.shape[-1] not in (1, 2):
+        raise Unsupported(f"axis {at} of {list(x.shape)} holds the parts of complex numbers")
+    given, have = call.known(1), x.shape[at]
+    default = 2 * (have - 1) if onesided and inverse else have
+    length = default if given is None else int(given.reshape(()))
+    others = [i for i in range(x.rank - 1) if i != at]
+    kept = [x.shape[i] for i in others]
+    parts = _parts(call, x)
+    fourier = Fourier(call, 1)
+    parts = fourier.each(parts, "Transpose", perm=[*others, at])
+    rows = transform(call, fourier.reshaped(parts, -1, have), length, inverse, onesided)
+    back = [[*others, at].index(i) for i in range(x.rank - 1)]
+    rows = fourier.reshaped(rows, *kept, rows.shape[1])
+    rows = fourier.each(rows, "Transpose", perm=back)
+    return [in_type(call, _stacked(call, rows, list(rows.shape)), call.data.dtype)]
+
+
+@rule("STFT")
+def rewrite_short_time_transform(call: Call) -> list[Value]:
+    """The transforms of frames of a signal, each multiplied by a window."""
+    signal, window = widened(call, call.data), call.input(2)
+    step = int(call.content(1).reshape(()))
+    frame = call.known(3)
+    if frame is None and window is None:
+        raise Unsupported("it has neither a window nor a frame's length", "add one")
+    length = int(frame.reshape(())) if frame is not None else call.operand(2).shape[0]
+    batch, samples = signal.shape[:2]
+    frames = (samples - length) // step + 1
+    if step < 1 or frames < 1:
+        raise Unsupported(f"it has no frame: {samples} samples, {length} a frame, step {step}")
+    parts = _parts(call, call.reshaped(signal, [batch, samples, -1]))
+    fourier = Fourier(call, -1)
+    places = np.arange(frames)[:, None] * step + np.arange(length)
+    parts = fourier.each(parts, "Gather", call.builder.constant(places, "int64"), axis=1)
+    parts = fourier.reshaped(parts, -1, length)
+    if window is not None:
+        parts = fourier.each(parts, "Mul", in_type(call, window, signal.dtype))
+    onesided = bool(call.attributes.get("onesided", 1)) and parts.imaginary is None
+    rows = transform(call, parts, length, False, onesided)
+    result = _stacked(call, rows, [batch, frames, rows.shape[1]])
+    return [in_type(call, result, call.data.dtype)]
