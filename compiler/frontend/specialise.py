@@ -41,6 +41,7 @@ from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import NEWEST_OPSET, opsets_of
 from compiler.frontend.rules import RULES, Call
+from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.ir.operators import KINDS, Mismatch
 
@@ -315,6 +316,8 @@ class Specialiser:
         op_type = node.proto.op_type
         if self._function_of(node) is not None:
             return self._model_function
+        if (node.domain, op_type) in CONTRIB:
+            return self._contributed
         if schema_of(op_type, node.opset, node.domain) is None:
             return None
         if node.domain:
@@ -350,14 +353,11 @@ class Specialiser:
         arrays = evaluate(op_type, node.inputs, node.attributes, [bool(name) for name in names])
         return [Value("") if a is None else constant("", a) for a in arrays]
 
-    def _call(self, node: BodyNode) -> Call:
-        op_type = node.proto.op_type
-        schema = known_schema(op_type, node.opset)
+    def _call(self, node: BodyNode, version: int) -> Call:
         used = [bool(name) for name in node.proto.output]
         attributes = dict(node.attributes)
-        version = schema.since_version
         return Call(
-            op_type=op_type,
+            op_type=node.proto.op_type,
             version=version,
             inputs=list(node.inputs),
             attributes=attributes,
@@ -366,10 +366,17 @@ class Specialiser:
         )
 
     def _rewritten(self, node: BodyNode) -> Sequence[Value]:
-        return RULES[node.proto.op_type](self._call(node))
+        return RULES[node.proto.op_type](self._standard_call(node))
 
     def _emitted(self, node: BodyNode) -> Sequence[Value]:
-        return self._call(node).emit()
+        return self._standard_call(node).emit()
+
+    def _standard_call(self, node: BodyNode) -> Call:
+        schema = known_schema(node.proto.op_type, node.opset)
+        return self._call(node, schema.since_version)
+
+    def _contributed(self, node: BodyNode) -> Sequence[Value]:
+        return rewrite_contrib(node.domain, self._call(node, node.opset))
 
     def _controlled(self, node: BodyNode) -> Sequence[Value]:
         with self.expansion.inside(node.label):

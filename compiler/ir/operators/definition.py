@@ -72,12 +72,19 @@ def type_text(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
-AttributeKind = Literal["int", "float", "string", "ints"]
+AttributeKind = Literal["int", "float", "string", "ints", "floats", "strings"]
 _PYTHON_TYPES: dict[AttributeKind, tuple[type, ...]] = {
     "int": (int,),
     "float": (float, int),
     "string": (str,),
     "ints": (list, tuple),
+    "floats": (list, tuple),
+    "strings": (list, tuple),
+}
+_ELEMENT_TYPES: dict[AttributeKind, tuple[type, ...]] = {
+    "ints": (int,),
+    "floats": (float, int),
+    "strings": (str,),
 }
 
 
@@ -112,13 +119,16 @@ _NAMES = {
     "float": "a number",
     "string": "a string",
     "ints": "a list of integers",
+    "floats": "a list of numbers",
+    "strings": "a list of strings",
 }
 
 
 def _has_kind(kind: AttributeKind, value: Any) -> bool:
-    if kind != "ints":
-        return isinstance(value, _PYTHON_TYPES[kind])
-    return isinstance(value, list | tuple) and all(isinstance(v, int) for v in cast(Any, value))
+    if not isinstance(value, _PYTHON_TYPES[kind]):
+        return False
+    elements = _ELEMENT_TYPES.get(kind)
+    return elements is None or all(isinstance(v, elements) for v in cast(Any, value))
 
 
 def _smallest(value: Any, default: int) -> Any:
