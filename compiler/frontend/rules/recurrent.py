@@ -64,7 +64,7 @@ def _activations(call: Call, directions: int) -> list[list[Activation]]:
 
 
 @dataclass(slots=True)
-class _Direction:
+class Direction:
     """The weights of one direction and the operators of its cell."""
 
     call: Call
@@ -115,12 +115,12 @@ def _mul(call: Call, left: Value, right: Value) -> Value:
     return right if _zero(right) else call.one("Mul", left, right)
 
 
-def _rnn(cell: _Direction, x: Value, state: State) -> State:
+def _rnn(cell: Direction, x: Value, state: State) -> State:
     (activate,) = cell.activations
     return [activate(_add(cell.call, x, cell.recurrence(state[0])))]
 
 
-def _gru(cell: _Direction, x: Value, state: State) -> State:
+def _gru(cell: Direction, x: Value, state: State) -> State:
     call, (f, g), (hidden,) = cell.call, cell.activations, state
     xz, xr, xh = cell.gates(x, 3)
     if cell.resets_after:
@@ -142,7 +142,7 @@ def _gru(cell: _Direction, x: Value, state: State) -> State:
     return [_add(call, fresh, _mul(call, update, hidden))]
 
 
-def _lstm(cell: _Direction, x: Value, state: State) -> State:
+def _lstm(cell: Direction, x: Value, state: State) -> State:
     call, (f, g, h), (hidden, memory) = cell.call, cell.activations, state
     i, o, forget, c = cell.gates(_add(call, x, cell.recurrence(hidden)), 4)
     if cell.peepholes:
@@ -160,7 +160,7 @@ def _lstm(cell: _Direction, x: Value, state: State) -> State:
 _CELLS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
-def _slice(call: Call, value: Value, direction: int) -> Value:
+def sliced(call: Call, value: Value, direction: int) -> Value:
     """The slice of one direction from a tensor whose first axis is the direction."""
     index = call.builder.constant(direction, "int64")
     return call.one("Gather", value, index, axis=0)
@@ -170,18 +170,19 @@ def _parts(call: Call, value: Value | None, direction: int, count: int) -> list[
     """The slice of one direction from an optional tensor, split into equal parts."""
     if value is None:
         return None
-    whole = _slice(call, value, direction)
+    whole = sliced(call, value, direction)
     sizes = call.vector([whole.shape[0] // count] * count)
     return call.builder.emit("Split", [whole, sizes], {"axis": 0}, count)
 
 
-def _direction(call: Call, index: int, activations: list[Activation]) -> _Direction:
-    weight, recurrent = (_slice(call, call.operand(i), index) for i in (1, 2))
+def direction_of(call: Call, index: int, activations: list[Activation]) -> Direction:
+    """The direction of an index, its weights sliced from the node's."""
+    weight, recurrent = (sliced(call, call.operand(i), index) for i in (1, 2))
     recurrent = call.one("Transpose", recurrent, perm=[1, 0])
     biases = _parts(call, call.input(3), index, 2)
     of_input, of_state = biases or (None, None)
     peepholes = _parts(call, call.input(7), index, 3)
-    return _Direction(
+    return Direction(
         call=call,
         weight=weight,
         recurrent=recurrent,
@@ -200,7 +201,7 @@ def _initial(call: Call, index: int, direction: int, batch: int) -> Value:
         return call.scalar(np.zeros((batch, hidden)))
     if call.attributes.get("layout", 0):
         value = call.one("Transpose", value, perm=[1, 0, 2])
-    return _slice(call, value, direction)
+    return sliced(call, value, direction)
 
 
 def _lengths(call: Call, steps: int) -> Value | None:
@@ -212,7 +213,7 @@ def _lengths(call: Call, steps: int) -> Value | None:
 
 
 def _run(
-    call: Call, cell: _Direction, parts: Sequence[Value], state: State, backwards: bool
+    call: Call, cell: Direction, parts: Sequence[Value], state: State, backwards: bool
 ) -> tuple[list[Value], State]:
     """The outputs of all steps in time order, and the last state."""
     steps = len(parts)
@@ -257,6 +258,11 @@ _BACKWARDS = {"forward": [False], "reverse": [True], "bidirectional": [False, Tr
 @rule("RNN", "GRU", "LSTM")
 def rewrite_recurrent(call: Call) -> list[Value]:
     """All steps of each direction, then the outputs in the node's layout."""
+    return unrolled(call, direction_of)
+
+
+def unrolled(call: Call, make: Callable[[Call, int, list[Activation]], Direction]) -> list[Value]:
+    """The outputs of all steps of the directions that a function makes."""
     x, batch_first = call.data, call.attributes.get("layout", 0)
     if batch_first:
         x = call.one("Transpose", x, perm=[1, 0, 2])
@@ -266,7 +272,7 @@ def rewrite_recurrent(call: Call) -> list[Value]:
     sequences: list[list[Value]] = []
     states: list[State] = []
     for index, functions in enumerate(_activations(call, len(backwards))):
-        cell = _direction(call, index, functions)
+        cell = make(call, index, functions)
         parts = _steps(call, cell.projected(flat), steps, batch)
         first = [_initial(call, i, index, batch) for i in (5, 6)[: 1 + (call.op_type == "LSTM")]]
         outputs, state = _run(call, cell, parts, first, backwards[index])

@@ -44,6 +44,7 @@ _SINGLE = _dtypes("float32")
 _BYTES = _dtypes("int8 uint8")
 _INT32 = _dtypes("int32")
 _SMALL = _dtypes("int8 uint8 int16 uint16")
+_HALF_BYTES = _dtypes("int4 uint4")
 _NUMBER = Attribute("float")
 _OPTIONAL_FLAG = Attribute("int", allowed=(0, 1))
 _COUNT = integer(required=True, least=1)
@@ -211,7 +212,7 @@ _ATTENTIONS: dict[str, Operator] = {
 
 _QUANTISED: dict[str, Operator] = {
     "DequantizeLinear": _takes(
-        "T1 T2 T1? -> T2", {"axis": integer()}, T1=_SMALL | _INT32, T2=_HALF
+        "T1 T2 T1? -> T2", {"axis": integer()}, T1=_SMALL | _INT32 | _HALF_BYTES, T2=_HALF
     ),
     "DynamicQuantizeLSTM": _takes(
         "T T2 T2 T? int32? T? T? T? T T2 T T2 -> T? T? T?", _LSTM, T=_SINGLE, T2=_BYTES
@@ -277,7 +278,9 @@ _QUANTISED: dict[str, Operator] = {
     "QLinearSoftmax": _takes(
         "T float32 T? float32 T -> T", {"axis": integer(-1), "opset": _COUNT}, T=_BYTES
     ),
-    "QuantizeLinear": _takes("T1 T1 T2? -> T2", {"axis": integer()}, T1=_HALF, T2=_SMALL),
+    "QuantizeLinear": _takes(
+        "T1 T1 T2? -> T2", {"axis": integer()}, T1=_HALF, T2=_SMALL | _HALF_BYTES
+    ),
 }
 
 SIGNATURES: dict[tuple[str, str], Operator] = {
