@@ -13,6 +13,12 @@ from tests.frontend.checks import run
 
 Operands = Sequence[np.ndarray | None]
 NUMBERS = np.random.default_rng(3)
+_START = NUMBERS.bit_generator.state
+
+
+def restart() -> None:
+    """Draw the same numbers again, so that a test's inputs do not depend on the tests before it."""
+    NUMBERS.bit_generator.state = _START
 
 
 def normal(*shape: int, dtype: str = "float32") -> np.ndarray:

@@ -3,11 +3,14 @@
 from compiler.frontend.rules.contrib import (
     activations,
     attention,
+    block_quantised,
     gemm,
+    group_query,
     normalization,
     qlinear,
     quantised,
     quantised_lstm,
+    rotary,
 )
 from compiler.frontend.rules.contrib.registry import CONTRIB, rewrite_contrib
 
@@ -15,10 +18,13 @@ __all__ = [
     "CONTRIB",
     "activations",
     "attention",
+    "block_quantised",
     "gemm",
+    "group_query",
     "normalization",
     "qlinear",
     "quantised",
     "quantised_lstm",
     "rewrite_contrib",
+    "rotary",
 ]

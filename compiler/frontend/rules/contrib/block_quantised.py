@@ -1,0 +1,66 @@
+"""The rule for MatMulNBits: weights of 2, 4 or 8 bits with a scale for each block."""
+
+from math import prod
+
+from compiler.frontend.evaluate import element_type
+from compiler.frontend.graph import Value
+from compiler.frontend.rules.call import Call
+from compiler.frontend.rules.contrib.quantised import biased
+from compiler.frontend.rules.contrib.registry import contrib, part, refuse, refuse_inputs
+from compiler.ir.operators import ShapeMismatch
+
+
+def _unpacked(call: Call, packed: Value, bits: int) -> Value:
+    """The integers of the last axis of bytes, of which the lowest bits come first."""
+    count = 8 // bits
+    if count == 1:
+        return packed
+    mask = call.builder.constant((1 << bits) - 1, "uint8")
+    columns: list[Value] = []
+    for index in range(count):
+        shift = call.builder.constant(bits * index, "uint8")
+        moved = call.one("BitShift", packed, shift, direction="RIGHT") if index else packed
+        column = call.one("BitwiseAnd", moved, mask)
+        columns.append(call.reshaped(column, [*packed.shape, 1]))
+    whole = call.one("Concat", *columns, axis=packed.rank)
+    return call.reshaped(whole, [*packed.shape[:-1], packed.shape[-1] * count])
+
+
+def _zeros(call: Call, blocks: int) -> Value:
+    """The zero points (N, blocks, 1): packed bytes, or numbers."""
+    rows, bits, dtype = call.attributes["N"], call.attributes["bits"], call.data.dtype
+    given = call.input(3)
+    if given is None:
+        return call.builder.constant(1 << (bits - 1), dtype)
+    if given.dtype == "uint8":
+        packed = call.reshaped(given, [rows, -1])
+        given = part(call, _unpacked(call, packed, bits), 1, 0, blocks)
+    return call.reshaped(_cast(call, given), [rows, blocks, 1])
+
+
+def _cast(call: Call, value: Value) -> Value:
+    dtype = call.data.dtype
+    return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
+
+
+def _weight(call: Call) -> Value:
+    """The weight (N, K) in the type of the left matrix."""
+    rows, depth, size = (call.attributes[name] for name in ("N", "K", "block_size"))
+    blocks, packed = -(-depth // size), call.operand(1)
+    wanted = rows * blocks * size * call.attributes["bits"] // 8
+    if prod(packed.shape) != wanted:
+        raise ShapeMismatch(f"its weight {list(packed.shape)} does not have {wanted} bytes")
+    packed = call.reshaped(packed, [rows, blocks, -1])
+    integers = _cast(call, _unpacked(call, packed, call.attributes["bits"]))
+    scale = call.reshaped(call.operand(2), [rows, blocks, 1])
+    numbers = call.one("Mul", call.one("Sub", integers, _zeros(call, blocks)), scale)
+    return part(call, call.reshaped(numbers, [rows, blocks * size]), 1, 0, depth)
+
+
+@contrib("MatMulNBits")
+def rewrite_matmul_nbits(call: Call) -> list[Value]:
+    """A MatMul of the dequantised, transposed weight."""
+    refuse(call, "weight_prepacked")
+    refuse_inputs(call, g_idx=4)
+    weight = call.one("Transpose", _weight(call), perm=[1, 0])
+    return [biased(call, call.one("MatMul", call.data, weight), call.input(5))]
