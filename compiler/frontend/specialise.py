@@ -41,7 +41,7 @@ from compiler.frontend.interpreter import is_known_operator
 from compiler.frontend.liveness import live_nodes
 from compiler.frontend.load import NEWEST_OPSET, opsets_of
 from compiler.frontend.rules import RULES, Call
-from compiler.frontend.rules.contrib import CONTRIB, rewrite_contrib
+from compiler.frontend.rules.contrib import CONTRIB, DOMAIN, rewrite_contrib
 from compiler.frontend.tensors import array_of, dense_array_of
 from compiler.ir.operators import KINDS, Mismatch
 
@@ -459,6 +459,9 @@ def _no_meaning(node: BodyNode) -> Unsupported:
     op_type = node.proto.op_type
     if node.domain == _TRAINING:
         return Unsupported("it is a step of training", "export the model for inference")
+    if node.domain == DOMAIN:
+        remedy = "export the model without onnxruntime's optimiser, or split it there"
+        return Unsupported("there is no rule for it", remedy)
     if node.domain:
         remedy = "export the model with standard ONNX operators"
         return Unsupported(f"operators of the domain {node.domain!r} are not known", remedy)

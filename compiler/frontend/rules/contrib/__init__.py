@@ -7,21 +7,25 @@ from compiler.frontend.rules.contrib import (
     gemm,
     group_query,
     normalization,
+    others,
     qlinear,
     quantised,
     quantised_lstm,
     rotary,
 )
 from compiler.frontend.rules.contrib.registry import CONTRIB, rewrite_contrib
+from compiler.frontend.rules.contrib.signatures import DOMAIN
 
 __all__ = [
     "CONTRIB",
+    "DOMAIN",
     "activations",
     "attention",
     "block_quantised",
     "gemm",
     "group_query",
     "normalization",
+    "others",
     "qlinear",
     "quantised",
     "quantised_lstm",
