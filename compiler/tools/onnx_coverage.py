@@ -42,6 +42,14 @@ Cases of function bodies ("expanded") count as their function's.
 |---|---|---|---|
 """
 
+CONTRIB_HEADER = """
+## com.microsoft
+
+Operators that onnxruntime writes. Rules rewrite them to ONNX's; forms without a rule are refused by
+name.
+
+"""
+
 MOST_LETTERS = 110
 """The letters of a reason on the page."""
 
@@ -153,7 +161,7 @@ def _served(
 
 
 def page(found: Sequence[CaseResult], version: str) -> str:
-    """The page: totals, a line an operator, and the reasons of those that are not right."""
+    """The page: totals, each operator with the reasons of what is not right, and onnxruntime's."""
     total = Counter(result.outcome for result in found)
     by_operator: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in found:
@@ -161,7 +169,15 @@ def page(found: Sequence[CaseResult], version: str) -> str:
     rows = [_row(name, by_operator[name]) for name in sorted(by_operator, key=str.lower)]
     counts = f"""**{total["right"]} of {len(found)} right**, {total["refused"]} refused by an error
 that names the reason, {total["wrong"]} wrong, {total["crashed"]} crashed."""
-    return "".join([PAGE_HEADER.format(version=version, counts=counts), *rows])
+    return "".join([PAGE_HEADER.format(version=version, counts=counts), *rows, contrib_section()])
+
+
+def contrib_section() -> str:
+    """The operators of onnxruntime that have a rule, by name."""
+    from compiler.frontend.rules.contrib import CONTRIB
+
+    names = sorted((name for _, name in CONTRIB), key=str.lower)
+    return CONTRIB_HEADER + "\n".join(f"* {name}" for name in names) + "\n"
 
 
 def _row(name: str, results: Sequence[CaseResult]) -> str:
