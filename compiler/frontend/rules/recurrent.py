@@ -64,7 +64,7 @@ def _activations(call: Call, directions: int) -> list[list[Activation]]:
 
 
 @dataclass(slots=True)
-class Direction:
+class RecurrentDirection:
     """The weights of one direction and the operators of its cell."""
 
     call: Call
@@ -115,12 +115,12 @@ def _mul(call: Call, left: Value, right: Value) -> Value:
     return right if _zero(right) else call.one("Mul", left, right)
 
 
-def _rnn(cell: Direction, x: Value, state: State) -> State:
+def _rnn(cell: RecurrentDirection, x: Value, state: State) -> State:
     (activate,) = cell.activations
     return [activate(_add(cell.call, x, cell.recurrence(state[0])))]
 
 
-def _gru(cell: Direction, x: Value, state: State) -> State:
+def _gru(cell: RecurrentDirection, x: Value, state: State) -> State:
     call, (f, g), (hidden,) = cell.call, cell.activations, state
     xz, xr, xh = cell.gates(x, 3)
     if cell.resets_after:
@@ -142,7 +142,7 @@ def _gru(cell: Direction, x: Value, state: State) -> State:
     return [_add(call, fresh, _mul(call, update, hidden))]
 
 
-def _lstm(cell: Direction, x: Value, state: State) -> State:
+def _lstm(cell: RecurrentDirection, x: Value, state: State) -> State:
     call, (f, g, h), (hidden, memory) = cell.call, cell.activations, state
     i, o, forget, c = cell.gates(_add(call, x, cell.recurrence(hidden)), 4)
     if cell.peepholes:
@@ -175,14 +175,14 @@ def _parts(call: Call, value: Value | None, direction: int, count: int) -> list[
     return call.builder.emit("Split", [whole, sizes], {"axis": 0}, count)
 
 
-def direction_of(call: Call, index: int, activations: list[Activation]) -> Direction:
+def direction_of(call: Call, index: int, activations: list[Activation]) -> RecurrentDirection:
     """The direction of an index, its weights sliced from the node's."""
     weight, recurrent = (sliced(call, call.operand(i), index) for i in (1, 2))
     recurrent = call.one("Transpose", recurrent, perm=[1, 0])
     biases = _parts(call, call.input(3), index, 2)
     of_input, of_state = biases or (None, None)
     peepholes = _parts(call, call.input(7), index, 3)
-    return Direction(
+    return RecurrentDirection(
         call=call,
         weight=weight,
         recurrent=recurrent,
@@ -213,7 +213,7 @@ def _lengths(call: Call, steps: int) -> Value | None:
 
 
 def _run(
-    call: Call, cell: Direction, parts: Sequence[Value], state: State, backwards: bool
+    call: Call, cell: RecurrentDirection, parts: Sequence[Value], state: State, backwards: bool
 ) -> tuple[list[Value], State]:
     """The outputs of all steps in time order, and the last state."""
     steps = len(parts)
@@ -261,7 +261,9 @@ def rewrite_recurrent(call: Call) -> list[Value]:
     return unrolled(call, direction_of)
 
 
-def unrolled(call: Call, make: Callable[[Call, int, list[Activation]], Direction]) -> list[Value]:
+def unrolled(
+    call: Call, make: Callable[[Call, int, list[Activation]], RecurrentDirection]
+) -> list[Value]:
     """The outputs of all steps of the directions that a function makes."""
     x, batch_first = call.data, call.attributes.get("layout", 0)
     if batch_first:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
@@ -128,7 +128,7 @@ def _has_kind(kind: AttributeKind, value: Any) -> bool:
     if not isinstance(value, _PYTHON_TYPES[kind]):
         return False
     elements = _ELEMENT_TYPES.get(kind)
-    return elements is None or all(isinstance(v, elements) for v in cast(Any, value))
+    return elements is None or all(isinstance(v, elements) for v in value)
 
 
 def _smallest(value: Any, default: int) -> Any:

@@ -23,17 +23,17 @@ def restart() -> None:
 
 def normal(*shape: int, dtype: str = "float32") -> np.ndarray:
     """Fresh random numbers."""
-    return NUMBERS.standard_normal(shape).astype(dtype)
+    return np.asarray(NUMBERS.standard_normal(shape), dtype)
 
 
 def positive(*shape: int) -> np.ndarray:
     """Fresh random numbers between 0.01 and 0.06, such as scales."""
-    return NUMBERS.uniform(0.01, 0.06, shape).astype(np.float32)
+    return np.asarray(NUMBERS.uniform(0.01, 0.06, shape), np.float32)
 
 
 def whole(low: int, high: int, *shape: int, dtype: str = "int32") -> np.ndarray:
     """Fresh random integers from low to high - 1."""
-    return NUMBERS.integers(low, high, shape).astype(dtype)
+    return np.asarray(NUMBERS.integers(low, high, shape), dtype)
 
 
 def model_of(

@@ -44,7 +44,7 @@ def test_matmuls_of_vectors():
         ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}),
     ],
 )
-def test_gemms_with_activations(activation: str, parameters: dict[str, float]):
+def test_gemms_with_activations(activation: str, parameters: dict[str, Any]):
     operands = [normal(5, 4), normal(3, 5).T.copy(), normal(3)]
     check("FusedGemm", operands, transA=1, alpha=0.7, beta=0.5, activation=activation, **parameters)
 

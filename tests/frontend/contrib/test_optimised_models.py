@@ -15,6 +15,7 @@ import compiler
 from tests.frontend.checks import Arrays, parse, run
 from tests.frontend.contrib.checks import imported_results, normal, whole
 
+protobuf: Any = onnx
 runtime: Any = onnxruntime
 quantization: Any = onnxruntime.quantization
 Writer = Callable[[onnx.ModelProto, Path], onnx.ModelProto]
@@ -70,14 +71,14 @@ def _optimised(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     options.log_severity_level = 3
     providers = ["CPUExecutionProvider"]
     runtime.InferenceSession(model.SerializeToString(), options, providers)
-    return onnx.load(folder / "optimised.onnx")
+    return protobuf.load(folder / "optimised.onnx")
 
 
 def _dynamically_quantised(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     """As quantize_dynamic writes it and onnxruntime's session fuses it."""
-    onnx.save(model, folder / "model.onnx")
+    protobuf.save(model, folder / "model.onnx")
     quantization.quantize_dynamic(folder / "model.onnx", folder / "quantised.onnx")
-    return _optimised(onnx.load(folder / "quantised.onnx"), folder)
+    return _optimised(protobuf.load(folder / "quantised.onnx"), folder)
 
 
 def _statically_quantised(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
@@ -93,11 +94,11 @@ def _statically_quantised(model: onnx.ModelProto, folder: Path) -> onnx.ModelPro
             """One sample more."""
             return next(self.samples, None)
 
-    onnx.save(model, folder / "model.onnx")
+    protobuf.save(model, folder / "model.onnx")
     quantised = folder / "quantised.onnx"
     form = quantization.QuantFormat.QOperator
     quantization.quantize_static(folder / "model.onnx", quantised, Reader(), quant_format=form)
-    return onnx.load(quantised)
+    return protobuf.load(quantised)
 
 
 def inputs_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:

@@ -92,7 +92,7 @@ def _heads(call: Call, value: Value, bias: Value | None) -> Value:
 
 
 def _separate(call: Call, query: Value, key: Value) -> list[Value]:
-    """Heads of query, key and value that are inputs of their own."""
+    """Heads of query, key and value that are separate inputs."""
     value = call.input(2)
     if key.rank == 5:
         both = _packed(call, key, 2)

@@ -10,7 +10,7 @@ from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.heads import (
     as_heads,
     as_rows,
-    lowest,
+    lowest_number,
     repeated_heads,
     scores,
 )
@@ -90,7 +90,7 @@ def _widened(call: Call, past: Value | None, shape: list[int], dtype: str) -> Va
 
 
 def _mask(call: Call, lengths: _Lengths, dtype: str) -> Value | None:
-    """What hides the keys after each token, and those before its window."""
+    """A term that hides the keys after each token, and those before its window."""
     row = call.one("Add", _count(call, lengths.new, 2), lengths.before)
     slot = _count(call, lengths.total, 3)
     visible = call.one("LessOrEqual", slot, row)
@@ -98,7 +98,7 @@ def _mask(call: Call, lengths: _Lengths, dtype: str) -> Value | None:
     if window > 0:
         first = call.one("Sub", row, call.builder.constant(window, "int64"))
         visible = call.one("And", visible, call.one("Greater", slot, first))
-    nothing, low = (call.builder.constant(n, dtype) for n in (0, lowest(dtype)))
+    nothing, low = (call.builder.constant(n, dtype) for n in (0, lowest_number(dtype)))
     return call.one("Where", visible, nothing, low)
 
 

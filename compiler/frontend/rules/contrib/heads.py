@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 
 from compiler.frontend.graph import Value
+from compiler.frontend.interpreter.rounding import finite_limits
 from compiler.frontend.rules.call import Call
 from compiler.frontend.rules.contrib.registry import transposed
 from compiler.ir.operators import ShapeMismatch
@@ -38,7 +39,7 @@ def repeated_heads(call: Call, value: Value, times: int) -> Value:
 
 
 def scores(call: Call, query: Value, key: Value) -> Value:
-    """Dot products of heads, scaled by the node's factor or the root of the head's size."""
+    """The MatMul of heads, scaled by the node's factor or the root of the head's size."""
     scale = call.attributes.get("scale") or 1 / sqrt(max(query.shape[-1], 1))
     dots = call.one("MatMul", query, transposed(call, key, [0, 1, 3, 2]))
     return call.one("Mul", dots, call.builder.constant(scale, query.dtype))
@@ -60,9 +61,9 @@ def appended(call: Call, past: Value | None, value: Value) -> Value:
     return value if past is None else call.one("Concat", past, value, axis=2)
 
 
-def lowest(dtype: str) -> float:
+def lowest_number(dtype: str) -> float:
     """The most negative number of a dtype."""
-    return float(np.finfo(numpy_dtype(dtype)).min) if dtype != "bfloat16" else -3.3895314e38
+    return finite_limits(numpy_dtype(dtype))[0]
 
 
 def causal_keys(length: int, total: int) -> np.ndarray:

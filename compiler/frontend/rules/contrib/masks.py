@@ -4,7 +4,7 @@ import numpy as np
 
 from compiler.frontend.graph import Unsupported, Value
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.contrib.heads import causal_keys, lowest
+from compiler.frontend.rules.contrib.heads import causal_keys, lowest_number
 from compiler.frontend.rules.contrib.registry import part
 from compiler.ir.operators import ShapeMismatch
 
@@ -14,15 +14,20 @@ _FILTER = -10000.0
 def added_mask(
     call: Call, mask: Value | None, dtype: str, sizes: tuple[int, int, int]
 ) -> Value | None:
-    """What a mask and the node's causality add to scores; sizes are batch, length and total."""
+    """The term that a mask and the node's causality add to scores.
+
+    Sizes are batch, length and total.
+    """
     _, length, total = sizes
     causal = causal_keys(length, total) if call.attributes["unidirectional"] else None
     term = None if mask is None else _term(call, mask, dtype, sizes)
     if causal is None or causal.all():
         return term
-    low, shape = call.builder.constant(lowest(dtype), dtype), (1, 1, length, total)
+    low, shape = call.builder.constant(lowest_number(dtype), dtype), (1, 1, length, total)
     if term is None:
-        return call.builder.constant(np.where(causal, 0, lowest(dtype)).reshape(shape), dtype)
+        return call.builder.constant(
+            np.where(causal, 0, lowest_number(dtype)).reshape(shape), dtype
+        )
     return call.one("Where", call.builder.constant(causal.reshape(shape)), term, low)
 
 

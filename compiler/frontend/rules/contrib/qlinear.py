@@ -47,7 +47,7 @@ def rewrite_sigmoid(call: Call) -> list[Value]:
 
 
 @contrib("QLinearSoftmax")
-def rewrite_softmax(call: Call) -> list[Value]:
+def rewrite_qlinear_softmax(call: Call) -> list[Value]:
     """Softmax of an axis; of an opset before 13 also of all that follow."""
     axis = call.attributes["axis"] % max(call.data.rank, 1)
 
@@ -92,7 +92,7 @@ def rewrite_global_average_pool(call: Call) -> list[Value]:
 
 
 @contrib("QLinearConcat")
-def rewrite_concat(call: Call) -> list[Value]:
+def rewrite_qlinear_concat(call: Call) -> list[Value]:
     """A concatenation of inputs of different scales."""
     if len(call.inputs) % 3 != 2:
         raise Mismatch(f"its {len(call.inputs)} inputs are not two and three for each tensor")
@@ -103,7 +103,7 @@ def rewrite_concat(call: Call) -> list[Value]:
 
 
 @contrib("QLinearConv")
-def rewrite_qlinear_conv(call: Call) -> list[Value]:
+def rewrite_channels_last_qlinear_conv(call: Call) -> list[Value]:
     """The standard operator, on channels that may be last."""
     attributes = dict(call.attributes)
     if not attributes.pop("channels_last"):

@@ -12,7 +12,7 @@ from compiler.frontend.rules.contrib.quantised import (
 from compiler.frontend.rules.contrib.registry import contrib, transposed
 from compiler.frontend.rules.recurrent import (
     Activation,
-    Direction,
+    RecurrentDirection,
     direction_of,
     sliced,
     unrolled,
@@ -23,7 +23,7 @@ Quantisation = tuple[Value, Value]
 
 
 @dataclass(slots=True)
-class QuantisedDirection(Direction):
+class QuantisedDirection(RecurrentDirection):
     """A direction whose weights are integers, and whose operands are quantised as it runs."""
 
     of_input: Quantisation
@@ -55,7 +55,7 @@ def rewrite_dynamic_quantize_lstm(call: Call) -> list[Value]:
     weights = [transposed(call, call.operand(i), [0, 2, 1]) for i in (1, 2)]
     lstm = replace(call, op_type="LSTM", inputs=[call.data, *weights, *call.inputs[3:8]])
 
-    def make(call: Call, index: int, activations: list[Activation]) -> Direction:
+    def make(call: Call, index: int, activations: list[Activation]) -> RecurrentDirection:
         plain = direction_of(call, index, activations)
         of_input, of_state = (
             (sliced(call, scale, index), sliced(call, zero, index)) for scale, zero in quantisations

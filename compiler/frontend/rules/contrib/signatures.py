@@ -1,4 +1,4 @@
-"""What onnxruntime's operators take and give: their signatures, types and attributes.
+"""The signatures of onnxruntime's operators: inputs, outputs, types and attributes.
 
 onnx has no schemas of these; a test compares the table with onnxruntime's.
 """
@@ -30,7 +30,7 @@ def _by_rewriting(use: Use) -> list[Shape]:
 def _takes(
     signature: str, attributes: Mapping[str, Attribute] | None = None, **types: frozenset[str]
 ) -> Operator:
-    return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, **types)
+    return operator(Kind.OPAQUE, signature, _by_rewriting, attributes, (), None, **types)
 
 
 def _dtypes(names: str) -> frozenset[str]:
