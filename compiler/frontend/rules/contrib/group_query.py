@@ -173,12 +173,10 @@ def rewrite_group_query_attention(call: Call) -> list[Value]:
     query, key, value = _projections(call)
     lengths = _lengths(call, query.shape[2], query.shape[0])
     if call.attributes.get("do_rotary", 0):
-        angles, interleaved = (
-            (call.operand(7), call.operand(8)),
-            call.attributes.get("rotary_interleaved", 0),
-        )
+        angles = call.operand(7), call.operand(8)
+        interleaved = bool(call.attributes.get("rotary_interleaved", 0))
         positions = _positions(call, lengths)
-        query, key = (rotated(call, v, angles, positions, bool(interleaved)) for v in (query, key))
+        query, key = (rotated(call, v, angles, positions, interleaved) for v in (query, key))
     present = [_cached(call, call.input(3 + i), v, lengths) for i, v in enumerate((key, value))]
     times = query.shape[1] // key.shape[1]
     keys, values = (repeated_heads(call, v, times) for v in present)

@@ -41,10 +41,8 @@ class QuantisedDirection(RecurrentDirection):
 
 
 def _dynamic_matmul(call: Call, x: Value, weight: Value, quantisation: Quantisation) -> Value:
-    (integers, scale, zero), (weight_scale, weight_zero) = (
-        dynamically_quantised(call, x),
-        quantisation,
-    )
+    integers, scale, zero = dynamically_quantised(call, x)
+    weight_scale, weight_zero = quantisation
     return scaled_matmul(call, (integers, weight), (scale, weight_scale), [zero, weight_zero])
 
 
