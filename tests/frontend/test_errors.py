@@ -186,8 +186,6 @@ def test_every_unsupported_operator_is_listed():
         ("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }", "sequence"),
         ("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }", "optional"),
         ("g (float[2] x) => (float8e5m2[2] y) { y = Cast<to=19>(x) }", "float8_e5m2"),
-        ("g (float[1,2,3] x, float[2] s) => (float[1,2,3] y, float[2] m, float[2] v)"
-         " { y, m, v = BatchNormalization<training_mode=1>(x, s, s, s, s) }", "batch's statistics"),
     ],
 )  # fmt: skip
 def test_unsupported(text: str, reason: str):

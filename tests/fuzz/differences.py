@@ -369,6 +369,12 @@ def limit(refusal: str) -> str | None:
     return next((why for pattern, why in LIMITS.items() if re.search(pattern, refusal)), None)
 
 
+def ends_onnxruntime(model: onnx.ModelProto) -> bool:
+    """Whether onnxruntime's process ends by a signal: at a DFT whose axis is an empty name."""
+    nodes = (node for node in model.graph.node if node.op_type == "DFT")
+    return any(len(node.input) > 2 and not node.input[2] for node in nodes)
+
+
 def call_of(node: onnx.NodeProto, opset: int, values: Mapping[str, Any]) -> Call:
     """A node with the values of its operands."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}

@@ -158,7 +158,7 @@ def evaluate_columns_to_image(node: Node) -> Array:
     sizes = zip(full, block, dilations, strides, strict=True)
     counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in sizes]
     data = double(node[0]).reshape(node[0].shape[0], -1, *block, *counts)
-    total = np.zeros((*data.shape[:2], *full))
+    total = np.zeros((*data.shape[:2], *full), data.dtype)
     for tap in np.ndindex(*block):
         steps = zip(tap, dilations, strides, counts, strict=True)
         box = tuple(slice(t * d, t * d + s * (p - 1) + 1, s) for t, d, s, p in steps)

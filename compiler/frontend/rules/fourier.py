@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.frontend.graph import Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.types import in_type, widened
+from compiler.frontend.rules.types import in_float32, in_type
 
 LARGEST_MATRIX = 64
 """The longest transform that is one GEMM if its length can be factored."""
@@ -56,9 +56,8 @@ class Fourier:
     def times(self, x: Complex, numbers: np.ndarray, op_type: str = "Mul") -> Complex:
         """A multiplication, or another bilinear operator, by constant complex numbers."""
         dtype = x.real.dtype
-        real, imaginary = (
-            self.call.builder.constant(p, dtype) for p in (numbers.real, numbers.imag)
-        )
+        parts: tuple[np.ndarray, np.ndarray] = np.real(numbers), np.imag(numbers)
+        real, imaginary = (self.call.builder.constant(part, dtype) for part in parts)
         a, b = (self.call.one(op_type, x.real, part) for part in (real, imaginary))
         if x.imaginary is None:
             return Complex(a, b)
@@ -162,7 +161,7 @@ def _stacked(call: Call, x: Complex, shape: list[int]) -> Value:
 @rule("DFT")
 def rewrite_fourier_transform(call: Call) -> list[Value]:
     """The transform along an axis, which was an attribute before opset 20."""
-    x, inverse = widened(call, call.data), bool(call.attributes.get("inverse", 0))
+    x, inverse = in_float32(call, call.data), bool(call.attributes.get("inverse", 0))
     onesided = bool(call.attributes.get("onesided", 0))
     axis = call.integers("axis", 2) if call.version >= 20 else [call.attributes.get("axis", 1)]
     at = axis_of((axis or [-2])[0], x.rank)
@@ -186,7 +185,7 @@ def rewrite_fourier_transform(call: Call) -> list[Value]:
 @rule("STFT")
 def rewrite_short_time_transform(call: Call) -> list[Value]:
     """The transforms of frames of a signal, each multiplied by a window."""
-    signal, window = widened(call, call.data), call.input(2)
+    signal, window = in_float32(call, call.data), call.input(2)
     step = int(call.content(1).reshape(()))
     frame = call.known(3)
     if frame is None and window is None:

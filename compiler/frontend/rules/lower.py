@@ -8,7 +8,7 @@ from compiler.frontend.builder import is_known, supported
 from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.types import in_type, widened
+from compiler.frontend.rules.types import in_float32, in_type
 from compiler.ir.values import numpy_dtype
 
 
@@ -56,7 +56,7 @@ def _normalised_by_batch(call: Call) -> list[Value]:
     """Batch normalisation in training: by the batch's statistics, which enter the running ones."""
     if not call.attributes.get("spatial", 1) or any(call.used[3:]):
         raise Unsupported("it saves statistics of old opsets", "export for inference")
-    x, scale, bias, mean, variance = (widened(call, value) for value in call.operands)
+    x, scale, bias, mean, variance = (in_float32(call, value) for value in call.operands)
     axes = call.vector([axis for axis in range(x.rank) if axis != 1])
     centre = call.one("ReduceMean", x, axes, keepdims=1)
     centred = call.one("Sub", x, centre)

@@ -2,7 +2,7 @@
 
 from compiler.frontend.graph import Value, axis_of
 from compiler.frontend.rules.call import Call, rule
-from compiler.frontend.rules.types import in_type, widened
+from compiler.frontend.rules.types import in_float32, in_type
 
 
 def shifted(call: Call, x: Value, axis: int, count: int, reverse: bool) -> Value:
@@ -17,12 +17,12 @@ def shifted(call: Call, x: Value, axis: int, count: int, reverse: bool) -> Value
 
 
 @rule("CumProd")
-def rewrite_cumulative_product(call: Call) -> list[Value]:
+def rewrite_running_multiplication(call: Call) -> list[Value]:
     """In as many steps as the length has bits: each multiplies by the result a power of 2 before.
 
     An exclusive scan begins with the tensor moved by one.
     """
-    x = widened(call, call.data)
+    x = in_float32(call, call.data)
     axis = axis_of(int(call.content(1).reshape(())), x.rank)
     reverse = bool(call.attributes.get("reverse", 0))
     size = x.shape[axis] if x.rank else 1

@@ -13,7 +13,7 @@ def in_type(call: Call, value: Value, dtype: str) -> Value:
     return value if value.dtype == dtype else call.one("Cast", value, to=element_type(dtype))
 
 
-def widened(call: Call, value: Value) -> Value:
+def in_float32(call: Call, value: Value) -> Value:
     """A value, in float32 if it is a float of 16 bits."""
     return in_type(call, value, "float32") if value.dtype in SIXTEEN_BITS else value
 
@@ -24,7 +24,7 @@ def rewrite_in_float32(call: Call) -> list[Value]:
     dtype = call.data.dtype
     if dtype not in SIXTEEN_BITS or dtype in OPERATORS[call.op_type].dtypes(0):
         return call.emit()
-    results = call.emit([widened(call, value) for value in call.operands])
+    results = call.emit([in_float32(call, value) for value in call.operands])
     return [in_type(call, results[0], dtype)]
 
 
@@ -34,7 +34,7 @@ def rewrite_one_hot(call: Call) -> list[Value]:
     indices, depth, values = call.operands
     if values.dtype in OPERATORS["OneHot"].dtypes(2):
         return call.emit()
-    (result,) = call.emit([indices, depth, widened(call, values)])
+    (result,) = call.emit([indices, depth, in_float32(call, values)])
     return [in_type(call, result, values.dtype)]
 
 
@@ -43,7 +43,7 @@ def rewrite_celu(call: Call) -> list[Value]:
     """In float32, or, in float64, by its definition."""
     x = call.data
     if x.dtype != "float64":
-        return [in_type(call, call.emit([widened(call, x)])[0], x.dtype)]
+        return [in_type(call, call.emit([in_float32(call, x)])[0], x.dtype)]
     alpha = call.scalar(call.attributes.get("alpha", 1.0))
     zero = call.scalar(0)
     power = call.one("Elu", call.one("Div", call.one("Min", x, zero), alpha), alpha=1.0)

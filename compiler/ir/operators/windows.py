@@ -32,7 +32,7 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
-def _of_rank(use: Use, name: str, count: int, default: int) -> Shape:
+def per_axis(use: Use, name: str, count: int, default: int) -> Shape:
     """A list attribute of `count` numbers."""
     values: Sequence[int] | None = use[name]
     if values is None:
@@ -48,11 +48,11 @@ def _of_rank(use: Use, name: str, count: int, default: int) -> Shape:
 def window_of(use: Use, kernel: Shape) -> Window:
     """The window of an operator; raises ShapeMismatch for attributes of another rank."""
     spatial = len(use.shape()) - 2
-    pads = _of_rank(use, "pads", 2 * spatial, 0)
+    pads = per_axis(use, "pads", 2 * spatial, 0)
     return Window(
         kernel,
-        _of_rank(use, "strides", spatial, 1),
-        _of_rank(use, "dilations", spatial, 1),
+        per_axis(use, "strides", spatial, 1),
+        per_axis(use, "dilations", spatial, 1),
         pads[:spatial],
         pads[spatial:],
     )

@@ -10,6 +10,7 @@ from tests.fuzz.catalogue import (
     recurrent,
     reductions,
     resizing,
+    transforms,
     windows,
 )
 from tests.fuzz.catalogue.registry import FAMILIES
@@ -25,5 +26,6 @@ __all__ = [
     "recurrent",
     "reductions",
     "resizing",
+    "transforms",
     "windows",
 ]

@@ -24,6 +24,9 @@ _LOSS = {"reduction": one_of("mean", "none", "sum")}
 _PRECISION = Attribute("int", 0, allowed=(0, 1, 10, 16))
 
 SOURCE_ATTRIBUTES: dict[str, dict[str, Attribute]] = {
+    "DFT": {"inverse": flag(0), "onesided": flag(0)},
+    "STFT": {"onesided": flag(1)},
+    "TensorScatter": {"mode": one_of("linear", "circular")},
     "AffineGrid": {"align_corners": flag(0)},
     "Attention": {"is_causal": flag(0)},
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _WINDOW),

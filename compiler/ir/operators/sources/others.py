@@ -79,7 +79,45 @@ def _conv_transpose(source: Source) -> None:
         )
 
 
+def _scalar(source: Source, index: int, name: str) -> None:
+    value = source.input(index)
+    if value is not None and value.shape != ():
+        raise ShapeMismatch(f"its {name} has the shape {listed(value.shape)}, it is a scalar")
+    if value is not None and value.array is not None and name != "axis" and value.array < 1:
+        raise Mismatch(f"its {name} is {int(np.asarray(value.array))}, it is at least 1")
+
+
+def _transform(source: Source) -> None:
+    has_rank("its input", source.shape(), 2)
+    _scalar(source, 1, "dft_length")
+    _scalar(source, 2, "axis")
+
+
+def _short_time_transform(source: Source) -> None:
+    signal = source.shape()
+    if len(signal) != 3 or signal[2] not in (1, 2):
+        raise ShapeMismatch(f"its signal {listed(signal)} is not [batch, length, 1 or 2]")
+    _scalar(source, 1, "frame_step")
+    _scalar(source, 3, "frame_length")
+
+
+def _tensor_scatter(source: Source) -> None:
+    """Constant positions must be in the cache."""
+    first, cache, update = source.input(2), source.shape(), source.shape(1)
+    if first is None or first.array is None or not cache:
+        return
+    axis = axis_in(source.attributes.get("axis", -2), len(cache))
+    circular = source.attributes.get("mode", "linear") == "circular"
+    places = np.asarray(first.array)
+    last = places + (0 if circular or axis >= len(update) else update[axis])
+    if (places < 0).any() or (last > cache[axis]).any():
+        raise Mismatch(f"it writes at {places.tolist()}, the cache has {cache[axis]} positions")
+
+
 OTHERS: dict[str, Check] = {
+    "DFT": _transform,
+    "STFT": _short_time_transform,
+    "TensorScatter": _tensor_scatter,
     "BatchNormalization": _batch_normalization,
     "ConvTranspose": _conv_transpose,
     "EyeLike": _eye_like,
