@@ -21,6 +21,10 @@ class ShapeError(FlowloomError):
     """A tensor's name, shape or dtype does not fit the model."""
 
 
+class OpenShapeError(ShapeError):
+    """A dimension is known only at run time, where a static shape is needed."""
+
+
 class InputDataError(FlowloomError):
     """A number in the input data is invalid: an index is out of its tensor's range."""
 

@@ -11,6 +11,7 @@ from compiler.frontend.graph import (
     Attributes,
     Graph,
     Inputs,
+    NeedsValue,
     Operator,
     Unsupported,
     Value,
@@ -130,9 +131,10 @@ def _in_table(op_type: str, inputs: Inputs, attributes: Attributes) -> bool:
     return known and (op_type != "Cast" or attributes["to"] in ONNX_DTYPES)
 
 
-def run_time_input(index: int, value: Value) -> Unsupported:
+def run_time_input(index: int, value: Value) -> NeedsValue:
     """The error for an input that must be a constant, but is computed at run time."""
-    return Unsupported(
+    return NeedsValue(
+        value,
         f"its input {index} ({value.name!r}) is computed at run time, and must be a constant",
         "make it one, or export the model with fixed shapes",
     )

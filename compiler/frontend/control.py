@@ -57,6 +57,12 @@ def _trip_count(limit: Value | None) -> int:
     return int(limit.array.reshape(()))
 
 
+def _check_length(walker: "Specialiser", trips: int) -> None:
+    """Raise Unsupported for more iterations than are unrolled."""
+    if walker.longest_loop < trips < sys.maxsize:
+        raise Unsupported(f"its {trips} iterations are too many to unroll")
+
+
 def _holds(condition: Value | None) -> bool:
     if condition is None:
         return True
@@ -82,6 +88,7 @@ def loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     carried = _given(node.inputs[2:])
     stacked: list[list[Value]] = []
     trips, step = _trip_count(limit), 0
+    _check_length(walker, trips)
     while step < trips and _holds(condition):
         walker.expansion.count(f"iteration {step}")
         number, test = constant("", np.array(step, np.int64)), condition or _true()
@@ -133,6 +140,7 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     axes: list[int] = attributes.get("scan_input_axes", [0] * count)
     backwards = attributes.get("scan_input_directions", [0] * count)
     length = sequences[0].shape[axes[0]]
+    _check_length(walker, length)
     rows: list[list[Value]] = []
     for step in range(length):
         walker.expansion.count(f"iteration {step}")

@@ -20,6 +20,14 @@ class Unsupported(Exception):
         self.remedy = remedy
 
 
+class NeedsValue(Unsupported):
+    """Raised inside the frontend for an operator that needs the content of a run-time tensor."""
+
+    def __init__(self, value: "Value", reason: str, remedy: str):
+        super().__init__(reason, remedy)
+        self.value = value
+
+
 class Contradiction(Exception):
     """Raised inside the frontend if the inputs of an operator do not fit it."""
 

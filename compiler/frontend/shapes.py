@@ -5,13 +5,13 @@ from numbers import Integral
 
 import onnx
 
-from compiler.errors import ShapeError
+from compiler.errors import OpenShapeError, ShapeError
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 
-def _dimensions(info: onnx.ValueInfoProto) -> list[int | str] | None:
+def dimensions_of(info: onnx.ValueInfoProto) -> list[int | str] | None:
     """Numbers, symbols, and empty strings for unknown dimensions; None for an unknown rank."""
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
@@ -28,7 +28,7 @@ def _is_size(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 0
 
 
-def _given(name: str, given: Sequence[int], dimensions: list[int | str] | None) -> Shape:
+def checked_shape(name: str, given: Sequence[int], dimensions: list[int | str] | None) -> Shape:
     """The given shape, checked against the declared one."""
     if not all(map(_is_size, given)):
         raise ShapeError(
@@ -74,14 +74,15 @@ def _missing(name: str, dimensions: list[int | str] | None, symbols: Mapping[str
 def resolve_shapes(infos: Iterable[onnx.ValueInfoProto], given: Shapes) -> dict[str, Shape]:
     """The static shape of each input; the size of a symbol holds wherever it occurs.
 
-    Raises ShapeError for an unknown input, a wrong rank, a contradiction or an open dimension.
+    Raises ShapeError for an unknown input, a wrong rank or a contradiction, and OpenShapeError for
+    an open dimension.
     """
-    declared = {info.name: _dimensions(info) for info in infos}
+    declared = {info.name: dimensions_of(info) for info in infos}
     if unknown := sorted(set(given) - set(declared)):
         raise ShapeError(
             f"the model has no input {unknown[0]!r}; its inputs are {', '.join(declared) or 'none'}"
         )
-    fixed = {name: _given(name, shape, declared[name]) for name, shape in given.items()}
+    fixed = {name: checked_shape(name, shape, declared[name]) for name, shape in given.items()}
     symbols: dict[str, int] = {}
     for name, shape in fixed.items():
         _bind(name, declared[name] or [], shape if declared[name] else (), symbols)
@@ -91,7 +92,7 @@ def resolve_shapes(infos: Iterable[onnx.ValueInfoProto], given: Shapes) -> dict[
         if name not in fixed and (text := _missing(name, dimensions, symbols))
     ]
     if open_inputs:
-        raise ShapeError(
+        raise OpenShapeError(
             "; ".join(open_inputs) + ": fix every dimension with input_shapes={name: [sizes]} "
             "(--input-shape name=sizes on the command line)"
         )

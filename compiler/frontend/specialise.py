@@ -4,6 +4,7 @@ One walk over the nodes folds those that depend on constants and shapes only, in
 control flow, and rewrites the others to operators of the normalised opset.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -151,6 +152,7 @@ class Specialiser:
         self.watch = IndexWatch(self.builder)
         self.watching = False
         self.shapes_bind = False
+        self.longest_loop = sys.maxsize
         self.problems: list[Problem] = []
         self._names: set[str] = set()
         self._reported: set[tuple[str, ...]] = set()
@@ -187,12 +189,16 @@ class Specialiser:
     def walk(self, nodes: Sequence[onnx.NodeProto], scope: Scope, outputs: Iterable[str]) -> None:
         """Specialise the nodes on which outputs depend, in order."""
         for proto, used in live_nodes(nodes, outputs):
-            node = self._node(proto, used, scope)
-            self.expansion.count(node.label)
-            for name, value in zip(proto.output, self._outputs(node), strict=False):
-                if name:
-                    value.name = value.name or scope.prefix + name
-                    scope.values[name] = value
+            self.visit(proto, used, scope)
+
+    def visit(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> None:
+        """Specialise a node, of which some outputs are used."""
+        node = self._node(proto, used, scope)
+        self.expansion.count(node.label)
+        for name, value in zip(proto.output, self._outputs(node), strict=False):
+            if name:
+                value.name = value.name or scope.prefix + name
+                scope.values[name] = value
 
     def _node(self, proto: onnx.NodeProto, used: set[str], scope: Scope) -> BodyNode:
         inputs = [scope[name] if name else None for name in proto.input]
@@ -452,6 +458,19 @@ def required(value: Value | None) -> Value:
     if value is None:
         raise Unsupported("a function returns an input that is left out", "correct the model")
     return value
+
+
+def is_compiled(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Whether there are rules or kernels for an operator, at least on some inputs."""
+    op_type, domain = node.op_type, "" if node.domain == "ai.onnx" else node.domain
+    if (domain, op_type) in CONTRIB:
+        return True
+    schema: Any = schema_of(op_type, opsets.get(domain, 0), domain)
+    if schema is None:
+        return False
+    has_body = schema.has_function or schema.has_context_dependent_function
+    own = op_type in CONTROL or op_type in RULES or op_type in KINDS
+    return has_body or (own and not domain)
 
 
 def _no_meaning(node: BodyNode) -> Unsupported:

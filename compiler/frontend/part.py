@@ -1,0 +1,188 @@
+"""Specialisation of a part of a model whose inputs have known types, and some known contents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from compiler.frontend.affine import fold_affine
+from compiler.frontend.builder import supported
+from compiler.frontend.emit import emit
+from compiler.frontend.external import ModelFolder
+from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
+from compiler.frontend.importer import Imported
+from compiler.frontend.liveness import drop_dead, live_nodes
+from compiler.frontend.masks import drop_masks
+from compiler.frontend.naming import name_apart
+from compiler.frontend.specialise import Problem, Scope, Specialiser, required
+
+LONGEST_LOOP = 64
+"""The most iterations of a Loop or a Scan that are unrolled; others are programs."""
+
+MOST_KNOWN = 64
+"""The most elements of a tensor whose content a specialisation may depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """The context that all parts of a model share; `folder` holds external data."""
+
+    opsets: Mapping[str, int]
+    functions: Sequence[onnx.FunctionProto] = ()
+    folder: ModelFolder | None = None
+    check_indices: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """Nodes in execution order, the names that they must compute, and constants by name."""
+
+    nodes: Sequence[onnx.NodeProto]
+    outputs: Sequence[str]
+    constants: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Why a part is not one static graph, and what would make it some.
+
+    `known` are inputs on whose contents shapes depend, `split_at` computed tensors of that kind,
+    which must be inputs of another part; `askers` are the nodes that need them. The problems are
+    those of nodes that cannot be compiled for any shapes. Nodes are given by index in the part.
+    """
+
+    known: frozenset[str] = frozenset()
+    split_at: frozenset[str] = frozenset()
+    askers: frozenset[int] = frozenset()
+    problems: Mapping[int, Sequence[Problem]] = field(default_factory=dict[int, Sequence[Problem]])
+
+    def __bool__(self) -> bool:
+        return bool(self.known or self.split_at or self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialisedPart:
+    """The graph of a part for some inputs, and what is in the way of compiling it.
+
+    `graph` has only the inputs that it reads.
+    """
+
+    graph: Graph
+    obstacles: Obstacles
+
+
+def specialise_part(
+    part: ModelPart, inputs: Mapping[str, Value], context: ModelContext
+) -> SpecialisedPart:
+    """The graph of a part for inputs by name, whose contents may be known.
+
+    Raises ModelError or ShapeError for a node that does not fit its inputs.
+    """
+    graph = Graph([value for value in inputs.values() if value.array is None])
+    specialiser = Specialiser(
+        context.functions, context.folder, graph, "correct the model or the inputs of this run"
+    )
+    specialiser.watching = context.check_indices
+    specialiser.longest_loop = LONGEST_LOOP
+    scope = Scope(context.opsets)
+    scope.values |= {name: constant(name, array) for name, array in part.constants.items()}
+    scope.values |= inputs
+    found: dict[int, list[Problem]] = {}
+    position = {id(node): index for index, node in enumerate(part.nodes)}
+    for node, used in live_nodes(part.nodes, part.outputs):
+        known = len(specialiser.problems)
+        specialiser.visit(node, used, scope)
+        if problems := specialiser.problems[known:]:
+            found[position[id(node)]] = problems
+    graph.outputs = [(name, required(scope[name])) for name in part.outputs]
+    _check_outputs(part, graph, found)
+    if context.check_indices:
+        specialiser.watch.add_to(graph)
+    names = {value: name for name, value in scope.values.items() if value is not None}
+    return SpecialisedPart(graph, _obstacles(graph, names, found))
+
+
+def imported_part(graph: Graph) -> Imported:
+    """The module of a specialised graph without obstacles, and its weights."""
+    drop_masks(graph)
+    drop_dead(graph)
+    fold_affine(graph)
+    name_apart(graph)
+    return Imported(*emit(graph))
+
+
+def _check_outputs(part: ModelPart, graph: Graph, found: dict[int, list[Problem]]) -> None:
+    """Add the problem of outputs of types that cannot be compiled to the nodes that make them."""
+    makers = {name: i for i, node in enumerate(part.nodes) for name in node.output}
+    for name, value in graph.outputs:
+        try:
+            if not value.unknown and value.array is None:
+                supported(value)
+        except Unsupported as error:
+            if name in makers:
+                node = part.nodes[makers[name]]
+                problem = Problem(node.name or name, node.op_type, "of the model", error)
+                found.setdefault(makers[name], []).append(problem)
+
+
+def _obstacles(
+    graph: Graph, names: Mapping[Value, str], found: Mapping[int, Sequence[Problem]]
+) -> Obstacles:
+    """The obstacles: contents that are needed, or else the problems of nodes."""
+    makers = {value: op for op in graph.operators for value in op.outputs if value is not None}
+    known, split_at, askers = set[str](), set[str](), set[int]()
+    problems: dict[int, Sequence[Problem]] = {}
+    for index, reported in found.items():
+        needed = [p.error.value for p in reported if isinstance(p.error, NeedsValue)]
+        sources = [_sources(value, makers, names) for value in needed]
+        if len(needed) < len(reported) or None in sources:
+            problems[index] = reported
+            continue
+        askers.add(index)
+        for source in sources:
+            assert source is not None
+            known |= source.known
+            split_at |= source.split_at
+    return Obstacles(frozenset(known), frozenset(split_at), frozenset(askers), problems)
+
+
+@dataclass(slots=True)
+class _Sources:
+    """The inputs of a part, and the computed tensors, that determine a tensor's content."""
+
+    known: set[str] = field(default_factory=set[str])
+    split_at: set[str] = field(default_factory=set[str])
+
+
+def _sources(
+    value: Value, makers: Mapping[Value, Operator], names: Mapping[Value, str]
+) -> _Sources | None:
+    """The small tensors that determine a small tensor's content; None if there are none."""
+    found, pending, seen = _Sources(), [value], set[Value]()
+    while pending:
+        current = pending.pop()
+        if current in seen or current.array is not None:
+            continue
+        seen.add(current)
+        if not _is_small(current):
+            return None
+        read = _run_time(makers[current].inputs) if current in makers else []
+        if read and all(map(_is_small, read)):
+            pending += read
+        elif current not in names:
+            return None
+        else:
+            (found.split_at if current in makers else found.known).add(names[current])
+    return found
+
+
+def _run_time(values: Iterable[Value | None]) -> list[Value]:
+    return [value for value in values if value is not None and value.array is None]
+
+
+def _is_small(value: Value) -> bool:
+    size = 1
+    for length in value.shape:
+        size *= length
+    return value.items is None and size <= MOST_KNOWN
