@@ -5,9 +5,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.arguments import COMPILE, check_arguments
+from compiler.arguments import COMPILE, LOAD, check_arguments
 from compiler.errors import (
     ArgumentError,
     ArtifactError,
@@ -16,12 +17,14 @@ from compiler.errors import (
     InputDataError,
     KernelError,
     ModelError,
+    OpenShapeError,
     PipelineError,
     ScheduleError,
     ShapeError,
     UnsupportedOperatorError,
 )
-from compiler.module import Module, load
+from compiler.module import Module
+from compiler.module import load as load_module
 
 if TYPE_CHECKING:
     import onnx
@@ -41,6 +44,7 @@ __all__ = [
     "KernelError",
     "ModelError",
     "Module",
+    "OpenShapeError",
     "PipelineError",
     "ScheduleError",
     "ShapeError",
@@ -66,7 +70,9 @@ def compile(
     passes: "Sequence[type[ModulePass] | str]" = (),
     cache: bool = True,
     check_indices: bool = False,
-) -> Module:
+    dynamic: bool = True,
+    buckets: Mapping[str, Sequence[int]] | None = None,
+) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
 
     `model` is a path, the bytes of a model or an `onnx.ModelProto`. `input_shapes` fixes symbolic
@@ -91,6 +97,11 @@ def compile(
     Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
     such indices raises InputDataError, which names the node (docs/safety.md).
+
+    A model whose shapes or control flow only a run decides, or with nodes for which there is no
+    kernel, becomes a `compiler.program.model.DynamicModule`, which is used in the same way; with
+    `dynamic` False it is refused (docs/dynamic.md). `buckets` are sizes by the name of a dimension
+    (`INPUT.AXIS` if it has none), which are compiled now; inputs are padded to the next one.
 
     For cpu and hip nothing is measured: a budget or profile is refused there.
 
@@ -126,20 +137,34 @@ def compile(
             searching=searching or SearchOptions(),
             check_indices=check_indices,
         )
-        built = build(model, input_shapes, settings)
-    options: dict[str, Any] = {} if threads is None else {"threads": threads}
-    return Module(
-        built.target,
-        built.schedule,
-        built.kernels,
-        built.weights,
-        build_seconds=built.seconds,
-        choice=built.choice,
-        requirements=built.requirements,
-        library=built.library,
-        loaded=None if options else built.executable,
-        **options,
-    )
+        options: dict[str, Any] = {} if threads is None else {"threads": threads}
+        try:
+            return Module.of(build(model, input_shapes, settings), options)
+        except (OpenShapeError, UnsupportedOperatorError):
+            if not dynamic or (schedule is not None and searching is None):
+                raise
+        from compiler.program.model import open_model
+
+        return open_model(model, input_shapes or {}, settings, options, buckets or {})
+
+
+def load(
+    directory: str | os.PathLike[str], threads: int | None = None, **options: Any
+) -> "Module | Any":
+    """Load a saved module after verifying its files, its schedule and this host.
+
+    `threads` work on each run (default: as many as the process may use); `options` are the
+    backend's. Raises ArtifactError for a missing, truncated or edited file, and DeviceError, which
+    names the missing requirement, if this host cannot run it.
+    """
+    check_arguments({"directory": directory, "threads": threads}, LOAD)
+    if not Path(directory, "program.json").is_file():
+        return load_module(directory, threads, **options)
+    from compiler.program.loading import load_program
+
+    if threads is not None:
+        options["threads"] = threads
+    return load_program(Path(directory), options)
 
 
 def __getattr__(name: str) -> Any:

@@ -90,6 +90,10 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "passes": ArgumentKind("a list of passes", _is_listing),
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
+    "dynamic": BOOLEAN,
+    "buckets": optional(
+        ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
+    ),
 }
 """The arguments of `compiler.compile`."""
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import (
@@ -26,6 +26,9 @@ from compiler.schedule import (
     Schedule,
     ScheduleChoice,
 )
+
+if TYPE_CHECKING:
+    from compiler.build import Build
 
 
 def without_checks(outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +91,22 @@ class Module:
         self._options = {**costs, **chosen_options(choice), **code, **options}
         self._lock = Lock()
         self._loaded = loaded
+
+    @classmethod
+    def of(cls, built: "Build", options: Mapping[str, Any]) -> "Module":
+        """The module of a compilation, to be loaded with the backend's options."""
+        return cls(
+            built.target,
+            built.schedule,
+            built.kernels,
+            built.weights,
+            build_seconds=built.seconds,
+            choice=built.choice,
+            requirements=built.requirements,
+            library=built.library,
+            loaded=None if options else built.executable,
+            **options,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`, without what is on the device."""

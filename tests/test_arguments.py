@@ -51,7 +51,9 @@ def test_compile_has_no_raw_exception(
 ):
     monkeypatch.chdir(tmp_path)
     for odd in ODD:
-        options: dict[str, Any] = {"input_shapes": {"x": [2, 4]}, "target": target, name: odd}
+        shapes = {"x": [2, 4]}
+        options: dict[str, Any] = {"input_shapes": shapes, "target": target, "dynamic": False}
+        options[name] = odd
         message = refused(compiler.compile, options.pop("model", MODEL), **options)
         assert message, (name, odd)
 

@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/gpu", "export"),
     },
+    "program": {"backends", "build", "export", "frontend", "kernels", "module"},
     "autotune/kernels": {
         *(
             "autotune",
@@ -83,7 +84,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """The imports that each room, sub-room or file may have besides itself and the leaves."""
 SUBROOMS = {room for room in MAY_IMPORT if "/" in room}
-ONLY_IMPORTER = {"onnx": {"frontend", "tools"}, "tvm": {"kernels"}, "tvm_ffi": {"kernels"}}
+ONLY_IMPORTER = {
+    "onnx": {"frontend", "program", "tools"},
+    "tvm": {"kernels"},
+    "tvm_ffi": {"kernels"},
+}
 WITHOUT_XDSL = (
     "schedule",
     "errors",

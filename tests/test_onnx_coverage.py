@@ -29,8 +29,9 @@ def test_cases_are_run_in_their_order(tmp_path: Path):
     assert [result.name for result in found] == [*node_cases(["Relu", "Celu", "NonZero"])]
     by_operator = {result.operator: result for result in found}
     assert by_operator["Relu"].outcome == "right"
-    assert by_operator["NonZero"].outcome == "refused"
-    assert "NonZero" in by_operator["NonZero"].reason
+    assert by_operator["NonZero"].outcome == "right"
+    assert by_operator["NonZero"].on_host
+    assert not by_operator["Relu"].on_host
 
 
 def test_a_case_that_ends_its_process_costs_only_itself(tmp_path: Path):
@@ -38,10 +39,10 @@ def test_a_case_that_ends_its_process_costs_only_itself(tmp_path: Path):
         "import os\n"
         "import compiler.tools.onnx_backend as backend\n"
         "prepare = backend.FlowloomBackend.prepare\n"
-        "def end(model):\n"
+        "def end(model, **options):\n"
         "    if model.graph.node[0].op_type == 'Celu':\n"
         "        os._exit(3)\n"
-        "    return prepare(model)\n"
+        "    return prepare(model, **options)\n"
         "backend.FlowloomBackend.prepare = end\n"
     )
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
@@ -63,13 +64,15 @@ def test_the_page_counts_and_gives_reasons():
     refusal = "1 operator cannot be compiled:\n  NonZero 'n' (ai.onnx opset 13): has no rows; yet"
     text = page(
         [
-            CaseResult("test_a", "Relu", "right"),
+            CaseResult("test_a", "Relu", "right", opset=14),
+            CaseResult("test_d", "Unique", "right", on_host=True),
             CaseResult("test_b", "NonZero", "refused", refusal),
             CaseResult("test_c", "NonZero", "wrong", "Not equal | 1"),
         ],
         "9.9",
     )
     assert "onnx 9.9" in text
-    assert "**1 of 3 right**, 1 refused" in text
-    assert "| Relu | 1 | 1 |  |" in text
-    assert "| NonZero | 0 | 2 | has no rows (1); **wrong**: Not equal / 1 (1) |" in text
+    assert "**2 of 4 right**, 1 of them with a node" in text
+    assert "1 refused by an error" in text
+    assert "| Relu | 14 | 1 |  | 1 |  |" in text
+    assert "| NonZero |  | 0 |  | 2 | has no rows (1); **wrong**: Not equal / 1 (1) |" in text

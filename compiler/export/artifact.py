@@ -209,6 +209,11 @@ def _choice(manifest: Mapping[str, Any], place: Path) -> ScheduleChoice | None:
 
 def _manifest(place: Path) -> dict[str, Any]:
     path = place / MANIFEST
+    if (place / "program.json").exists():
+        raise ArtifactError(
+            f"{place} is a program, with an artifact for each segment: name one of"
+            f" {place / 'segments'}"
+        )
     try:
         manifest = json.loads(path.read_bytes())
     except OSError as error:

@@ -80,6 +80,11 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="shape of an input with symbolic dimensions; repeat for more inputs",
     )
     parser.add_argument(
+        "--static",
+        action="store_true",
+        help="refuse what only a run decides: shapes, control flow, nodes on the host",
+    )
+    parser.add_argument(
         "--arch", help="architecture of the kernels: sm_90 for cuda, gfx90a,gfx942 for hip, ..."
     )
     parser.add_argument(

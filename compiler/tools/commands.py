@@ -25,6 +25,7 @@ NOT_CHECKED = 2
 COMPILE_OPTIONS = (
     *("target", "arch", "precision", "pipeline", "input_shape", "dump_ir", "timing"),
     *("budget", "profile", "frozen", "schedule", "own_passes", "no_cache", "check_indices"),
+    "static",
 )
 """Options of the compilation, which an artifact does not take."""
 
@@ -42,11 +43,11 @@ def compile_command(options: Namespace) -> int:
     return 0
 
 
-def _gap(module: compiler.Module) -> str:
+def _gap(module: Any) -> str:
     """A GPU's run against its lower bound; empty for a CPU's, which is not predicted."""
     from compiler.tools.inspection import gap, prediction
 
-    gpu = parse_target(module.target).is_gpu
+    gpu = isinstance(module, compiler.Module) and parse_target(module.target).is_gpu
     return f"; {gap(module, prediction(module))}" if gpu else ""
 
 
@@ -58,7 +59,7 @@ def run_command(options: Namespace) -> int:
         print(f"inputs: random, seed {options.seed}")
     outputs = module.run(inputs)
     for name, array in outputs.items():
-        print(f"{name}: {array.dtype}{list(array.shape)} {_statistics(array)}")
+        print(f"{name}: {_statistics(array)}")
     if options.outputs is not None:
         _write_npz(options.outputs, outputs)
     if options.check is None:
@@ -98,9 +99,7 @@ def bench_command(options: Namespace) -> int:
     figures = {
         "model": str(options.model),
         "target": module.target,
-        "threads": module.threads,
-        "streams": module.schedule.streams,
-        "tasks": len(module.schedule.tasks),
+        **_size(module),
         "runs": len(times),
         "median_ms": round(median(times), 4),
         "p10_ms": round(float(low), 4),
@@ -111,6 +110,18 @@ def bench_command(options: Namespace) -> int:
     else:
         print("\n".join(f"{name:10} {value}" for name, value in figures.items()))
     return 0
+
+
+def _size(module: Any) -> dict[str, int]:
+    """The threads, streams and tasks of a run, or the segments of a program."""
+    if not isinstance(module, compiler.Module):
+        return {"segments": len(module.compiler.modules)}
+    schedule = module.schedule
+    return {
+        "threads": module.threads,
+        "streams": schedule.streams,
+        "tasks": len(schedule.tasks),
+    }
 
 
 def opt_command(options: Namespace) -> int:
@@ -189,7 +200,7 @@ def trace_command(options: Namespace) -> int:
         _check_compiled(options)
         module = open_module(options.model)
     else:
-        module = _compile(options)
+        module = _compile(options, dynamic=False)
     data, note = trace(module)
     _write_text(options.output, json.dumps(data))
     print(f"{options.output}: {len(module.schedule.tasks)} tasks, predicted; {note}")
@@ -231,7 +242,8 @@ def cache_command(options: Namespace) -> int:
     return 0
 
 
-def _compile(options: Namespace) -> compiler.Module:
+def _compile(options: Namespace, dynamic: bool = True) -> compiler.Module:
+    """The module of a model; one without `dynamic` has one schedule."""
     if options.frozen and options.profile is None:
         raise FlowloomError("--frozen takes kernel times from a database: name it with --profile")
     module = compiler.compile(
@@ -249,6 +261,7 @@ def _compile(options: Namespace) -> compiler.Module:
         passes=options.own_passes,
         cache=not options.no_cache,
         check_indices=options.check_indices or bool(getattr(options, "check", False)),
+        dynamic=dynamic and not options.static,
     )
     if options.timing:
         for step, seconds in module.build_seconds.items():
@@ -285,11 +298,16 @@ def _inputs(options: Namespace, module: compiler.Module) -> dict[str, Array]:
     return read_inputs(options.inputs)
 
 
-def _statistics(array: Array) -> str:
-    if array.size == 0 or array.dtype.kind == "b":
-        return ""
+def _statistics(value: Any) -> str:
+    """The type of an output, and the mean and deviation of its numbers."""
+    if not isinstance(value, np.ndarray):
+        return "nothing" if value is None else f"a sequence of {len(value)}"
+    array = cast(Array, value)
+    text = f"{array.dtype}{list(array.shape)} "
+    if array.size == 0 or array.dtype.kind not in "fiu":
+        return text
     numbers = array.astype(np.float64)
-    return f"mean {numbers.mean():.6g} std {numbers.std():.6g}"
+    return f"{text}mean {numbers.mean():.6g} std {numbers.std():.6g}"
 
 
 def _write_npz(path: Path, outputs: dict[str, Array]) -> None:

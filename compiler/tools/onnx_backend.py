@@ -1,7 +1,7 @@
 """The ONNX project's backend interface, so that its conformance suite can run Flowloom."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -9,27 +9,42 @@ from onnx.backend.base import Backend, BackendRep
 
 import compiler
 
+if TYPE_CHECKING:
+    from compiler.program.model import DynamicModule
+
 
 class FlowloomRep(BackendRep):
     """A compiled model with the interface of ONNX's backends."""
 
-    def __init__(self, module: compiler.Module):
+    def __init__(self, module: "compiler.Module | DynamicModule"):
         self._module = module
+
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether some node ran on the host instead of as a kernel."""
+        return bool(getattr(self._module, "on_host", {}))
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """The outputs in the model's order, for inputs in the model's order."""
-        arrays = [np.asarray(value) for value in inputs]
         names = [spec.name for spec in self._module.inputs]
-        return tuple(self._module.run(dict(zip(names, arrays, strict=True))).values())
+        values = dict(zip(names, map(_plain, inputs), strict=False))
+        return tuple(self._module.run(values).values())
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as an array; sequences and empty optionals as they are."""
+    return np.asarray(value) if hasattr(value, "shape") or np.isscalar(value) else value
 
 
 class FlowloomBackend(Backend):
     """`onnx.backend.test.BackendTest(FlowloomBackend, __name__)` runs ONNX's suite."""
 
     @classmethod
-    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **_: Any) -> FlowloomRep:
-        """Compile the model for the CPU."""
-        return FlowloomRep(compiler.compile(model))
+    def prepare(
+        cls, model: onnx.ModelProto, device: str = "CPU", target: str = "cpu", **_: Any
+    ) -> FlowloomRep:
+        """Compile the model, for the CPU by default."""
+        return FlowloomRep(compiler.compile(model, target=target))
 
     @classmethod
     def run_model(

@@ -1,0 +1,217 @@
+"""A body of a model, the whole of it or one of If, Loop or Scan, run step by step."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+
+import numpy as np
+import onnx
+
+from compiler.errors import UnsupportedOperatorError
+from compiler.program.host import HostNode, HostValue, constant_of
+from compiler.program.outline import NodeUse, ProgramStep, outline_steps
+from compiler.program.segment import (
+    CompilesSegments,
+    ProgramSegment,
+    SegmentSource,
+    SegmentSplit,
+    reads_of,
+)
+
+_LOG = logging.getLogger("compiler.program")
+
+HostStep = Callable[[Mapping[str, HostValue]], Mapping[str, HostValue]]
+"""Computes the outputs of a node, by name, from what it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyGraph:
+    """A graph in plain terms: nodes in order, names of inputs and outputs, constants by name.
+
+    The inputs include tensors from around the body.
+    """
+
+    name: str
+    nodes: Sequence[onnx.NodeProto]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
+    opsets: Mapping[str, int]
+
+
+@dataclass
+class Runtime:
+    """The state that bodies share; `most` bounds the specialisations of a segment.
+
+    `array_of` reads a tensor of the model, `control` makes the step of a node with bodies;
+    `patience` is that of segments; `on_host` has the reason of each node that runs on the host, by
+    operator and name.
+    """
+
+    compiler: CompilesSegments
+    most: int
+    array_of: Callable[[onnx.TensorProto], np.ndarray]
+    control: Callable[["Runtime", BodyGraph, onnx.NodeProto], HostStep | None]
+    on_host: dict[str, str] = field(default_factory=dict[str, str])
+    patience: int = 1
+
+
+@dataclass(frozen=True)
+class ProgramPlan:
+    """A body's steps, and what runs each."""
+
+    steps: Sequence[ProgramStep]
+    runners: Sequence[ProgramSegment | HostStep]
+
+
+@dataclass
+class ProgramBody:
+    """A body and its steps, which are refined as runs find what segments cannot hold.
+
+    `alone` are the nodes on the host, each with the reason.
+    """
+
+    graph: BodyGraph
+    runtime: Runtime
+    alone: dict[int, str] = field(default_factory=dict[int, str])
+    split_at: set[str] = field(default_factory=set[str])
+    _hosts: dict[int, HostStep] = field(default_factory=dict[int, HostStep])
+    _segments: dict[ProgramStep, ProgramSegment] = field(
+        default_factory=dict[ProgramStep, ProgramSegment]
+    )
+    _plan: ProgramPlan | None = None
+    _lock: RLock = field(default_factory=RLock)
+
+    def run(self, inputs: Mapping[str, HostValue]) -> list[HostValue]:
+        """The outputs, in order, for inputs by name."""
+        while True:
+            plan = self.plan()
+            values = {**inputs}
+            split = self._run_steps(plan, values)
+            if split is None:
+                constants = self.graph.constants
+                return [values[n] if n in values else constants[n] for n in self.graph.outputs]
+            self.refine(split)
+
+    def prepare(self, inputs: Mapping[str, HostValue]) -> None:
+        """Compile the segments that read inputs alone."""
+        plan = self.plan()
+        for step, runner in zip(plan.steps, plan.runners, strict=True):
+            if isinstance(runner, ProgramSegment) and inputs.keys() >= {*step.reads}:
+                found = runner.prepare({n: inputs[n] for n in step.reads}, self.runtime.compiler)
+                if found is not None:
+                    self.refine(found)
+                    self.prepare(inputs)
+                    return
+
+    def _run_steps(self, plan: ProgramPlan, values: dict[str, HostValue]) -> SegmentSplit | None:
+        """Run all steps, or say how the segment that cannot be compiled must be split."""
+        for step, runner in zip(plan.steps, plan.runners, strict=True):
+            if isinstance(runner, ProgramSegment):
+                found = runner.run(values, self.runtime.compiler)
+                if isinstance(found, SegmentSplit):
+                    return found
+            else:
+                found = runner({name: values[name] for name in step.reads})
+            values.update(found)
+            for name in step.frees:
+                values.pop(name, None)
+        return None
+
+    def refine(self, split: SegmentSplit) -> None:
+        """Refine the steps; raises UnsupportedOperatorError for a node that cannot run anywhere."""
+        with self._lock:
+            for index in split.alone.keys() - self._hosts.keys():
+                self._hosts[index] = self._host(self.graph.nodes[index], split.alone[index])
+            self.alone |= split.alone
+            self.split_at |= split.split_at
+            self._plan = None
+
+    def plan(self) -> ProgramPlan:
+        """The present steps."""
+        with self._lock:
+            if self._plan is None:
+                steps = outline_steps(self._uses(), self.split_at, self.graph.outputs)
+                self._plan = ProgramPlan(steps, [self._runner(step) for step in steps])
+            return self._plan
+
+    def _uses(self) -> list[NodeUse]:
+        known = self.graph.constants.keys()
+        fixed = {name for i in self._fixed() for name in self.graph.nodes[i].output}
+        return [
+            NodeUse(
+                reads=frozenset(reads_of(node) - known - (set() if index in self.alone else fixed)),
+                writes=tuple(node.output),
+                alone=index in self.alone,
+            )
+            for index, node in enumerate(self.graph.nodes)
+        ]
+
+    def _fixed(self) -> list[int]:
+        """The nodes that depend on constants alone: every segment that reads them computes them.
+
+        They are folded when it is specialised.
+        """
+        known, fixed = {*self.graph.constants}, list[int]()
+        for index, node in enumerate(self.graph.nodes):
+            if index not in self.alone and reads_of(node) <= known:
+                fixed.append(index)
+                known |= {*node.output}
+        return fixed
+
+    def _runner(self, step: ProgramStep) -> ProgramSegment | HostStep:
+        if step.alone:
+            return self._hosts[step.nodes[0]]
+        if step not in self._segments:
+            members = sorted({*step.nodes, *self._fixed()})
+            nodes = {index: self.graph.nodes[index] for index in members}
+            source = SegmentSource(
+                name=f"{self.graph.name}.{len(self._segments)}",
+                nodes=nodes,
+                reads=step.reads,
+                writes=step.writes,
+                constants=self.graph.constants,
+            )
+            self._segments[step] = ProgramSegment(source, self.runtime.most, self.runtime.patience)
+        return self._segments[step]
+
+    def _host(self, node: onnx.NodeProto, reason: str) -> HostStep:
+        """The step of a node on the host."""
+        controlled = self.runtime.control(self.runtime, self.graph, node)
+        if controlled is not None:
+            return controlled
+        constants = self.graph.constants
+        reads = sorted(reads_of(node))
+        try:
+            host = HostNode(node, reads, self.graph.opsets)
+        except (ValueError, NotImplementedError, RuntimeError) as error:
+            raise UnsupportedOperatorError(
+                f"1 operator cannot be compiled:\n  {_label(node)}: {reason}; rewrite the model"
+                " without it"
+            ) from error
+        self.runtime.on_host[_label(node)] = reason
+        _LOG.info("%s runs on the host: %s", _label(node), reason)
+        fixed = {name: constants[name] for name in reads if name in constants}
+        return lambda values: host.run({**fixed, **values})
+
+
+def without_constants(
+    nodes: Iterable[onnx.NodeProto],
+) -> tuple[list[onnx.NodeProto], dict[str, np.ndarray]]:
+    """The nodes that are not Constant, and the values of those that are."""
+    kept: list[onnx.NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+            constants[node.output[0]] = constant_of(node)
+        else:
+            kept.append(node)
+    return kept, constants
+
+
+def _label(node: onnx.NodeProto) -> str:
+    """A node's operator and name, for messages."""
+    domain = f"{node.domain}." if node.domain else ""
+    name = node.name or next((name for name in node.output if name), "")
+    return f"{domain}{node.op_type} {name!r}"

@@ -1,0 +1,91 @@
+"""Buckets: sizes of symbolic dimensions to which the inputs of runs are padded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from compiler.errors import ShapeError
+from compiler.program.signature import ValueType
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Sizes by symbol in ascending order, and the symbol of each axis of the inputs, or None."""
+
+    sizes: Mapping[str, Sequence[int]]
+    axes: Mapping[str, tuple[str | None, ...]]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Sequence[int]], inputs: Sequence[ValueType]) -> "Buckets":
+        """The buckets of a model's inputs; an unnamed dimension is written `input.axis`.
+
+        Raises ShapeError for a symbol that no input has, and for sizes below 1.
+        """
+        axes = {type.name: symbols_of(type) for type in inputs if type.shape is not None}
+        known = {symbol for symbols in axes.values() for symbol in symbols if symbol}
+        for symbol, sizes in given.items():
+            if symbol not in known:
+                raise ShapeError(
+                    f"buckets are given for the dimension {symbol!r}; the model's open dimensions"
+                    f" are {', '.join(sorted(known)) or 'none'}"
+                )
+            if not sizes or min(sizes) < 1:
+                raise ShapeError(f"the buckets {list(sizes)} of {symbol!r} need sizes above 0")
+        return cls({symbol: sorted(sizes) for symbol, sizes in given.items()}, axes)
+
+    def shapes_of(self, given: Mapping[str, Shape]) -> dict[str, Shape] | None:
+        """The shapes of the bucket for inputs, or None if there is none.
+
+        Segments that read other tensors than the model's inputs have none.
+        """
+        if not self.sizes or not given.keys() <= self.axes.keys():
+            return None
+        found: dict[str, Shape] = {}
+        for name, shape in given.items():
+            pairs = zip(self.axes[name], shape, strict=True)
+            padded = [self._size(symbol, size) for symbol, size in pairs]
+            if None in padded:
+                return None
+            found[name] = tuple(size for size in padded if size is not None)
+        return found
+
+    def _size(self, symbol: str | None, size: int) -> int | None:
+        if symbol is None or symbol not in self.sizes:
+            return size
+        return next((bucket for bucket in self.sizes[symbol] if bucket >= size), None)
+
+    def smaller(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+        """The shapes of a bucket with every padded dimension one smaller, as an example."""
+        return {
+            name: tuple(
+                size - (symbol in self.sizes and size > 1)
+                for symbol, size in zip(self.axes[name], shape, strict=True)
+            )
+            for name, shape in shapes.items()
+        }
+
+    def all_sizes(self) -> list[dict[str, int]]:
+        """The size of each symbol in every combination of buckets."""
+        combinations = product(*self.sizes.values())
+        return [dict(zip(self.sizes, sizes, strict=True)) for sizes in combinations]
+
+
+def symbols_of(type: ValueType) -> tuple[str | None, ...]:
+    """The symbol of each axis: None for a size, `input.axis` for an unnamed dimension."""
+    return tuple(
+        None if isinstance(size, int) else size or f"{type.name}.{axis}"
+        for axis, size in enumerate(type.shape or ())
+    )
+
+
+def padded_to(array: np.ndarray, shape: Shape) -> np.ndarray:
+    """An array with zeros after its elements, or itself if it has the shape."""
+    if array.shape == shape:
+        return array
+    padded = np.zeros(shape, array.dtype)
+    padded[tuple(map(slice, array.shape))] = array
+    return padded

@@ -1,0 +1,208 @@
+"""Specialisation of segments: to constants, to numpy for a few small tensors, or to a module."""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from compiler.build import Settings, build_module
+from compiler.frontend.graph import Graph, Value
+from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
+from compiler.frontend.padding.pairs import CannotPad
+from compiler.frontend.part import (
+    ModelContext,
+    ModelPart,
+    Obstacles,
+    imported_part,
+    specialise_part,
+)
+from compiler.module import Module, load
+from compiler.program.buckets import Buckets
+from compiler.program.folding import FoldedGraph, folded
+from compiler.program.interpreted import InterpretedGraph, is_small
+from compiler.program.padded import BucketModule, PaddedSegment, extents_by_name
+from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
+from compiler.program.static import StaticSegment
+from compiler.program.weights import WeightStore
+
+_LOG = logging.getLogger("compiler.program")
+
+InputArrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRequest:
+    """A segment, its inputs, and the inputs on whose contents it depends."""
+
+    source: SegmentSource
+    inputs: InputArrays
+    known: frozenset[str]
+
+    def with_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> "SegmentRequest":
+        """The request for inputs of other shapes, with unknown contents."""
+        inputs = {
+            name: np.broadcast_to(np.zeros((), array.dtype), shapes[name])
+            for name, array in self.inputs.items()
+        }
+        return replace(self, inputs=inputs)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs."""
+        return {name: array.shape for name, array in self.inputs.items()}
+
+    @property
+    def digest(self) -> str:
+        """Its identity among all requests for one model."""
+        found = hashlib.sha256()
+        for node in self.source.nodes.values():
+            found.update(node.SerializeToString(deterministic=True))
+        for name, array in self.inputs.items():
+            content = array.tobytes() if name in self.known else b""
+            found.update(f"{name} {array.dtype.name} {array.shape} ".encode() + content)
+        found.update(" ".join(self.source.writes).encode())
+        return found.hexdigest()
+
+    def __str__(self) -> str:
+        types = (f"{name} {a.dtype.name}{list(a.shape)}" for name, a in self.inputs.items())
+        return f"{self.source.name} for {', '.join(types) or 'no inputs'}"
+
+
+@dataclass
+class SegmentCompiler:
+    """Compiles segments with the options of `compiler.compile`.
+
+    `saved` has the directories of modules that were compiled before, by digest.
+    """
+
+    context: ModelContext
+    settings: Settings
+    options: Mapping[str, Any]
+    buckets: Buckets
+    saved: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    modules: dict[str, Module] = field(default_factory=dict[str, Module])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    _weights: WeightStore = field(default_factory=WeightStore)
+    _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
+
+    def specialise(
+        self,
+        source: SegmentSource,
+        inputs: InputArrays,
+        known: frozenset[str],
+        interpreted: bool = False,
+    ) -> Specialised | SegmentSplit | Needs:
+        """The segment for inputs, of which the content of some is known; or why there is none.
+
+        If it shall be interpreted, nothing is compiled.
+        """
+        request = SegmentRequest(source, inputs, known)
+        found = self._folded(request)
+        if not isinstance(found, FoldedGraph):
+            return found
+        if not found.graph.outputs:
+            return StaticSegment(found.outputs, None)
+        if interpreted or is_small(found.graph):
+            return StaticSegment(found.outputs, InterpretedGraph(found.graph))
+        padded = self._in_bucket(request, found)
+        return padded or StaticSegment(found.outputs, self._module(request, found.graph))
+
+    def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
+        """The graph of a segment without the outputs that need no operator."""
+        source = request.source
+        part = ModelPart(list(source.nodes.values()), source.writes, source.constants)
+        values = {
+            name: _value(name, array, name in request.known)
+            for name, array in request.inputs.items()
+        }
+        found = specialise_part(part, values, self.context)
+        if found.obstacles:
+            return _split(found.obstacles, list(source.nodes))
+        return folded(found.graph)
+
+    def _in_bucket(self, request: SegmentRequest, exact: FoldedGraph) -> PaddedSegment | None:
+        """The segment in a bucket for its inputs; None if there is none that computes it."""
+        shapes = self.buckets.shapes_of(request.shapes)
+        if shapes is None:
+            return None
+        try:
+            bucket = self._bucket(request.with_shapes(shapes))
+            padding = padding_of(bucket.graph, exact.graph)
+            extents = bucket.padding.extents_of(padding)
+        except CannotPad as reason:
+            _LOG.warning("no bucket for %s: %s", request, reason)
+            return None
+        names = [name for name, _ in exact.graph.outputs]
+        return PaddedSegment(
+            bucket=bucket,
+            outputs=exact.outputs,
+            extents=extents_by_name(extents),
+            shapes=dict(zip(names, padding.shapes, strict=True)),
+        )
+
+    def _bucket(self, request: SegmentRequest) -> BucketModule:
+        """The module of a bucket; raises CannotPad if its graph cannot be padded."""
+        digest = request.digest
+        if digest not in self._padded:
+            large = self._folded(request)
+            small = self._folded(request.with_shapes(self.buckets.smaller(request.shapes)))
+            if not isinstance(large, FoldedGraph) or not isinstance(small, FoldedGraph):
+                raise CannotPad("its graph depends on contents")
+            padding = padding_of(large.graph, small.graph)
+            module = self._module(request, padded_graph(large.graph, padding), padding)
+            bucket = BucketModule(request.shapes, large.graph, padding, module)
+            self._padded[digest] = bucket
+        return self._padded[digest]
+
+    def _module(
+        self, request: SegmentRequest, graph: Graph, padding: Padding | None = None
+    ) -> Module:
+        """The compiled graph, or the saved one."""
+        digest = request.digest if padding is None else f"{request.digest}-padded"
+        if digest not in self.modules:
+            folder = self.saved.get(digest)
+            self.modules[digest] = (
+                self._compiled(request, graph, digest)
+                if folder is None
+                else load(folder, **self.options)
+            )
+        return self.modules[digest]
+
+    def _compiled(self, request: SegmentRequest, graph: Graph, digest: str) -> Module:
+        start = perf_counter()
+        imported = imported_part(graph)
+        name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
+        folder = None if dump is None else Path(dump) / name
+        settings = replace(self.settings, dump_ir=folder)
+        built = build_module(imported.module, imported.weights, settings)
+        shared = self._weights.shared(built.weights)
+        module = Module.of(replace(built, weights=shared), self.options)
+        self.seconds[name] = perf_counter() - start
+        _LOG.warning("compiled %s in %.1f s", request, self.seconds[name])
+        return module
+
+    def close(self) -> None:
+        """Release idle threads and arenas of all modules."""
+        for module in self.modules.values():
+            module.close()
+
+
+def _value(name: str, array: np.ndarray, known: bool) -> Value:
+    return Value(name, array.dtype.name, array.shape, array.copy() if known else None)
+
+
+def _split(obstacles: Obstacles, positions: Sequence[int]) -> SegmentSplit | Needs:
+    """The answer to obstacles: first about the nodes that no graph can hold."""
+    askers = frozenset(positions[index] for index in obstacles.askers)
+    if not obstacles.problems and not obstacles.split_at:
+        return Needs(obstacles.known, askers)
+    reasons = {
+        positions[index]: "; ".join(dict.fromkeys(problem.error.reason for problem in problems))
+        for index, problems in obstacles.problems.items()
+    }
+    return SegmentSplit(reasons, obstacles.split_at)

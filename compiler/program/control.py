@@ -1,0 +1,245 @@
+"""If, Loop and Scan on the host, whose bodies are programs and whose conditions a run decides."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from compiler.errors import InputDataError
+from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
+from compiler.program.host import HostValue
+from compiler.program.segment import captures_of
+
+LOOP_PATIENCE = 3
+"""The iterations with inputs of one type after which a segment is compiled for them."""
+
+HostValues = Mapping[str, HostValue]
+
+
+def control(runtime: Runtime, around: BodyGraph, node: onnx.NodeProto) -> HostStep | None:
+    """The step of an If, a Loop or a Scan; None for other operators."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in ("If", "Loop", "Scan"):
+        return None
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    control_node = ControlNode(runtime, around, node, attributes)
+    run = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type]
+    return run(control_node)
+
+
+@dataclass(frozen=True)
+class ControlNode:
+    """A control-flow node in a body."""
+
+    runtime: Runtime
+    around: BodyGraph
+    node: onnx.NodeProto
+    attributes: Mapping[str, Any]
+
+    def body(self, attribute: str, repeated: bool = False) -> "Subprogram":
+        """The program of a body; one that is repeated may see other shapes in each iteration."""
+        proto: onnx.GraphProto = self.attributes[attribute]
+        runtime = replace(self.runtime, patience=LOOP_PATIENCE) if repeated else self.runtime
+        return Subprogram.of(runtime, self.around, proto, f"{self.label}.{attribute}")
+
+    @property
+    def label(self) -> str:
+        """Its name, for messages and names of segments."""
+        made = next((name for name in self.node.output if name), "")
+        return f"{self.around.name}.{self.node.name or f'{self.node.op_type}_{made}'}"
+
+    def inputs(self, values: HostValues) -> list[HostValue]:
+        """The values of the node's inputs, None for those left out."""
+        constants = self.around.constants
+        return [_lookup(name, values, constants) if name else None for name in self.node.input]
+
+    def outputs(self, found: Sequence[HostValue]) -> dict[str, HostValue]:
+        """The outputs by name."""
+        return {name: v for name, v in zip(self.node.output, found, strict=False) if name}
+
+
+def _lookup(name: str, values: HostValues, constants: Mapping[str, np.ndarray]) -> HostValue:
+    return values[name] if name in values else constants[name]
+
+
+@dataclass(frozen=True)
+class Subprogram:
+    """The program of a body: its formal inputs and the tensors from around it that it reads."""
+
+    proto: onnx.GraphProto
+    formals: tuple[str, ...]
+    captures: tuple[str, ...]
+    body: ProgramBody
+
+    @classmethod
+    def of(
+        cls, runtime: Runtime, around: BodyGraph, proto: onnx.GraphProto, name: str
+    ) -> "Subprogram":
+        """The program of a body in a graph."""
+        own = {t.name: runtime.array_of(t) for t in proto.initializer}
+        captured = captures_of(proto)
+        known = {n: around.constants[n] for n in captured if n in around.constants}
+        captures = tuple(sorted(captured - known.keys()))
+        formals = tuple(info.name for info in proto.input)
+        nodes, folded = without_constants(proto.node)
+        graph = BodyGraph(
+            name=name,
+            nodes=nodes,
+            inputs=(*formals, *captures),
+            outputs=tuple(output.name for output in proto.output),
+            constants={**known, **own, **folded},
+            opsets=around.opsets,
+        )
+        return cls(proto, formals, captures, ProgramBody(graph, runtime))
+
+    def run(self, values: HostValues, given: Sequence[HostValue] = ()) -> list[HostValue]:
+        """The outputs for formal inputs in order."""
+        captured = {name: values[name] for name in self.captures}
+        return self.body.run({**captured, **dict(zip(self.formals, given, strict=False))})
+
+
+def _if(node: ControlNode) -> HostStep:
+    branches = {True: node.body("then_branch"), False: node.body("else_branch")}
+
+    def run(values: HostValues) -> dict[str, HostValue]:
+        (condition,) = node.inputs(values)
+        return node.outputs(branches[_truth(condition, node)].run(values))
+
+    return run
+
+
+def _truth(value: HostValue, node: ControlNode) -> bool:
+    """A condition; raises InputDataError unless it is one element."""
+    array = np.asarray(value)
+    if array.size != 1:
+        raise InputDataError(
+            f"the condition of {node.label!r} has {array.size} elements, it must have one: correct"
+            " the model or the inputs of this run"
+        )
+    return bool(array.reshape(-1)[0])
+
+
+def _loop(node: ControlNode) -> HostStep:
+    body = node.body("body", repeated=True)
+    shape = (1,) if _rank(body.proto.input[0]) == 1 else ()
+
+    def run(values: HostValues) -> dict[str, HostValue]:
+        limit, condition, *carried = node.inputs(values)
+        trips = sys.maxsize if limit is None else int(np.asarray(limit).reshape(-1)[0])
+        going, rows, step = condition is None or _truth(condition, node), list[list[Any]](), 0
+        while going and step < trips:
+            number, test = np.full(shape, step, np.int64), np.array(going)
+            found, *results = body.run(values, [number, test, *carried])
+            going, step = _truth(found, node), step + 1
+            carried, row = results[: len(carried)], results[len(carried) :]
+            rows.append(row)
+        stacks = _stacks(body.proto.output[1 + len(carried) :], rows)
+        return node.outputs([*carried, *stacks])
+
+    return run
+
+
+def _stacks(
+    infos: Sequence[onnx.ValueInfoProto],
+    rows: Sequence[Sequence[np.ndarray]],
+    axes: Sequence[int] = (),
+) -> list[np.ndarray]:
+    """The results of all iterations along a new axis (the first by default)."""
+    axes = axes or [0] * len(infos)
+    if not rows:
+        return [_empty(info, axis) for info, axis in zip(infos, axes, strict=True)]
+    columns = zip(*rows, strict=True)
+    return [np.stack(column, axis) for column, axis in zip(columns, axes, strict=True)]
+
+
+def _empty(info: onnx.ValueInfoProto, axis: int) -> np.ndarray:
+    """No rows of a declared type; dimensions that are not declared are empty too."""
+    tensor = info.type.tensor_type
+    shape = [d.dim_value for d in tensor.shape.dim]
+    shape.insert(axis % (len(shape) + 1), 0)
+    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type or 1))
+
+
+def _rank(info: onnx.ValueInfoProto) -> int:
+    return len(info.type.tensor_type.shape.dim)
+
+
+def _scan(node: ControlNode) -> HostStep:
+    body, attributes = node.body("body"), node.attributes
+    old = node.around.opsets[""] < 9
+    directions = attributes.get("directions", []) if old else ()
+    count: int = attributes["num_scan_inputs"]
+    outputs = len(body.proto.output) - (len(body.proto.input) - count)
+    scan = ScanAttributes(
+        input_axes=attributes.get("scan_input_axes") or [0] * count,
+        output_axes=attributes.get("scan_output_axes") or [0] * outputs,
+        input_backwards=attributes.get("scan_input_directions") or directions or [0] * count,
+        output_backwards=attributes.get("scan_output_directions") or [0] * outputs,
+    )
+
+    def run(values: HostValues) -> dict[str, HostValue]:
+        inputs = node.inputs(values)
+        if old:
+            return node.outputs(_scan_batch(body, values, inputs, scan))
+        states, sequences = inputs[:-count], inputs[-count:]
+        return node.outputs(_scan_once(body, values, states, sequences, scan))
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAttributes:
+    """The axis and direction of each sequence that a Scan reads and writes."""
+
+    input_axes: Sequence[int]
+    output_axes: Sequence[int]
+    input_backwards: Sequence[int]
+    output_backwards: Sequence[int]
+
+
+def _scan_once(
+    body: Subprogram,
+    values: HostValues,
+    states: Sequence[HostValue],
+    sequences: Sequence[np.ndarray],
+    scan: ScanAttributes,
+) -> list[HostValue]:
+    """The last states and the stacked results."""
+    moved = [np.moveaxis(s, a, 0) for s, a in zip(sequences, scan.input_axes, strict=True)]
+    rows = [s[::-1] if b else s for s, b in zip(moved, scan.input_backwards, strict=True)]
+    found: list[list[HostValue]] = []
+    for step in range(len(rows[0])):
+        slices = [np.ascontiguousarray(row[step]) for row in rows]
+        results = body.run(values, [*states, *slices])
+        states = results[: len(states)]
+        found.append(results[len(states) :])
+    stacks = _stacks(body.proto.output[len(states) :], found, scan.output_axes)
+    pairs = zip(stacks, scan.output_axes, scan.output_backwards, strict=True)
+    return [*states, *(np.flip(s, axis) if back else s for s, axis, back in pairs)]
+
+
+def _scan_batch(
+    body: Subprogram, values: HostValues, inputs: Sequence[HostValue], scan: ScanAttributes
+) -> list[HostValue]:
+    """Scan of opset 8: each sequence of a batch for its length, the rest of the results zero."""
+    lengths, rest = inputs[0], inputs[1:]
+    count = len(scan.input_axes)
+    longest: int = rest[-1].shape[1]
+    samples: list[list[HostValue]] = []
+    for index in range(rest[-1].shape[0]):
+        length = longest if lengths is None else int(lengths[index])
+        states = [state[index] for state in rest[:-count]]
+        sequences = [sequence[index][:length] for sequence in rest[-count:]]
+        found = _scan_once(body, values, states, sequences, scan)
+        padded = [_padded(stack, longest) for stack in found[len(states) :]]
+        samples.append([*found[: len(states)], *padded])
+    return [np.stack(column) for column in zip(*samples, strict=True)]
+
+
+def _padded(stack: np.ndarray, length: int) -> np.ndarray:
+    """A stack with zeros up to a length."""
+    missing = [(0, length - len(stack))] + [(0, 0)] * (stack.ndim - 1)
+    return np.pad(stack, missing)

@@ -1,0 +1,55 @@
+"""Reading of saved dynamic modules."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compiler.build import Settings
+from compiler.errors import ArtifactError
+from compiler.kernels import KernelCache
+from compiler.program.buckets import Buckets
+from compiler.program.compiling import SegmentCompiler
+from compiler.program.model import DynamicModule
+from compiler.program.reading import read_program
+from compiler.program.saving import (
+    MODEL_FILE,
+    PROGRAM_FILE,
+    PROGRAM_FORMAT,
+    PROGRAM_VERSION,
+    SEGMENTS_FOLDER,
+    file_digest,
+)
+
+
+def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
+    """A saved dynamic module, whose segments are loaded when a run first needs them.
+
+    Raises ArtifactError for a missing or damaged file.
+    """
+    manifest = _manifest(directory)
+    if file_digest(directory / MODEL_FILE) != manifest["sha256"]:
+        raise ArtifactError(f"{directory / MODEL_FILE} is not the saved one: save the module again")
+    settings = replace(
+        Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
+        check_indices=manifest["check_indices"],
+    )
+    found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
+    buckets = Buckets.of(manifest["buckets"], found.inputs)
+    saved = {path.name: path for path in sorted((directory / SEGMENTS_FOLDER).iterdir())}
+    return DynamicModule(found, SegmentCompiler(found.context, settings, options, buckets, saved))
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    path = directory / PROGRAM_FILE
+    try:
+        manifest = json.loads(path.read_text())
+        version = manifest["version"] if manifest["format"] == PROGRAM_FORMAT else None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{path} is damaged ({error}): save the module again") from error
+    if version != PROGRAM_VERSION:
+        raise ArtifactError(
+            f"{path} has version {version}, not {PROGRAM_VERSION}: save the module again"
+        )
+    return manifest

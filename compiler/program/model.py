@@ -1,0 +1,158 @@
+"""A compiled model of which only a run decides shapes or control flow."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from compiler.arguments import LOAD, RUN, check_arguments
+from compiler.build import Settings
+from compiler.program.body import ProgramBody, Runtime
+from compiler.program.buckets import Buckets, symbols_of
+from compiler.program.compiling import SegmentCompiler
+from compiler.program.control import control
+from compiler.program.host import HostValue
+from compiler.program.reading import GivenShapes, ReadModel, read_program
+from compiler.program.saving import SavedProgram, save_program
+from compiler.program.signature import ValueType, checked_inputs, example_of
+
+DEFAULT_SPECIALISATIONS = 64
+"""The most specialisations of a segment that a program keeps."""
+
+
+class DynamicModule:
+    """A program of static graphs, which are compiled for the kinds of inputs that runs have.
+
+    It is used like `compiler.Module`, and can be pickled, copied and sent to processes. Shapes in
+    `inputs` and `outputs` have symbols, or None for sizes of which nothing is known.
+    """
+
+    def __init__(
+        self, model: ReadModel, compiler: SegmentCompiler, most: int = DEFAULT_SPECIALISATIONS
+    ):
+        self._model = model
+        self.compiler = compiler
+        self.target = compiler.settings.target
+        self._most = most
+        self._body = self._new_body()
+
+    def _new_body(self) -> ProgramBody:
+        runtime = Runtime(self.compiler, self._most, self._model.array_of, control)
+        return ProgramBody(self._model.graph, runtime)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for `pickle` and `copy`: the division into segments is found again."""
+        return {key: value for key, value in self.__dict__.items() if key != "_body"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._body = self._new_body()
+
+    @property
+    def inputs(self) -> Sequence[ValueType]:
+        """Name, dtype and shape of every input, in the model's order."""
+        return self._model.inputs
+
+    @property
+    def outputs(self) -> Sequence[ValueType]:
+        """Name, dtype and shape of every output, in the model's order."""
+        return self._model.outputs
+
+    @property
+    def build_seconds(self) -> dict[str, float]:
+        """The seconds of each compilation so far, by segment."""
+        return dict(self.compiler.seconds)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, HostValue]:
+        """Run once: values by input name in, values by output name out, in the model's order.
+
+        A value is an array, a list of arrays for a sequence, or None for an empty optional. Kinds
+        of inputs that no run had yet are compiled first, which is logged with the seconds. Any
+        number of threads may call this at once. Raises ShapeError for a missing or unknown name, a
+        wrong dtype or a wrong shape, and InputDataError for contents that do not fit.
+        """
+        check_arguments({"inputs": inputs}, RUN)
+        values = checked_inputs(self.inputs, inputs)
+        found = self._body.run(values)
+        given = {id(value) for value in values.values()}
+        return {
+            name: _own(value, given)
+            for name, value in zip(self._model.graph.outputs, found, strict=True)
+        }
+
+    def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
+        """Compile now the segments that read the inputs, for sizes by symbol.
+
+        Raises ShapeError for a dimension whose size is neither fixed nor given.
+        """
+        self._body.prepare({type.name: example_of(type, sizes or {}) for type in self.inputs})
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the model and all that was compiled so far, for `compiler.load`.
+
+        An older program there is replaced atomically. Raises ArtifactError, and changes nothing, if
+        that fails.
+        """
+        check_arguments({"directory": directory}, LOAD)
+        settings = self.compiler.settings
+        options = {
+            "target": settings.target,
+            "pipeline": settings.pipeline,
+            "check_indices": settings.check_indices,
+            "buckets": self.compiler.buckets.sizes,
+            "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
+        }
+        program = SavedProgram(self._model.with_weights(), self.compiler.modules, options)
+        save_program(program, directory)
+
+    def close(self) -> None:
+        """Release idle threads and arenas; the next run allocates new ones."""
+        self.compiler.close()
+
+    def summary(self) -> str:
+        """One line on the segments, and each node that runs on the host with its reason.
+
+        It describes the runs so far.
+        """
+        lines = [f"{self.target}, {len(self.compiler.modules)} compiled segments"]
+        lines += [f"  {label} runs on the host: {why}" for label, why in self.on_host.items()]
+        return "\n".join(lines)
+
+    @property
+    def on_host(self) -> dict[str, str]:
+        """The reason of each node that runs on the host, so far, by operator and name."""
+        return dict(self._body.runtime.on_host)
+
+    def __repr__(self) -> str:
+        return f"<DynamicModule {self._model.graph.name!r}: {self.summary().splitlines()[0]}>"
+
+
+def _own(value: HostValue, given: set[int]) -> HostValue:
+    """A result that shares no memory with inputs and constants."""
+    flags = getattr(value, "flags", None)
+    shared = flags is not None and (id(value) in given or not flags.writeable)
+    return value.copy() if shared else value
+
+
+def open_model(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    shapes: GivenShapes,
+    settings: Settings,
+    options: Mapping[str, Any],
+    buckets: Mapping[str, Sequence[int]],
+) -> DynamicModule:
+    """A module for any sizes of the dimensions that `shapes` leaves open.
+
+    It is compiled now for all buckets, if those are all of its open dimensions. Raises ModelError,
+    ShapeError and UnsupportedOperatorError.
+    """
+    found = read_program(model, shapes, settings.check_indices)
+    given = Buckets.of(buckets, found.inputs)
+    module = DynamicModule(found, SegmentCompiler(found.context, settings, options, given))
+    open_symbols = {s for type in found.inputs for s in symbols_of(type) if s is not None}
+    tensors = all(type.kind == "tensor" and type.shape is not None for type in found.inputs)
+    if tensors and open_symbols <= buckets.keys():
+        for sizes in given.all_sizes():
+            module.prepare(sizes)
+    return module

@@ -1,0 +1,90 @@
+"""The division of a body's nodes into steps: a pure function of what nodes read and write."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """The tensors that a node reads and writes, without constants; `alone` is one on the host."""
+
+    reads: frozenset[str]
+    writes: tuple[str, ...]
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """Nodes of one segment, or a node on the host, by their indices in the body.
+
+    `reads` come from other steps, `writes` are those that others read, and `frees` are tensors that
+    no later step reads.
+    """
+
+    nodes: tuple[int, ...]
+    alone: bool
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    frees: tuple[str, ...] = ()
+
+
+def outline_steps(
+    nodes: Sequence[NodeUse], split_at: Set[str], outputs: Sequence[str]
+) -> list[ProgramStep]:
+    """The steps in execution order, with segments as large as can be.
+
+    A tensor of `split_at` is written by one segment and read by later ones.
+    """
+    phases = _phases(nodes, split_at)
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, (node, phase) in enumerate(zip(nodes, phases, strict=True)):
+        groups[phase, index if node.alone else -1].append(index)
+    members = [groups[key] for key in sorted(groups)]
+    return _with_frees([_step(nodes, group, outputs) for group in members], outputs)
+
+
+def _phases(nodes: Sequence[NodeUse], split_at: Set[str]) -> list[int]:
+    """The earliest phase of each node: even ones are segments, odd ones nodes on the host."""
+    made: dict[str, int] = {}
+    phases: list[int] = []
+    for node in nodes:
+        phase = int(node.alone)
+        for name in node.reads & made.keys():
+            phase = max(phase, _after(made[name], node.alone, name in split_at))
+        phases.append(phase)
+        made |= dict.fromkeys(node.writes, phase)
+    return phases
+
+
+def _after(made: int, alone: bool, cut: bool) -> int:
+    """The earliest phase of a node that reads what a phase made."""
+    if made % 2 != alone:
+        return made + 1
+    return made + 2 if cut and not alone else made
+
+
+def _step(nodes: Sequence[NodeUse], group: Sequence[int], outputs: Sequence[str]) -> ProgramStep:
+    inside = {name for index in group for name in nodes[index].writes}
+    members = set(group)
+    outside = {
+        name for i, node in enumerate(nodes) if i not in members for name in node.reads
+    } | set(outputs)
+    reads = (name for index in group for name in sorted(nodes[index].reads) if name not in inside)
+    alone = nodes[group[0]].alone
+    writes = (name for index in group for name in nodes[index].writes if name and name in outside)
+    return ProgramStep(tuple(group), alone, _distinct(reads), _distinct(writes))
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _with_frees(steps: Sequence[ProgramStep], outputs: Sequence[str]) -> list[ProgramStep]:
+    """The steps with the tensors that each is the last to read or write."""
+    needed, freed = set(outputs), list[ProgramStep]()
+    for step in reversed(steps):
+        last = tuple(name for name in (*step.reads, *step.writes) if name not in needed)
+        needed |= {*step.reads}
+        freed.append(ProgramStep(step.nodes, step.alone, step.reads, step.writes, last))
+    return freed[::-1]

@@ -1,0 +1,152 @@
+"""A model as a body of a program, with the types of its inputs and outputs."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import inliner
+from onnx.numpy_helper import from_array
+
+from compiler.errors import ShapeError, UnsupportedOperatorError
+from compiler.frontend.evaluate import dtype_name
+from compiler.frontend.external import ModelFolder
+from compiler.frontend.liveness import live_nodes
+from compiler.frontend.load import check_model, opsets_of, read_model
+from compiler.frontend.part import ModelContext
+from compiler.frontend.shapes import checked_shape, dimensions_of
+from compiler.frontend.specialise import is_compiled
+from compiler.frontend.tensors import array_of, dense_array_of
+from compiler.program.body import BodyGraph, without_constants
+from compiler.program.host import runs_on_host
+from compiler.program.signature import ValueType
+
+GivenShapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class ReadModel:
+    """A model in the terms of a program."""
+
+    proto: onnx.ModelProto
+    graph: BodyGraph
+    inputs: Sequence[ValueType]
+    outputs: Sequence[ValueType]
+    context: ModelContext
+    shapes: GivenShapes
+    """The sizes that were given for inputs."""
+
+    def with_weights(self) -> onnx.ModelProto:
+        """The model with all of its data inside."""
+        whole = onnx.ModelProto()
+        whole.CopyFrom(self.proto)
+        for tensor in whole.graph.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                tensor.CopyFrom(from_array(self.graph.constants[tensor.name], tensor.name))
+        return whole
+
+    def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """A tensor of the model."""
+        return array_of(tensor, self.context.folder)
+
+
+def read_program(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    shapes: GivenShapes,
+    check_indices: bool,
+) -> ReadModel:
+    """Read a model whose operators are all known, inlining its functions.
+
+    Raises ModelError, ShapeError, and UnsupportedOperatorError with every unknown operator.
+    """
+    proto = read_model(model)
+    check_model(proto)
+    folder = ModelFolder.of(model) if isinstance(model, str | os.PathLike) else None
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+    opsets = opsets_of(proto.opset_import)
+    context = ModelContext(opsets, list(proto.functions), folder, check_indices)
+    check_operators(proto.graph, opsets)
+    constants = {t.name: array_of(t, folder) for t in proto.graph.initializer}
+    sparse = {s.values.name: dense_array_of(s, folder) for s in proto.graph.sparse_initializer}
+    inputs = [i for i in proto.graph.input if i.name not in constants]
+    outputs = tuple(dict.fromkeys(output.name for output in proto.graph.output))
+    nodes, folded = without_constants(node for node, _ in live_nodes(proto.graph.node, outputs))
+    graph = BodyGraph(
+        name=proto.graph.name or "main",
+        nodes=nodes,
+        inputs=tuple(info.name for info in inputs),
+        outputs=outputs,
+        constants=constants | sparse | folded,
+        opsets=opsets,
+    )
+    types = _with_shapes([type_of(info) for info in inputs], shapes)
+    results = [type_of(output) for output in proto.graph.output]
+    return ReadModel(
+        proto=proto, graph=graph, inputs=types, outputs=results, context=context, shapes=shapes
+    )
+
+
+def type_of(info: onnx.ValueInfoProto) -> ValueType:
+    """The declared type of an input or an output."""
+    kind = str(info.type.WhichOneof("value") or "tensor_type").removesuffix("_type")
+    if kind != "tensor":
+        return ValueType(info.name, kind=kind)
+    dims = dimensions_of(info)
+    shape = None if dims is None else tuple(None if d == "" else d for d in dims)
+    return ValueType(info.name, dtype_name(info.type.tensor_type.elem_type), shape)
+
+
+def _with_shapes(types: Sequence[ValueType], shapes: GivenShapes) -> list[ValueType]:
+    """The types with the given sizes, which hold for every use of a symbol."""
+    if unknown := sorted(set(shapes) - {type.name for type in types}):
+        raise ShapeError(
+            f"the model has no input {unknown[0]!r}; its inputs are"
+            f" {', '.join(type.name for type in types) or 'none'}"
+        )
+    symbols: dict[str, int] = {}
+    for type in types:
+        if type.name in shapes:
+            dims = None if type.shape is None else ["" if d is None else d for d in type.shape]
+            sizes = checked_shape(type.name, shapes[type.name], dims)
+            symbols |= {d: n for d, n in zip(dims or (), sizes, strict=False) if isinstance(d, str)}
+    return [_fixed(type, shapes, symbols) for type in types]
+
+
+def _fixed(type: ValueType, shapes: GivenShapes, symbols: Mapping[str, int]) -> ValueType:
+    if type.name in shapes:
+        return ValueType(type.name, type.dtype, tuple(int(size) for size in shapes[type.name]))
+    if type.shape is None:
+        return type
+    shape = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in type.shape)
+    return ValueType(type.name, type.dtype, shape, type.kind)
+
+
+def check_operators(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> None:
+    """Raise UnsupportedOperatorError, with all of them, for operators that nothing implements."""
+    unknown = {
+        f"  {node.op_type} {node.name or node.output[0]!r} ({node.domain or 'ai.onnx'} opset"
+        f" {opsets.get(_domain(node), 0)}): onnx {onnx.__version__} has no such operator; check the"
+        " operator's name and the model's opset, or upgrade onnx"
+        for node in _all_nodes(graph)
+        if not is_compiled(node, opsets) and not runs_on_host(node, opsets)
+    }
+    if unknown:
+        count = f"{len(unknown)} operators" if len(unknown) > 1 else "1 operator"
+        raise UnsupportedOperatorError(
+            f"{count} cannot be compiled:\n" + "\n".join(sorted(unknown))
+        )
+
+
+def _domain(node: onnx.NodeProto) -> str:
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of the bodies in it."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(body)

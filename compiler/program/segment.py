@@ -1,0 +1,206 @@
+"""A segment of a program: nodes that are one static graph for each kind of inputs."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, Protocol, cast
+
+import numpy as np
+import onnx
+
+from compiler.program.host import HostValue
+from compiler.schedule import ELEMENT_BYTES
+
+MOST_CONTENTS = 8
+"""The most specialisations of a segment that differ only in the contents of inputs."""
+
+SpecialisationKey = tuple[tuple[np.dtype, tuple[int, ...], bytes | None], ...]
+"""Of each input the dtype, the shape, and the content if the segment depends on it."""
+
+
+class Specialised(Protocol):
+    """A segment for one kind of inputs."""
+
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The outputs by name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSplit:
+    """How a segment must be split: nodes that run on the host with the reasons, and tensors.
+
+    Nodes are given by index in the body. `split_at` are tensors that one segment computes and on
+    whose contents another depends.
+    """
+
+    alone: Mapping[int, str]
+    split_at: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Inputs on whose contents a segment depends, and the nodes that need them."""
+
+    known: frozenset[str]
+    askers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """The nodes of a segment, by index in the body, its tensors by name, and its constants."""
+
+    name: str
+    nodes: Mapping[int, onnx.NodeProto]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
+
+
+class CompilesSegments(Protocol):
+    """Specialises segments."""
+
+    def specialise(
+        self,
+        source: SegmentSource,
+        inputs: Mapping[str, np.ndarray],
+        known: frozenset[str],
+        interpreted: bool = False,
+    ) -> Specialised | SegmentSplit | Needs:
+        """The segment for inputs, of which the content of some is known; or why there is none.
+
+        If it shall be interpreted, nothing is compiled.
+        """
+        ...
+
+
+class ProgramSegment:
+    """A bounded cache of a segment's specialisations, of which the least used is dropped first.
+
+    A specialisation is interpreted until it was needed `patience` times, then compiled.
+    """
+
+    def __init__(self, source: SegmentSource, most: int, patience: int = 1):
+        self.source = source
+        self.most, self.patience = most, patience
+        self.needed = Counter[SpecialisationKey]()
+        self.known = frozenset[str]()
+        self.askers = frozenset[int]()
+        self.cache: OrderedDict[SpecialisationKey, Specialised] = OrderedDict()
+        self._lock = RLock()
+
+    def run(
+        self, values: Mapping[str, HostValue], compiler: CompilesSegments
+    ) -> Mapping[str, HostValue] | SegmentSplit:
+        """The outputs by name, or how the segment must be split to have some."""
+        inputs = {name: values[name] for name in self.source.reads}
+        found = self.find(inputs, compiler)
+        return found if isinstance(found, SegmentSplit) else found.run(inputs)
+
+    def find(
+        self, inputs: Mapping[str, HostValue], compiler: CompilesSegments
+    ) -> Specialised | SegmentSplit:
+        """The specialisation for inputs, from the cache or a new one."""
+        if odd := {name for name, value in inputs.items() if not is_tensor(value)}:
+            return self._without(odd)
+        with self._lock:
+            key = self.key(inputs)
+            if key not in self.cache or self.needed[key] < self.patience:
+                return self._specialised(inputs, compiler)
+            self.cache.move_to_end(key)
+            return self.cache[key]
+
+    def prepare(
+        self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
+    ) -> SegmentSplit | None:
+        """Specialise for types of inputs, or say how the segment must be split.
+
+        A segment that depends on contents waits for a run that has them.
+        """
+        if odd := {name for name, value in inputs.items() if not is_tensor(value)}:
+            return self._without(odd)
+        with self._lock:
+            if self.known or self.key(inputs) in self.cache:
+                return None
+            found = compiler.specialise(self.source, inputs, self.known)
+            if isinstance(found, Needs):
+                self.known, self.askers = found.known, found.askers
+                return None
+            if isinstance(found, SegmentSplit):
+                return found
+            self._keep(self.key(inputs), found)
+            return None
+
+    def _specialised(
+        self, inputs: Mapping[str, np.ndarray], compiler: CompilesSegments
+    ) -> Specialised | SegmentSplit:
+        """A new specialisation, in the cache."""
+        if self._differ_in_contents() >= MOST_CONTENTS:
+            why = "the contents on which shapes depend change from run to run"
+            return SegmentSplit(dict.fromkeys(self.askers, why))
+        key = self.key(inputs)
+        quick = self.needed[key] + 1 < self.patience
+        if quick and key in self.cache:
+            self.needed[key] += 1
+            return self.cache[key]
+        found = compiler.specialise(self.source, inputs, self.known, quick)
+        while isinstance(found, Needs):
+            self.known, self.askers = self.known | found.known, self.askers | found.askers
+            self.cache.clear()
+            found = compiler.specialise(self.source, inputs, self.known, quick)
+        if not isinstance(found, SegmentSplit):
+            self._keep(self.key(inputs), found)
+        return found
+
+    def _keep(self, key: SpecialisationKey, found: Specialised) -> None:
+        """Put a specialisation into the cache."""
+        self.needed[key] += 1
+        self.cache[key] = found
+        if len(self.cache) > self.most:
+            dropped, _ = self.cache.popitem(last=False)
+            del self.needed[dropped]
+
+    def key(self, inputs: Mapping[str, np.ndarray]) -> SpecialisationKey:
+        """The key of the specialisation for inputs."""
+        known = self.known
+        return tuple(
+            (array.dtype, array.shape, array.tobytes() if name in known else None)
+            for name, array in inputs.items()
+        )
+
+    def _differ_in_contents(self) -> int:
+        """The most specialisations for inputs of the same types."""
+        types = Counter(tuple(part[:2] for part in key) for key in self.cache)
+        return max(types.values()) if self.known and types else 0
+
+    def _without(self, odd: set[str]) -> SegmentSplit:
+        """The split that runs the readers of some inputs on the host."""
+        why = "it reads a value of a type without kernels"
+        nodes = self.source.nodes.items()
+        return SegmentSplit({i: why for i, node in nodes if odd & reads_of(node)})
+
+
+def is_tensor(value: HostValue) -> bool:
+    """Whether a value is an array of a type that kernels have."""
+    return isinstance(value, np.ndarray) and cast(np.ndarray, value).dtype.name in ELEMENT_BYTES
+
+
+def reads_of(node: onnx.NodeProto) -> set[str]:
+    """The tensors that a node reads, also those from around it that its bodies read."""
+    read = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            read |= captures_of(body)
+    return read
+
+
+def captures_of(body: onnx.GraphProto) -> set[str]:
+    """The tensors from around a body that it reads."""
+    made = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
+    made |= {sparse.values.name for sparse in body.sparse_initializer}
+    captured = set[str]()
+    for node in body.node:
+        captured |= reads_of(node) - made
+        made |= set(node.output)
+    return captured | {output.name for output in body.output} - made

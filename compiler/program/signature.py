@@ -1,0 +1,103 @@
+"""The inputs and outputs of a program: types with symbolic dimensions, and checks of a run's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from compiler.backends.memory import numpy_dtype
+from compiler.errors import ShapeError
+from compiler.program.host import HostValue
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The declared type of an input or an output.
+
+    A dimension is a size, a symbol, or None if nothing is known; so is the shape. `kind` is
+    `tensor`, `sequence` or `optional`; only tensors have a dtype.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int | str | None, ...] | None = None
+    kind: str = "tensor"
+
+    def __str__(self) -> str:
+        if self.kind != "tensor":
+            return f"{self.name} ({self.kind})"
+        sizes = "..." if self.shape is None else ", ".join(str(d or "?") for d in self.shape)
+        return f"{self.name} {self.dtype}[{sizes}]"
+
+
+def checked_inputs(types: Sequence[ValueType], given: Mapping[str, Any]) -> dict[str, HostValue]:
+    """The inputs of a run as arrays, lists of arrays or None; raises ShapeError.
+
+    A symbol has one size in a run.
+    """
+    known = {type.name for type in types}
+    if unknown := sorted(set(given) - known):
+        raise ShapeError(
+            f"the model has no input {unknown[0]!r}; its inputs are {', '.join(sorted(known))}"
+        )
+    symbols: dict[str, tuple[int, str]] = {}
+    values: dict[str, HostValue] = {}
+    for type in types:
+        if type.name not in given and type.kind != "optional":
+            raise ShapeError(f"the input {type.name!r} is missing")
+        value = given.get(type.name)
+        values[type.name] = _checked(type, value, symbols) if type.kind == "tensor" else value
+    return values
+
+
+def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
+    """Zeros of a tensor's type, for sizes by symbol (`input.axis` if it has none).
+
+    Raises ShapeError for a dimension whose size is neither fixed nor given.
+    """
+    shape: list[int] = []
+    for axis, size in enumerate(type.shape or ()):
+        known = size if isinstance(size, int) else sizes.get(size or f"{type.name}.{axis}")
+        if known is None:
+            raise ShapeError(f"dimension {axis} of the input {type} is open: give its size")
+        shape.append(known)
+    return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)
+
+
+def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> np.ndarray:
+    """An input as an array of the declared type."""
+    array = _array(type.name, value)
+    if type.dtype and _dtype(array) != type.dtype:
+        raise ShapeError(f"the input {type} was given {_dtype(array)}{list(array.shape)}")
+    if type.shape is None:
+        return array
+    if len(type.shape) != array.ndim:
+        raise ShapeError(f"the input {type} was given the shape {list(array.shape)}")
+    for axis, (wanted, size) in enumerate(zip(type.shape, array.shape, strict=True)):
+        if isinstance(wanted, int) and wanted != size:
+            raise ShapeError(f"dimension {axis} of the input {type} was given the size {size}")
+        if isinstance(wanted, str):
+            first, where = symbols.setdefault(wanted, (size, type.name))
+            if first != size:
+                raise ShapeError(
+                    f"the dimension {wanted!r} is {size} in input {type.name!r} and {first} in"
+                    f" {where!r}: give one size for it"
+                )
+    return array
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """An input as numpy's; raises ShapeError for one on a device."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return np.asarray(cast(Any, value))
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ShapeError(
+            f"the input {name!r} cannot be read on the host ({error}): copy it there first"
+        ) from error
+
+
+def _dtype(array: np.ndarray) -> str:
+    return "str_" if array.dtype.kind in "OSU" else array.dtype.name

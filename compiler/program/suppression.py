@@ -1,0 +1,65 @@
+"""Non-maximum suppression of boxes in numpy, one class of one image at a time."""
+
+import numpy as np
+
+
+def non_maximum_suppression(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    limit: np.ndarray | None = None,
+    overlap: np.ndarray | None = None,
+    threshold: np.ndarray | None = None,
+    *,
+    center_point_box: int = 0,
+) -> tuple[np.ndarray]:
+    """ONNX's NonMaxSuppression: int64[selected, 3] of batch, class and box.
+
+    `boxes` are [batch, boxes, 4], `scores` [batch, classes, boxes]; `limit` bounds the boxes of a
+    class (0 if left out), `overlap` their intersection over union, `threshold` their scores.
+    """
+    most = _scalar(limit, 0)
+    widest = _scalar(overlap, 0.0)
+    found: list[tuple[int, int, int]] = []
+    for batch, rows in enumerate(boxes.astype(np.float32, copy=False)):
+        corners = _corners(rows, center_point_box)
+        for label, row in enumerate(scores[batch]):
+            order = _candidates(row, None if threshold is None else _scalar(threshold, 0.0))
+            kept = _kept(corners, order, int(most), float(widest))
+            found += [(batch, label, int(box)) for box in kept]
+    return (np.array(found, np.int64).reshape(-1, 3),)
+
+
+def _scalar(array: np.ndarray | None, default: float) -> float:
+    return default if array is None or not array.size else array.reshape(-1)[0].item()
+
+
+def _corners(boxes: np.ndarray, centred: int) -> np.ndarray:
+    """Boxes as rows of smaller and larger coordinates: float32[boxes, 4]."""
+    if centred:
+        middle, half = boxes[:, :2], boxes[:, 2:] / np.float32(2)
+        return np.concatenate([middle - half, middle + half], 1)
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
+
+
+def _candidates(scores: np.ndarray, threshold: float | None) -> np.ndarray:
+    """The boxes with scores above the threshold, the best first, equal ones in their order."""
+    order = np.argsort(-scores, kind="stable")
+    return order if threshold is None else order[scores[order] > np.float32(threshold)]
+
+
+def _kept(corners: np.ndarray, order: np.ndarray, most: int, widest: float) -> list[int]:
+    """The boxes, best first, that overlap no better one by more than the bound."""
+    kept: list[int] = []
+    areas = (corners[:, 2:] - corners[:, :2]).prod(1)
+    while order.size and len(kept) < most:
+        best, order = order[0], order[1:]
+        kept.append(int(best))
+        low = np.maximum(corners[best, :2], corners[order, :2])
+        high = np.minimum(corners[best, 2:], corners[order, 2:])
+        shared = np.maximum(high - low, np.float32(0)).prod(1)
+        union = areas[best] + areas[order] - shared
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(shared > 0, shared / union, np.float32(0))
+        order = order[share <= np.float32(widest)]
+    return kept

@@ -1,0 +1,254 @@
+"""Models whose shapes only a run decides, against onnxruntime."""
+
+import logging
+import pickle
+
+import numpy as np
+import onnx
+import pytest
+from onnx.numpy_helper import from_array
+
+import compiler
+from compiler.errors import InputDataError, OpenShapeError, ShapeError, UnsupportedOperatorError
+from compiler.module import Module
+from compiler.program.model import DynamicModule
+from tests.program.checks import HEADER, check, compiled, model_of
+
+BATCH = """g (float[n, 16] x) => (float[n, 4] y) {
+    m = MatMul(x, w)
+    s = Add(m, b)
+    y = Softmax<axis = -1>(s)
+}"""
+
+
+def batch_model() -> onnx.ModelProto:
+    """A linear layer and a softmax for any batch."""
+    model = onnx.parser.parse_model(f"{HEADER}\n{BATCH}")
+    generator = np.random.default_rng(0)
+    weights = {"w": (16, 4), "b": (4,)}
+    for name, shape in weights.items():
+        array = generator.standard_normal(shape).astype("f4")
+        model.graph.initializer.append(from_array(array, name))
+    return model
+
+
+def test_a_static_model_is_one_schedule():
+    assert isinstance(compiler.compile(batch_model(), input_shapes={"x": [2, 16]}), Module)
+
+
+def test_a_batch_that_varies_is_compiled_once_for_each_size(caplog: pytest.LogCaptureFixture):
+    model = batch_model()
+    module = compiler.compile(model)
+    assert isinstance(module, DynamicModule)
+    assert [(i.name, i.dtype, i.shape) for i in module.inputs] == [("x", "float32", ("n", 16))]
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        for size in (30, 50, 30, 10):
+            check(module, model, {"x": np.random.randn(size, 16).astype("f4")})
+    compilations = [record.getMessage() for record in caplog.records]
+    assert len(compilations) == 3
+    assert "x float32[30, 16] in " in compilations[0]
+
+
+def test_specialisations_share_weights():
+    module = compiled_batch()
+    for size in (30, 50):
+        module.run({"x": np.zeros((size, 16), "f4")})
+    first, second = module.compiler.modules.values()
+    shared = {id(array) for array in weights_of(first)}
+    assert shared
+    assert {id(array) for array in weights_of(second)} == shared
+
+
+def weights_of(module: Module) -> list[np.ndarray]:
+    """The weights as they are packed; copies share them."""
+    return [*module.__getstate__()["_weights"].values()]
+
+
+def compiled_batch() -> DynamicModule:
+    module = compiler.compile(batch_model())
+    assert isinstance(module, DynamicModule)
+    return module
+
+
+def test_run_time_shapes_can_be_refused():
+    with pytest.raises(OpenShapeError, match="leaves dimension 0 \\('n'\\) open"):
+        compiler.compile(batch_model(), dynamic=False)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "the input 'x' is missing"),
+        ({"x": np.zeros((2, 16)), "z": np.zeros(1)}, "no input 'z'; its inputs are x"),
+        ({"x": np.zeros((2, 16))}, "the input x float32\\[n, 16\\] was given float64\\[2, 16\\]"),
+        ({"x": np.zeros((2, 3), "f4")}, "dimension 1 of the input x .* was given the size 3"),
+        ({"x": np.zeros(16, "f4")}, "was given the shape \\[16\\]"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, np.ndarray], message: str):
+    with pytest.raises(ShapeError, match=message):
+        compiled_batch().run(inputs)
+
+
+def test_a_symbol_has_one_size_in_a_run_and_unnamed_dimensions_any():
+    text = "g (float[n] x, float[n] y, float[?] z) => (float[n] a, float[?] b) {\n"
+    module = compiled(text + "a = Add(x, y)\nb = Neg(z)\n}")
+    x, z = np.ones(100, "f4"), np.ones(70, "f4")
+    np.testing.assert_array_equal(module.run({"x": x, "y": x, "z": z})["a"], x + x)
+    with pytest.raises(ShapeError, match="'n' is 70 in input 'y' and 100 in 'x'"):
+        module.run({"x": x, "y": z, "z": z})
+
+
+SHAPE_INPUTS = """g (float[a, b] x, int64[2] shape, int64[1] k, int64[1] start)
+    => (float[c, d] y, float[c, e] values, int64[c, e] indices, float[c, f] rest) {
+    y = Reshape(x, shape)
+    wide = Relu(y)
+    values, indices = TopK(wide, k)
+    one = Constant<value_ints = [1]>()
+    end = Constant<value_ints = [9223372036854775807]>()
+    rest = Slice(wide, start, end, one)
+}"""
+
+
+def test_shapes_come_as_inputs():
+    module, model = compiled(SHAPE_INPUTS), model_of(SHAPE_INPUTS)
+    x = np.random.default_rng(0).permutation(240).astype("f4").reshape(12, 20) - 100
+    for shape, k, start in (([10, 24], 3, 2), ([6, 40], 7, -5), ([10, 24], 3, 2)):
+        inputs = {"shape": np.array(shape), "k": np.array([k]), "start": np.array([start])}
+        check(module, model, {"x": x, **inputs})
+    assert not module.on_host
+
+
+def test_contents_that_change_in_every_run_end_on_the_host():
+    module, model = compiled(SHAPE_INPUTS), model_of(SHAPE_INPUTS)
+    x = np.random.default_rng(0).permutation(240).astype("f4").reshape(12, 20) - 100
+    sizes = np.array([10, 24])
+    for start in range(12):
+        given = {"shape": sizes, "k": np.array([start + 1]), "start": np.array([start])}
+        check(module, model, {"x": x, **given})
+    assert "contents on which shapes depend change" in module.summary()
+
+
+DATA = """g (float[n, 32] x) => (int64[2, m] where, float[m] found, float[n, 32] y, float[r] kept) {
+    r = Relu(x)
+    where = NonZero(r)
+    pairs = Transpose<perm = [1, 0]>(where)
+    found = GatherND(r, pairs)
+    sums = ReduceSum<keepdims = 0>(r, axes)
+    big = Greater(sums, limit)
+    kept = Compress<axis = 0>(sums, big)
+    y = Mul(r, x)
+    axes = Constant<value_ints = [1]>()
+    limit = Constant<value_float = 12.0>()
+}"""
+
+
+def ordered(text: str) -> str:
+    """A graph's text with its constants first."""
+    head, *lines, tail = text.splitlines()
+    lines.sort(key=lambda line: "= Constant" not in line)
+    return "\n".join([head, *lines, tail])
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_shapes_depend_on_data(size: int):
+    text = ordered(DATA)
+    module = compiled(text)
+    generator = np.random.default_rng(size)
+    for _ in range(2):
+        inputs = {"x": generator.standard_normal((size, 32)).astype("f4")}
+        check(module, model_of(text), inputs)
+    assert {label.split()[0] for label in module.on_host} == {"NonZero", "Compress"}
+
+
+def test_outputs_are_the_callers():
+    text = "g (float[n] x) => (float[n] y, int64[1] s) {\ny = Identity(x)\ns = Shape(x)\n}"
+    module = compiled(text)
+    x = np.ones(4, "f4")
+    first = module.run({"x": x})
+    first["y"][0] = 5
+    first["s"][0] = 5
+    assert x[0] == 1
+    assert module.run({"x": x})["s"].tolist() == [4]
+
+
+def test_a_host_node_that_does_not_fit_its_inputs_is_named():
+    module = compiled(
+        "g (float[n] x, bool[m] c) => (float[k] y) {\ny = Compress<axis = 3>(x, c)\n}"
+    )
+    with pytest.raises(InputDataError, match="Compress 'y' does not fit its inputs \\(c: bool"):
+        module.run({"x": np.ones(4, "f4"), "c": np.ones(4, bool)})
+
+
+def test_unknown_operators_are_refused_when_compiled():
+    text = f'{HEADER[:-1].replace("]", ", ")}"own": 1]>\n'
+    model = onnx.parser.parse_model(
+        f"{text}g (float[n] x) => (float[n] y, float[m] z) "
+        "{\ny = own.Frobnicate(x)\nz = Relu(y)\n}"
+    )
+    with pytest.raises(UnsupportedOperatorError, match="Frobnicate 'y' \\(own opset 1\\)"):
+        compiler.compile(model)
+
+
+def test_functions_of_the_model_are_inlined():
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21, "own": 1]>\n'
+        "g (float[n] x) => (int64[1, m] y) {\ny = own.Positive(x)\n}\n"
+        '<domain: "own", opset_import: ["": 21]>\n'
+        "Positive (a) => (b) {\nr = Relu(a)\nb = NonZero(r)\n}"
+    )
+    module = compiler.compile(model)
+    x = np.random.default_rng(0).standard_normal(100).astype("f4")
+    np.testing.assert_array_equal(module.run({"x": x})["y"], np.array(np.nonzero(x > 0)))
+
+
+def test_static_segments_are_compiled_before_the_first_run(caplog: pytest.LogCaptureFixture):
+    text = ordered(DATA).replace("float[n, 32]", "float[7, 32]")
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        module = compiled(text)
+        assert len(caplog.records) == 1
+    assert {label.split()[0] for label in module.on_host} == {"NonZero", "Compress"}
+
+
+def test_a_shape_that_is_an_input_waits_for_its_content():
+    module = compiled(SHAPE_INPUTS.replace("float[a, b] x", "float[12, 20] x"))
+    assert not module.build_seconds
+    assert not module.on_host
+
+
+def test_strings_run_on_the_host():
+    text = "g (string[3] x, string[3] y) => (string[3] z) { z = StringConcat(x, y) }"
+    module = compiled(text)
+    x = np.array(["a", "b", "c"])
+    assert module.run({"x": x, "y": x})["z"].tolist() == ["aa", "bb", "cc"]
+
+
+def test_a_program_runs_on_an_emulated_gpu():
+    text = ordered(DATA)
+    module, model = compiled(text, target="emu"), model_of(text)
+    inputs = {"x": np.random.default_rng(0).standard_normal((5, 32)).astype("f4")}
+    check(module, model, inputs)
+
+
+def test_inputs_on_a_device_are_refused():
+    class OnDevice:
+        def __dlpack__(self, **_: object) -> object:
+            raise BufferError("the array is on a device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    with pytest.raises(ShapeError, match="the input 'x' cannot be read on the host"):
+        compiled_batch().run({"x": OnDevice()})
+
+
+def test_a_copy_compiles_nothing_again(caplog: pytest.LogCaptureFixture):
+    module = compiled(ordered(DATA))
+    inputs = {"x": np.random.default_rng(0).standard_normal((7, 32)).astype("f4")}
+    expected = module.run(inputs)
+    copied = pickle.loads(pickle.dumps(module))
+    caplog.clear()
+    found = copied.run(inputs)
+    assert not caplog.records
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)

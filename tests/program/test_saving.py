@@ -1,0 +1,64 @@
+"""Saved programs."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import compiler
+from compiler.errors import ArtifactError
+from compiler.program.model import DynamicModule
+from tests.program.checks import compiled
+from tests.program.test_model import DATA, ordered
+
+
+def saved(directory: Path) -> dict[str, np.ndarray]:
+    """The outputs of the program that is saved to a directory."""
+    module = compiled(ordered(DATA))
+    found = module.run({"x": inputs()})
+    module.save(directory)
+    return found
+
+
+def inputs() -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((6, 32)).astype("f4")
+
+
+def test_a_loaded_program_compiles_nothing_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    expected = saved(tmp_path / "p")
+    caplog.clear()
+    module = compiler.load(tmp_path / "p", threads=1)
+    assert isinstance(module, DynamicModule)
+    with caplog.at_level(logging.WARNING, "compiler.program"):
+        found = module.run({"x": inputs()})
+    assert not caplog.records
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+    module.run({"x": inputs()[:2]})
+    module.save(tmp_path / "p")
+    assert len([*(tmp_path / "p" / "segments").iterdir()]) > len(module.inputs)
+
+
+def test_other_directories_are_kept(tmp_path: Path):
+    (tmp_path / "other").write_text("mine")
+    with pytest.raises(ArtifactError, match="is not a program"):
+        compiled(ordered(DATA)).save(tmp_path)
+    assert (tmp_path / "other").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["program.json", "model.onnx"])
+def test_damaged_files_are_named(tmp_path: Path, name: str):
+    saved(tmp_path / "p")
+    (tmp_path / "p" / name).write_bytes(b"{")
+    with pytest.raises(ArtifactError, match=name):
+        compiler.load(tmp_path / "p")
+
+
+def test_other_versions_are_refused(tmp_path: Path):
+    saved(tmp_path / "p")
+    path = tmp_path / "p" / "program.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 99}))
+    with pytest.raises(ArtifactError, match="has version 99, not 1"):
+        compiler.load(tmp_path / "p")

@@ -1,0 +1,28 @@
+"""Non-maximum suppression against onnxruntime."""
+
+import numpy as np
+import pytest
+
+from tests.program.checks import check, compiled, model_of
+
+TEXT = """g (float[n, b, 4] boxes, float[n, c, b] scores, int64 limit, float overlap, float least)
+    => (int64[m, 3] kept) {
+    kept = NonMaxSuppression<center_point_box = CENTRED>(boxes, scores, limit, overlap, least)
+}"""
+
+
+@pytest.mark.parametrize("centred", [0, 1])
+@pytest.mark.parametrize(("limit", "overlap"), [(5, 0.3), (100, 0.0), (0, 0.5), (100, 0.9)])
+def test_boxes_are_those_of_onnxruntime(centred: int, limit: int, overlap: float):
+    text = TEXT.replace("CENTRED", str(centred))
+    generator = np.random.default_rng(limit)
+    boxes = generator.random((2, 60, 4)).astype("f4")
+    scores = generator.choice(np.linspace(0, 1, 40, dtype="f4"), (2, 3, 60))
+    inputs = {
+        "boxes": boxes,
+        "scores": scores,
+        "limit": np.array(limit),
+        "overlap": np.array(overlap, "f4"),
+        "least": np.array(0.2, "f4"),
+    }
+    check(compiled(text), model_of(text), inputs)
