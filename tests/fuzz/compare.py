@@ -70,7 +70,7 @@ def judges(case: Case) -> "list[Expected]":
     for kind in (Runtime, Precise):
         try:
             found.append(Expected(kind(case)))
-        except (Refused, Incomparable) as error:
+        except (Refused, Incomparable, ValueError) as error:  # numpy refuses axes given twice
             reasons.append(str(error))
     if not found:
         raise Refused(reasons[0])
