@@ -86,13 +86,13 @@ def errors(model: onnx.ModelProto, module: DynamicModule, lengths: Sequence[int]
     return worst
 
 
-def switches(runs: int) -> dict[str, float]:
+def switches(runs: int, target: str) -> dict[str, float]:
     """Microseconds of a run of a small layer: of one length, and if lengths alternate."""
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 21]>\n'
         "g (float[n, 64] x) => (float[n, 64] y) { s = Mul(x, x)  y = Add(s, x) }"
     )
-    module = compiler.compile(model, buckets={"n": [32, 64]}, threads=1)
+    module = compiler.compile(model, buckets={"n": [32, 64]}, threads=1, target=target)
     inputs = {n: {"x": np.ones((n, 64), np.float32)} for n in (30, 31, 62)}
     found: dict[str, float] = {}
     for name, (first, second) in {
@@ -133,7 +133,7 @@ def main() -> None:
         "largest_static_mb": max(row["static_mb"] for row in rows),
         "checked_lengths": lengths,
         "largest_error": errors(model, module, lengths),
-        "run_us": switches(2000),
+        "run_us": switches(2000, options.target),
     }
     print(json.dumps(found, indent=1))
     if options.json:
