@@ -12,7 +12,7 @@ had another length, in the same bucket and in another one, measured on a network
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -63,15 +63,6 @@ def compare(
         "ratio": round(median(b / a for a, b in pairs[3:]), 3),
         "static_mb": round((report.weights + report.arena) / 1e6, 1),
     }
-
-
-def memory(module: DynamicModule) -> float:
-    """Megabytes of the weights, each array once, and of all arenas."""
-    modules = [*module.compiler.modules.values()]
-    arrays: Mapping[int, int] = {
-        id(array): array.nbytes for m in modules for array in m.__getstate__()["_weights"].values()
-    }
-    return (sum(arrays.values()) + sum(m.memory.arena for m in modules)) / 1e6
 
 
 def errors(model: onnx.ModelProto, module: DynamicModule, lengths: Sequence[int]) -> float:
@@ -129,7 +120,7 @@ def main() -> None:
     found = {
         "compile_seconds": round(compiled, 1),
         "rows": rows,
-        "memory_mb": round(memory(module), 1),
+        "memory_mb": round((module.memory.weights + module.memory.arena) / 1e6, 1),
         "largest_static_mb": max(row["static_mb"] for row in rows),
         "checked_lengths": lengths,
         "largest_error": errors(model, module, lengths),

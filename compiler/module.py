@@ -151,6 +151,11 @@ class Module:
         return [output for output in outputs if not output.name.startswith(IN_RANGE)]
 
     @property
+    def weights(self) -> Mapping[str, Array]:
+        """The packed weights, by allocation name."""
+        return self._weights
+
+    @property
     def memory(self) -> MemoryReport:
         """Bytes of the weights, of each executor's arena and of the code."""
         return self.executable.memory

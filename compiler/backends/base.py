@@ -91,6 +91,10 @@ class Backend(Protocol):
         """Raise DeviceError, naming what is missing, unless this host meets requirements."""
         ...
 
+    def sharing(self) -> dict[str, Any]:
+        """Options of `load` by which executables that never run at once share memory."""
+        ...
+
     def load(
         self,
         schedule: Schedule,

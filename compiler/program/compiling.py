@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.backends.base import MemoryReport, backend
 from compiler.build import Settings, build_module
 from compiler.frontend.graph import Graph, Value
 from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
@@ -77,7 +78,8 @@ class SegmentRequest:
 class SegmentCompiler:
     """Compiles segments with the options of `compiler.compile`.
 
-    `saved` has the directories of modules that were compiled before, by digest.
+    `saved` has the directories of modules that were compiled before, by digest. All modules share
+    their arenas, as far as the backend can.
     """
 
     context: ModelContext
@@ -89,6 +91,11 @@ class SegmentCompiler:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     _weights: WeightStore = field(default_factory=WeightStore)
     _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
+
+    def __post_init__(self) -> None:
+        sharing = backend(self.settings.target).sharing()
+        self._shares_arenas = bool(sharing)
+        self.options = {**sharing, **self.options}
 
     def specialise(
         self,
@@ -185,6 +192,22 @@ class SegmentCompiler:
         self.seconds[name] = perf_counter() - start
         _LOG.warning("compiled %s in %.1f s", request, self.seconds[name])
         return module
+
+    def drop(self, specialised: Specialised) -> None:
+        """Forget the module of a specialisation; those of buckets stay."""
+        if isinstance(specialised, StaticSegment):
+            for digest, module in [*self.modules.items()]:
+                if module is specialised.runner:
+                    del self.modules[digest]
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Bytes of all modules: what they share, such as equal weights, counts once."""
+        reports = [module.memory for module in self.modules.values()]
+        arrays = {id(a): a.nbytes for m in self.modules.values() for a in m.weights.values()}
+        arenas = [0, *(report.arena for report in reports)]
+        arena = max(arenas) if self._shares_arenas else sum(arenas)
+        return MemoryReport(sum(arrays.values()), arena, sum(report.code for report in reports))
 
     def close(self) -> None:
         """Release idle threads and arenas of all modules."""

@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 from compiler.arguments import LOAD, RUN, check_arguments
+from compiler.backends.base import MemoryReport
 from compiler.build import Settings
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
@@ -80,6 +81,11 @@ class DynamicModule:
             name: _own(value, given)
             for name, value in zip(self._model.graph.outputs, found, strict=True)
         }
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Bytes of what was compiled so far; what segments share counts once."""
+        return self.compiler.memory
 
     def prepare(self, sizes: Mapping[str, int] | None = None) -> None:
         """Compile now the segments that read the inputs, for sizes by symbol.

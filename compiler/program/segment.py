@@ -74,6 +74,10 @@ class CompilesSegments(Protocol):
         """
         ...
 
+    def drop(self, specialised: Specialised) -> None:
+        """Release what only this specialisation needs."""
+        ...
+
 
 class ProgramSegment:
     """A bounded cache of a segment's specialisations, of which the least used is dropped first.
@@ -129,7 +133,7 @@ class ProgramSegment:
                 return None
             if isinstance(found, SegmentSplit):
                 return found
-            self._keep(self.key(inputs), found)
+            self._keep(self.key(inputs), found, compiler)
             return None
 
     def _specialised(
@@ -150,16 +154,17 @@ class ProgramSegment:
             self.cache.clear()
             found = compiler.specialise(self.source, inputs, self.known, quick)
         if not isinstance(found, SegmentSplit):
-            self._keep(self.key(inputs), found)
+            self._keep(self.key(inputs), found, compiler)
         return found
 
-    def _keep(self, key: SpecialisationKey, found: Specialised) -> None:
-        """Put a specialisation into the cache."""
+    def _keep(self, key: SpecialisationKey, found: Specialised, compiler: CompilesSegments) -> None:
+        """Put a specialisation into the cache, and drop the one that was used the longest ago."""
         self.needed[key] += 1
         self.cache[key] = found
         if len(self.cache) > self.most:
-            dropped, _ = self.cache.popitem(last=False)
+            dropped, specialised = self.cache.popitem(last=False)
             del self.needed[dropped]
+            compiler.drop(specialised)
 
     def key(self, inputs: Mapping[str, np.ndarray]) -> SpecialisationKey:
         """The key of the specialisation for inputs."""

@@ -54,14 +54,29 @@ def test_specialisations_share_weights():
     for size in (30, 50):
         module.run({"x": np.zeros((size, 16), "f4")})
     first, second = module.compiler.modules.values()
-    shared = {id(array) for array in weights_of(first)}
+    shared = {id(array) for array in first.weights.values()}
     assert shared
-    assert {id(array) for array in weights_of(second)} == shared
+    assert {id(array) for array in second.weights.values()} == shared
 
 
-def weights_of(module: Module) -> list[np.ndarray]:
-    """The weights as they are packed; copies share them."""
-    return [*module.__getstate__()["_weights"].values()]
+def test_specialisations_share_one_arena():
+    text = """g (float[n, 8] x) => (float[n, n] y)
+        { t = Transpose(x)  p = MatMul(x, t)  s = Softmax(p)  y = MatMul(s, p) }"""
+    module, model = compiled(text), model_of(text)
+    for size in (60, 20, 60, 40):
+        check(module, model, {"x": np.random.randn(size, 8).astype("f4")})
+    arenas = [m.memory.arena for m in module.compiler.modules.values()]
+    assert len(arenas) == 3
+    assert module.memory.arena == max(arenas) > min(arenas) > 0
+    assert module.compiler.options["arenas"].idle_bytes == max(arenas)
+
+
+def test_modules_of_dropped_specialisations_are_released():
+    module = compiled_batch()
+    few = DynamicModule(module._model, module.compiler, most=2)  # pyright: ignore[reportPrivateUsage]
+    for size in (30, 50, 70, 30):
+        few.run({"x": np.zeros((size, 16), "f4")})
+    assert [m.inputs[0].shape[0] for m in few.compiler.modules.values()] == [70, 30]
 
 
 def compiled_batch() -> DynamicModule:

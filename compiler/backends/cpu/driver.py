@@ -4,13 +4,14 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from compiler.backends.base import Array, MemoryReport, check_options, whole
 from compiler.backends.cpu import features
+from compiler.backends.cpu.arenas import ArenaPool
 from compiler.backends.cpu.build import CpuProgram
 from compiler.backends.cpu.inputs import prepare_inputs
 from compiler.backends.cpu.tables import ScheduleTables, Tables, make_plan
@@ -18,7 +19,6 @@ from compiler.backends.memory import (
     POISON,
     address,
     aligned_array,
-    aligned_bytes,
     numpy_dtype,
     padded_size,
     place_weights,
@@ -57,16 +57,23 @@ class CpuBackend:
         *,
         threads: int | None = None,
         poison: bool = False,
+        arenas: ArenaPool | None = None,
         **others: Any,
     ) -> "CpuExecutable":
         """Link the kernels and place the weights.
 
         `threads` work on each run, the caller's included (default: all cores that this process
-        may use). `poison` fills arena and outputs with NaN before each run.
+        may use). `poison` fills arena and outputs with NaN before each run. Executables with the
+        same `arenas` share them.
         """
-        check_options(others, ("threads", "poison"), "the CPU")
+        check_options(others, ("threads", "poison", "arenas"), "the CPU")
         count = usable_threads() if threads is None else whole("threads", threads, 1)
-        return CpuExecutable(schedule, kernels, weights, count, poison)
+        shared = ArenaPool() if arenas is None else arenas
+        return CpuExecutable(schedule, kernels, weights, count, poison, shared)
+
+    def sharing(self) -> dict[str, Any]:
+        """The options by which modules that never run at once share arenas."""
+        return {"arenas": ArenaPool()}
 
 
 BACKEND = CpuBackend()
@@ -86,20 +93,20 @@ class CpuExecutable:
         weights: Mapping[str, Array],
         threads: int,
         poison: bool,
+        arenas: ArenaPool,
     ):
         check_structure(schedule)
         self.threads = threads
         self.streams = schedule.streams
         self._poison = poison
         self._allocations = schedule.allocations
-        self._arena = sum(
-            padded_size(allocation.nbytes) for allocation in schedule.of_kind("arena")
-        )
+        self._arena = arena_bytes(schedule.allocations)
         placed = place_weights(schedule, weights)
         require(self._arena, "the arena")
         self._program = CpuProgram(kernels.values())
         self._plan = make_plan(schedule, kernels, self._program.addresses)
         self._weights = placed
+        self._arenas = arenas
         self._idle: deque[CpuExecutor] = deque()
         self._process = os.getpid()
 
@@ -110,12 +117,18 @@ class CpuExecutable:
         return MemoryReport(weights, self._arena, self._program.code_bytes)
 
     def executor(self, *, threads: int | None = None, **others: Any) -> "CpuExecutor":
-        """A further executor, with its own arena and threads."""
+        """A further executor, with its own threads; each run of it takes an arena."""
         check_options(others, ("threads",), "a CPU executor")
         require(self._arena, "an executor's arena")
         count = self.threads if threads is None else whole("threads", threads, 1)
         return CpuExecutor(
-            self._program, self._plan, self._allocations, self._weights, count, self._poison
+            program=self._program,
+            plan=self._plan,
+            allocations=self._allocations,
+            weights=self._weights,
+            threads=count,
+            poison=self._poison,
+            arenas=self._arenas,
         )
 
     def run(self, inputs: Mapping[str, Any], **options: Any) -> dict[str, Array]:
@@ -137,13 +150,14 @@ class CpuExecutable:
             return self.executor()
 
     def close(self) -> None:
-        """Release the idle executors, with their threads and arenas."""
+        """Release the idle executors with their threads, and the idle arenas."""
         while self._idle:
             self._idle.pop().close()
+        self._arenas.close()
 
 
 class CpuExecutor:
-    """One arena and one team of threads, for one run at a time."""
+    """One team of threads, for one run at a time."""
 
     def __init__(
         self,
@@ -153,18 +167,15 @@ class CpuExecutor:
         weights: Mapping[str, Array],
         threads: int,
         poison: bool,
+        arenas: ArenaPool,
     ):
         self._program = program
         self._allocations = allocations
         self._poison = poison
         self._running = threading.Lock()
-        arenas = [aligned_bytes(a.nbytes) for a in allocations if a.kind == "arena"]
         self._arenas = arenas
-        pending = iter(arenas)
-        fixed = [
-            next(pending) if a.kind == "arena" else weights[a.name] if a.kind == "weight" else None
-            for a in allocations
-        ]
+        self._need = arena_bytes(allocations)
+        fixed = [weights[a.name] if a.kind == "weight" else None for a in allocations]
         bases = [0 if array is None else address(array) for array in fixed]
         self._tables = Tables(plan, [a.kind for a in allocations], bases, threads)
         program.open(self._tables.address)
@@ -182,21 +193,40 @@ class CpuExecutor:
             for allocation in self._allocations
             if allocation.kind == "output"
         }
-        found = {"input": iter(arrays), "output": iter(outputs.values())}
-        bases = [address(next(found[a.kind])) for a in self._allocations if a.kind in found]
-        with self._running:
+        with self._running, self._arenas.taken(self._need) as arena:
             if not self._finalizer.alive:
                 raise DeviceError("this executor is closed: take another one by `executor()`")
             if self._poison:
-                _fill([*self._arenas, *outputs.values()])
-            table = numpy.array(bases, numpy.int64)
-            self._program.run(self._tables.address, address(table))
+                _fill([arena, *outputs.values()])
+            bases = numpy.array(self._bases(arrays, outputs, arena), numpy.int64)
+            self._program.run(self._tables.address, address(bases))
         return outputs
+
+    def _bases(
+        self, inputs: Iterable[Array], outputs: Mapping[str, Array], arena: Array
+    ) -> list[int]:
+        """The addresses of the allocations that change with each run, in order."""
+        given, start = iter(inputs), address(arena)
+        bases: list[int] = []
+        for allocation in self._allocations:
+            if allocation.kind == "input":
+                bases.append(address(next(given)))
+            elif allocation.kind == "output":
+                bases.append(address(outputs[allocation.name]))
+            elif allocation.kind == "arena":
+                bases.append(start)
+                start += padded_size(allocation.nbytes)
+        return bases
 
     def close(self) -> None:
         """Wait for a run under way, then end the threads."""
         with self._running:
             self._finalizer()
+
+
+def arena_bytes(allocations: Iterable[Allocation]) -> int:
+    """Bytes of all arenas of a schedule, each aligned."""
+    return sum(padded_size(a.nbytes) for a in allocations if a.kind == "arena")
 
 
 def _fill(arrays: Sequence[Array]) -> None:

@@ -17,7 +17,7 @@ Words = NDArray[numpy.int64]
 
 LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
 LAUNCH_BUFFERS = 1
-PER_RUN = ("input", "output")
+PER_RUN = ("input", "output", "arena")
 """The kinds of allocations whose addresses change with each run."""
 
 

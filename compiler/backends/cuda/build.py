@@ -30,6 +30,10 @@ class CudaBackend:
                 f"compile the model with --arch {info.architecture}"
             )
 
+    def sharing(self) -> dict[str, Any]:
+        """Nothing: each executable has a separate arena."""
+        return {}
+
     def load(
         self,
         schedule: Schedule,

@@ -26,6 +26,10 @@ class EmulatorBackend:
         if requirements["engine"] != version():
             host_compiler()
 
+    def sharing(self) -> dict[str, Any]:
+        """Nothing: each executable has a separate arena."""
+        return {}
+
     def load(
         self,
         schedule: Schedule,

@@ -42,6 +42,10 @@ class HipBackend:
             )
         check_device(requirements.get("runtime"), requirements["architectures"], 0)
 
+    def sharing(self) -> dict[str, Any]:
+        """Nothing: each executable has a separate arena."""
+        return {}
+
     def load(
         self,
         schedule: Schedule,

@@ -1,0 +1,55 @@
+"""Arenas that runs take and give back, so that schedules which never run at once share one."""
+
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from compiler.backends.memory import Array, aligned_bytes, require
+
+
+class ArenaPool:
+    """As many arenas as runs were in progress at once, each of the largest size asked for."""
+
+    def __init__(self) -> None:
+        self._idle: deque[Array] = deque()
+        self._largest = 0
+
+    def __reduce__(self) -> tuple[type["ArenaPool"], tuple[Any, ...]]:
+        """A copy begins without arenas."""
+        return ArenaPool, ()
+
+    @property
+    def idle_bytes(self) -> int:
+        """Bytes of the arenas that no run has now."""
+        return sum(arena.nbytes for arena in self._idle)
+
+    @contextmanager
+    def taken(self, nbytes: int) -> Generator[Array]:
+        """At least so many aligned bytes, of any content, until the context ends.
+
+        Raises DeviceError if there are not that many.
+        """
+        arena = self._take(nbytes)
+        try:
+            yield arena
+        finally:
+            if arena.nbytes >= self._largest:
+                self._idle.append(arena)
+
+    def _take(self, nbytes: int) -> Array:
+        self._largest = max(self._largest, nbytes)
+        try:
+            arena = self._idle.pop()
+        except IndexError:
+            return self._new()
+        return arena if arena.nbytes >= nbytes else self._new()
+
+    def _new(self) -> Array:
+        require(self._largest, "an arena")
+        return aligned_bytes(self._largest)
+
+    def close(self) -> None:
+        """Release the arenas that no run has."""
+        self._idle.clear()
+        self._largest = 0
