@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from compiler.tools.onnx_coverage import CaseResult, node_cases, operator_of, page
+from compiler.tools.onnx_coverage import TargetCounts, page
+from compiler.tools.onnx_nodes import CaseResult, node_cases, operator_of, read_results, run_cases
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,7 +23,7 @@ def covered(tmp_path: Path, *only: str, **environment: str) -> list[CaseResult]:
         cwd=ROOT,
         env=os.environ | environment,
     )
-    return [CaseResult(**entry) for entry in json.loads(file.read_text())]
+    return read_results(file)
 
 
 def test_cases_are_run_in_their_order(tmp_path: Path):
@@ -74,5 +76,25 @@ def test_the_page_counts_and_gives_reasons():
     assert "onnx 9.9" in text
     assert "**2 of 4 right**, 1 of them with a node" in text
     assert "1 refused by an error" in text
-    assert "| Relu | 14 | 1 |  | 1 |  |" in text
-    assert "| NonZero |  | 0 |  | 2 | has no rows (1); **wrong**: Not equal / 1 (1) |" in text
+    assert "| Relu | 14 | 1 | 1 |  |  |" in text
+    assert "| NonZero |  | 2 | 0 |  | has no rows (1); **wrong**: Not equal / 1 (1) |" in text
+
+
+def test_the_page_shows_the_counts_on_other_targets():
+    others = [TargetCounts("cuda", "a GPU", {"Relu": 1}, 2)]
+    found = [CaseResult("test_a", "Relu", "right"), CaseResult("test_b", "Celu", "right")]
+    text = page(found, "9.9", others)
+    assert "On `cuda` 1 of 2 are right (a GPU)." in text
+    assert "| Relu |  | 1 | 1 |  | 1 |  |" in text
+    assert "| Celu |  | 1 | 1 |  | 0 |  |" in text
+
+
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path):
+    file = tmp_path / "coverage.jsonl"
+    known = CaseResult("test_celu", "Celu", "right", "kept")
+    file.write_text(json.dumps(asdict(known)) + "\n")
+    run_cases(["test_celu", "test_relu"], 1, "cpu", file)
+    assert {result.name: result.reason for result in read_results(file)} == {
+        "test_celu": "kept",
+        "test_relu": "",
+    }
