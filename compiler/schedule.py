@@ -4,7 +4,7 @@ Nothing here imports xDSL, TVM or onnx, so the runtime half can use it alone. Si
 are in bytes, times in nanoseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, get_args
@@ -83,11 +83,44 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlForm:
+    """The tensors that an If or a Loop takes and those that it passes to its bodies.
+
+    An If reads a condition, then what its two branches read. A Loop reads a trip count and a
+    condition, unless its `length` is known, then the first values that it has `carried`, its
+    `scans` (each iteration reads a row of them), then what its body reads unchanged. Results are
+    the last carried values and the `stacks`, of which each iteration writes a row; scans and stacks
+    say whether they go from the last row to the first. The first result of a `conditional` body
+    says whether the loop goes on.
+    """
+
+    kind: Literal["if", "loop"]
+    carried: int = 0
+    length: int | None = None
+    conditional: bool = False
+    scans: tuple[bool, ...] = ()
+    stacks: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The bodies of an If (then, else) or a Loop: schedules with inputs, outputs and an arena.
+
+    `compiler.control` says which bytes of their task these stand for. A body runs its tasks one
+    after another, in launch order.
+    """
+
+    form: ControlForm
+    bodies: "tuple[Schedule, ...]"
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One kernel launched on a stream after the tasks it waits for (indices of earlier tasks).
 
     `writes` holds the results first, then the kernel's workspaces. Tasks of one `subflow`, if they
-    are in any, follow each other on one stream. `nodes` names the ONNX nodes.
+    are in any, follow each other on one stream. `nodes` names the ONNX nodes. A task with `control`
+    runs bodies instead of a kernel, whose name then is the kind of control.
     """
 
     kernel: str
@@ -97,6 +130,7 @@ class Task:
     writes: tuple[View, ...]
     subflow: int | None = None
     nodes: tuple[str, ...] = ()
+    control: Control | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +149,14 @@ class Schedule:
     def streams(self) -> int:
         """The number of streams: one more than the largest stream of any task."""
         return 1 + max((task.stream for task in self.tasks), default=0)
+
+    @property
+    def all_tasks(self) -> Iterator[Task]:
+        """The tasks, each followed by those of its bodies."""
+        for task in self.tasks:
+            yield task
+            for body in task.control.bodies if task.control is not None else ():
+                yield from body.all_tasks
 
     @property
     def subflows(self) -> list[range]:

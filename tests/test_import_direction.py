@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "compiler"
-LEAVES = {"schedule", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"}
+LEAVES = {"schedule", "control", "errors", "nvrtc", "caches", "arguments", "user_files", "dag"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set[str]() for leaf in LEAVES},
     "target": set(),

@@ -27,6 +27,7 @@ from compiler.schedule import KernelSpec, Schedule
 from compiler.scheduling.graph_plan import GraphPlan, plan_graph
 from compiler.target.devices import only_architecture
 from compiler.target.target import parse_gpu
+from compiler.verify.control import refuse_control
 
 OTHER_ARCHITECTURES = "gfx90a;gfx1030"
 """AMD's architectures that a project of a CUDA module is built for by default."""
@@ -89,6 +90,7 @@ def _own_files(place: Path) -> list[str]:
 
 
 def _check_artifact(artifact: Artifact) -> None:
+    refuse_control(artifact.schedule, "a C++ project")
     lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
     if lacking:
         raise ArtifactError(

@@ -1,11 +1,12 @@
 """Whether two schedules compute the same, whatever their order, streams and memory."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from compiler.control import results_of
 from compiler.errors import ScheduleError
-from compiler.schedule import Schedule, View
+from compiler.schedule import Control, Schedule, Task, View
 from compiler.verify.structure import describe_task
 
 UNKNOWN_VALUE = 0
@@ -79,13 +80,25 @@ class _Numbering:
         """The number of a value, given what determines it."""
         return self.numbers.setdefault(meaning, 1 + len(self.numbers))
 
-    def run(self, schedule: Schedule) -> tuple[list[int], dict[str, tuple[Piece, ...]]]:
-        """The number of each task and the pieces of each output, executing in launch order."""
+    def run(
+        self, schedule: Schedule, is_body: bool = False
+    ) -> tuple[list[int], list[tuple[Piece, ...]]]:
+        """The number of each task and the pieces of each output, executing in launch order.
+
+        The inputs of a body are known by their position, not by their name.
+        """
         memory = list[_Bytes]()
-        for allocation in schedule.allocations:
+        for position, allocation in enumerate(schedule.allocations):
             given = allocation.kind in ("input", "weight")
             value = (
-                self.of((allocation.kind, allocation.name, allocation.dtype, allocation.shape))
+                self.of(
+                    (
+                        allocation.kind,
+                        position if is_body else allocation.name,
+                        allocation.dtype,
+                        allocation.shape,
+                    )
+                )
                 if given
                 else UNKNOWN_VALUE
             )
@@ -97,18 +110,31 @@ class _Numbering:
 
         tasks: list[int] = []
         for task in schedule.tasks:
-            types = tuple((view.dtype, view.shape) for view in task.writes)
-            tasks.append(self.of((task.kernel, tuple(map(read, task.reads)), types)))
+            meaning = task.kernel if task.control is None else self._control(task.control)
+            types = tuple((view.dtype, view.shape) for view in _results(task))
+            tasks.append(self.of((meaning, tuple(map(read, task.reads)), types)))
             for index, view in enumerate(task.writes):
                 if size := view.nbytes:
                     value = self.of((tasks[-1], index))
                     memory[view.allocation].write(view.offset, view.offset + size, value)
-        outputs = {
-            allocation.name: memory[number].read(0, allocation.nbytes)
+        outputs = [
+            memory[number].read(0, allocation.nbytes)
             for number, allocation in enumerate(schedule.allocations)
             if allocation.kind == "output"
-        }
+        ]
         return tasks, outputs
+
+    def _control(self, control: Control) -> object:
+        """The values that bodies compute from their inputs, whatever their order and memory."""
+        return control.form, *(tuple(self.run(body, is_body=True)[1]) for body in control.bodies)
+
+
+def _results(task: Task) -> Sequence[View]:
+    """The writes that make a task what it is: a control task's workspaces depend on memory."""
+    if task.control is None:
+        return task.writes
+    arena = any(body.of_kind("arena") for body in task.control.bodies)
+    return task.writes[: results_of(task.control.form, len(task.writes), arena)]
 
 
 def check_equivalent(found: Schedule, reference: Schedule) -> None:
@@ -118,8 +144,12 @@ def check_equivalent(found: Schedule, reference: Schedule) -> None:
     streams, memory and repeated tasks may differ. Schedules without races are required.
     """
     numbering = _Numbering()
-    known, expected = numbering.run(reference)
-    tasks, outputs = numbering.run(found)
+    known, computed = numbering.run(reference)
+    tasks, given = numbering.run(found)
+    expected, outputs = (
+        {a.name: pieces for a, pieces in zip(s.of_kind("output"), values, strict=True)}
+        for s, values in ((reference, computed), (found, given))
+    )
     allowed = set(known)
     for index, number in enumerate(tasks):
         if number not in allowed:

@@ -94,9 +94,22 @@ def find_race(schedule: Schedule) -> Race | None:
 def check_schedule(schedule: Schedule) -> None:
     """Raise ScheduleError, with the tasks and the bytes, unless the schedule is valid.
 
-    Valid: well formed, no read of bytes that nothing wrote, outputs written in full, no race.
+    Valid: well formed, no read of bytes that nothing wrote, outputs written in full, no race, and
+    the same within bodies. An iteration of a loop starts when the one before has ended, and its
+    tensors are disjoint bytes, which its task reads or writes: so each is checked by itself.
     """
     check_structure(schedule)
+    _check_order(schedule)
+
+
+def _check_order(schedule: Schedule) -> None:
+    for index, task in enumerate(schedule.tasks):
+        for body in task.control.bodies if task.control is not None else ():
+            try:
+                _check_order(body)
+            except ScheduleError as error:
+                where = f"in '{body.name}' of task {index} {describe_task(schedule, index)}"
+                raise ScheduleError(f"{where}: {error}") from error
     pairs: list[Conflict] = []
     for pair in conflicts(schedule):
         if pair.earlier == UNWRITTEN:

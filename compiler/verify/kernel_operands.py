@@ -15,6 +15,10 @@ def check_operands(schedule: Schedule, kernels: Mapping[str, KernelSpec]) -> Non
     """
     checked = dict[tuple[object, ...], str]()
     for index, task in enumerate(schedule.tasks):
+        if task.control is not None:
+            for body in task.control.bodies:
+                check_operands(body, kernels)
+            continue
         key = (task.kernel, _types(task.reads), _types(task.writes))
         if key not in checked:
             checked[key] = _misfit(task, kernels.get(task.kernel))

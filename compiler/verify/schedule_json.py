@@ -2,15 +2,26 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from compiler.errors import ArtifactError
-from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
+from compiler.schedule import (
+    Allocation,
+    AllocationKind,
+    Control,
+    ControlForm,
+    Schedule,
+    Task,
+    View,
+)
 from compiler.verify import checked_json as read
 
 FORMAT = "flowloom-schedule"
-VERSION = 1
+VERSION = 2
 """Raised whenever a reader of the old version would misread the new one."""
+
+WITHOUT_CONTROL = 1
+"""The version of schedules without control tasks, which is all that its readers know."""
 
 NO_SUBFLOW = -1
 """Stands for the subflow of a task that is in none."""
@@ -18,7 +29,9 @@ NO_SUBFLOW = -1
 
 def to_json(schedule: Schedule) -> str:
     """The text of a schedule, the same for equal schedules."""
-    head = {"format": FORMAT, "version": VERSION, "name": schedule.name}
+    controlled = any(task.control is not None for task in schedule.tasks)
+    version = VERSION if controlled else WITHOUT_CONTROL
+    head = {"format": FORMAT, "version": version, "name": schedule.name}
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     allocations = _lines(map(_allocation_to_json, schedule.allocations))
     tasks = _lines(map(_task_to_json, schedule.tasks))
@@ -44,6 +57,27 @@ def _task_to_json(task: Task) -> dict[str, Any]:
         "writes": [(v.allocation, v.offset, v.dtype, v.shape) for v in task.writes],
         "subflow": NO_SUBFLOW if task.subflow is None else task.subflow,
         "nodes": task.nodes,
+    } | ({} if task.control is None else {"control": _control_to_json(task.control)})
+
+
+def _control_to_json(control: Control) -> dict[str, Any]:
+    form = control.form
+    return {
+        "kind": form.kind,
+        "carried": form.carried,
+        "length": form.length,
+        "conditional": form.conditional,
+        "scans": form.scans,
+        "stacks": form.stacks,
+        "bodies": [_body_to_json(body) for body in control.bodies],
+    }
+
+
+def _body_to_json(body: Schedule) -> dict[str, Any]:
+    return {
+        "name": body.name,
+        "allocations": [_allocation_to_json(memory) for memory in body.allocations],
+        "tasks": [_task_to_json(task) for task in body.tasks],
     }
 
 
@@ -54,17 +88,23 @@ def from_json(text: str) -> Schedule:
     """
     head = read.as_object(read.parse_json(text, "the schedule"), "the schedule")
     _check_version(head)
+    return _schedule(head, "the schedule")
+
+
+def _schedule(value: object, place: str) -> Schedule:
+    entry = read.as_object(value, place)
     return Schedule(
-        read.string(head, "name", "the schedule"),
-        read.checked_sequence(head, "allocations", "the schedule", _allocation),
-        read.checked_sequence(head, "tasks", "the schedule", _task),
+        read.string(entry, "name", place),
+        read.checked_sequence(entry, "allocations", place, _allocation),
+        read.checked_sequence(entry, "tasks", place, _task),
     )
 
 
 def _check_version(head: dict[str, Any]) -> None:
     if head.get("format") != FORMAT:
         raise ArtifactError(f"the schedule's format is {head.get('format')!r}, not {FORMAT!r}")
-    if (version := read.checked_integer(head.get("version"), "the schedule's version")) != VERSION:
+    version = read.checked_integer(head.get("version"), "the schedule's version")
+    if not WITHOUT_CONTROL <= version <= VERSION:
         raise ArtifactError(
             f"the schedule has format version {version}, this Flowloom reads version {VERSION}:"
             " compile the model again"
@@ -89,7 +129,23 @@ def _task(value: object, place: str) -> Task:
         writes=read.checked_sequence(entry, "writes", place, _view),
         subflow=_subflow(entry.get("subflow"), f"{place}.subflow"),
         nodes=read.checked_sequence(entry, "nodes", place, read.text),
+        control=_control(entry["control"], f"{place}.control") if "control" in entry else None,
     )
+
+
+def _control(value: object, place: str) -> Control:
+    entry = read.as_object(value, place)
+    kind = read.checked_one_of(entry.get("kind"), ("if", "loop"), f"{place}.kind")
+    length = entry.get("length")
+    form = ControlForm(
+        kind=cast(Literal["if", "loop"], kind),
+        carried=read.natural(entry.get("carried"), f"{place}.carried"),
+        length=None if length is None else read.natural(length, f"{place}.length"),
+        conditional=read.boolean(entry.get("conditional"), f"{place}.conditional"),
+        scans=read.checked_sequence(entry, "scans", place, read.boolean),
+        stacks=read.checked_sequence(entry, "stacks", place, read.boolean),
+    )
+    return Control(form, read.checked_sequence(entry, "bodies", place, _schedule))
 
 
 def _subflow(value: object, place: str) -> int | None:

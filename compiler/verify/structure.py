@@ -2,6 +2,7 @@
 
 from compiler.errors import ScheduleError
 from compiler.schedule import ELEMENT_BYTES, Schedule, View
+from compiler.verify.control import control_fault
 
 
 def describe_task(schedule: Schedule, index: int) -> str:
@@ -18,8 +19,11 @@ def describe_bytes(schedule: Schedule, allocation: int, begin: int, end: int) ->
     return f"bytes [{begin}, {end}) of {name}"
 
 
-def check_structure(schedule: Schedule) -> None:
-    """Raise ScheduleError for a view, a token or a subflow that no order could make valid."""
+def check_structure(schedule: Schedule, depth: int = 0) -> None:
+    """Raise ScheduleError for a view, a token, a subflow or a body that no order makes valid.
+
+    `depth` is the number of bodies around the schedule.
+    """
     sizes = [allocation.nbytes for allocation in schedule.allocations]
     for index, task in enumerate(schedule.tasks):
         for view in (*task.reads, *task.writes):
@@ -31,7 +35,17 @@ def check_structure(schedule: Schedule) -> None:
         for awaited in task.after:
             if not 0 <= awaited < index:
                 _fail(schedule, index, f"waits for task {awaited}, which is not an earlier task")
+        _check_bodies(schedule, index, depth + 1)
     _check_subflows(schedule)
+
+
+def _check_bodies(schedule: Schedule, index: int, depth: int) -> None:
+    if (control := schedule.tasks[index].control) is None:
+        return
+    if fault := control_fault(schedule.tasks[index], control, depth):
+        _fail(schedule, index, fault)
+    for body in control.bodies:
+        check_structure(body, depth)
 
 
 def _fail(schedule: Schedule, index: int, what: str) -> None:

@@ -50,7 +50,7 @@ def edited(path: str, value: object) -> str:
     ("path", "value", "message"),
     [
         ("format", "other", "format is 'other'"),
-        ("version", 2, "format version 2, this Flowloom reads version 1"),
+        ("version", 3, "format version 3, this Flowloom reads version 2"),
         ("tasks", None, "the schedule.tasks is not a list"),
         ("name", 3, "the schedule.name is not a string"),
         ("tasks/1", 1, "tasks[1] is not an object"),

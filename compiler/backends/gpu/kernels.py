@@ -11,6 +11,7 @@ from compiler.backends.gpu.memory import as_bytes, reserve, upload
 from compiler.errors import DeviceError, KernelError
 from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
 from compiler.target.devices import DEFAULT_SHARED_BYTES
+from compiler.verify.control import refuse_control
 
 POINTER_BYTES = 8
 SMEM_CARVEOUT = 75
@@ -34,6 +35,7 @@ class Functions:
         self._modules: list[Handle] = []
         self.of: dict[str, tuple[tuple[Handle, Launch], ...]] = {}
         self.indirect: dict[str, tuple[Handle | None, ...]] = {}
+        refuse_control(schedule, "a GPU")
         for name in dict.fromkeys(task.kernel for task in schedule.tasks):
             if name not in kernels:
                 raise KernelError(f"the kernel {name!r} is missing: compile the model again")
