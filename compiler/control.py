@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.schedule import ELEMENT_BYTES, ControlForm, Operand, Schedule, View
+from compiler.schedule import ELEMENT_BYTES, Control, ControlForm, Operand, Schedule, Task, View
 
 MOST_NESTED = 64
 """The deepest nesting of bodies."""
@@ -209,6 +209,37 @@ def places_of(form: ControlForm, reads: Operands, results: Operands) -> Iterator
     yield from (BodyPlace(final, odd=other, even=final) for _, final, other in pairs)
     yield from _rows(after + form.carried, results[form.carried :], form.stacks)
     yield BodyPlace.fixed(spare + form.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlBuffers:
+    """The tensors of a control task by number among its reads and writes; -1 for none.
+
+    `carries` has the first, the even and the odd buffer of each carried value, and its bytes.
+    """
+
+    iteration: int
+    condition: int
+    carries: tuple[tuple[int, int, int, int], ...]
+    places: tuple[BodyPlace, ...]
+
+
+def control_buffers(task: Task, control: Control) -> ControlBuffers:
+    """The buffers of a control task, and the places of its bodies' tensors among them."""
+    form, reads, writes = control.form, operands_of(task.reads), operands_of(task.writes)
+    count = results_of(form, len(writes), any(map(arena_of, control.bodies)))
+    places = tuple(places_of(form, reads, writes[:count]))
+    if form.kind == "if":
+        return ControlBuffers(-1, -1, (), places)
+    head, after = head_of(form), len(reads)
+    iteration = after + count
+    spare = iteration + 1 + form.conditional
+    carries = (
+        (head + i, after + i, spare + i, operand_bytes(writes[i])) for i in range(form.carried)
+    )
+    return ControlBuffers(
+        iteration, iteration + 1 if form.conditional else -1, tuple(carries), places
+    )
 
 
 def _rows(first: int, operands: Operands, backwards: Sequence[bool]) -> Iterator[BodyPlace]:

@@ -6,6 +6,10 @@
  * opened, else rests. A stream is held by at most one thread at a time but belongs to none, so the
  * calling thread alone can finish any run, and more streams than threads are list scheduling.
  *
+ * A launch with a control record runs the launches of its bodies instead of a function: the thread
+ * that holds the stream runs them one after another, others help with their blocks. Before a body
+ * runs, the buffers of its launches are set to the places that its tensors have in this iteration.
+ *
  * Nothing is reset between runs: flags compare with the number of the run. A thread left over from
  * the last run can therefore only find work that is ready in this one.
  *
@@ -27,11 +31,34 @@ enum { PAUSES = 1000 }; /* idle rounds before a thread yields its core */
 typedef void kernel(void **buffers, int64_t begin, int64_t end);
 
 typedef struct {
+    int64_t slot;             /* of `slots` */
+    int64_t first, odd, even; /* the buffer of the control launch in iteration 0, 1, 3.. and 2, 4.. */
+    int64_t offset, step;     /* bytes, and bytes more in each iteration */
+} place;
+
+typedef struct { int64_t initial, even, odd, bytes; } carry; /* buffers of a carried value */
+
+typedef struct {
+    int64_t first_launch, last_launch;
+    int64_t first_fixed, last_fixed;   /* of `places`: the same in all iterations */
+    int64_t first_moving, last_moving; /* of `places` */
+} body;
+
+typedef struct {
+    int64_t loops;                   /* whether it runs body 0 again and again, else one of two */
+    int64_t length;                  /* iterations; if negative, buffers 0 and 1 say how many */
+    int64_t iteration, condition;    /* buffers; the condition is negative if no body computes it */
+    int64_t first_carry, last_carry; /* of `carries` */
+    body bodies[2];
+} control;
+
+typedef struct {
     _Alignas(64) kernel *function;
     void **buffers;
     int64_t blocks;
     _Atomic int64_t next;     /* first unclaimed block; `blocks` or more while closed */
     _Atomic int64_t finished; /* executed blocks since it was opened */
+    control *control;         /* none if it has a function */
 } launch;
 
 typedef struct {
@@ -60,6 +87,8 @@ typedef struct {
     int64_t *waits;     /* indices of tasks */
     void **slots;       /* the arguments of all launches */
     binding *binding;   /* the slots that change with each run */
+    place *places;
+    carry *carries;
     opaque lock, wake;
     _Alignas(64) _Atomic int64_t run;
     _Atomic int64_t closed;
@@ -121,10 +150,53 @@ static void share(engine *e, stream *s, launch *l) {
     for (int64_t rounds = 0; GET(l->finished) < l->blocks; rounds++) spin(rounds);
 }
 
-static void execute(engine *e, stream *s, task *t) {
-    for (launch *l = e->launches + t->first_launch; l < e->launches + t->last_launch; l++)
-        if (l->blocks == 1 || e->threads == 1) l->function(l->buffers, 0, l->blocks);
+static void control_flow(engine *e, stream *s, launch *l);
+
+static void execute(engine *e, stream *s, int64_t first, int64_t last) {
+    for (launch *l = e->launches + first; l < e->launches + last; l++)
+        if (l->control) control_flow(e, s, l);
+        else if (l->blocks == 1 || e->threads == 1) l->function(l->buffers, 0, l->blocks);
         else share(e, s, l);
+}
+
+static void bind(engine *e, int64_t first, int64_t last, char **buffers, int64_t step) {
+    for (place *p = e->places + first; p < e->places + last; p++) {
+        int64_t buffer = step == 0 ? p->first : step & 1 ? p->odd : p->even;
+        e->slots[p->slot] = buffers[buffer] + p->offset + step * p->step;
+    }
+}
+
+/* The iterations write a carried value to two buffers in turn; the last one must be the even one. */
+static void settle(engine *e, control *c, char **buffers, int64_t steps) {
+    if (steps & 1) return;
+    for (carry *v = e->carries + c->first_carry; v < e->carries + c->last_carry; v++)
+        __builtin_memcpy(buffers[v->even], buffers[steps ? v->odd : v->initial], v->bytes);
+}
+
+static void loop(engine *e, stream *s, control *c, char **buffers) {
+    body *b = c->bodies;
+    int64_t *limit = (int64_t *)buffers[0], step = 0;
+    int64_t length = c->length >= 0 ? c->length : *buffers[1] ? *limit : 0;
+    bind(e, b->first_fixed, b->last_fixed, buffers, 0);
+    while (step < length) {
+        *(int64_t *)buffers[c->iteration] = step;
+        bind(e, b->first_moving, b->last_moving, buffers, step++);
+        execute(e, s, b->first_launch, b->last_launch);
+        if (c->condition >= 0 && !*buffers[c->condition]) break;
+    }
+    settle(e, c, buffers, step);
+}
+
+static void control_flow(engine *e, stream *s, launch *l) {
+    control *c = l->control;
+    char **buffers = (char **)l->buffers;
+    if (c->loops) {
+        loop(e, s, c, buffers);
+        return;
+    }
+    body *b = &c->bodies[!*buffers[0]];
+    bind(e, b->first_fixed, b->last_fixed, buffers, 0);
+    execute(e, s, b->first_launch, b->last_launch);
 }
 
 /* The stream's next task in this run if it may start, else none; a hint unless the stream is held. */
@@ -153,7 +225,7 @@ static int advance(engine *e, stream *s) {
     if (atomic_exchange_explicit(&s->held, 1, memory_order_acquire)) return 0;
     int64_t run = GET(e->run);
     for (task *t; (!progress || e->streams <= e->threads) && (t = ready(e, s, run)); progress = 1) {
-        execute(e, s, t);
+        execute(e, s, t->first_launch, t->last_launch);
         finish(e, s, t, run);
     }
     PUT(s->held, 0);

@@ -1,20 +1,24 @@
-; executor.c sha256 b151507718703449deb62ab553979a30292e3904eaaf3ae927dc6ea5fdb01249
+; executor.c sha256 b698faf62f2a01c1b1c68752df66545aadeb0530d93f6f205aee67b73a655390
 
-%struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, [56 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
+%struct.engine = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, [40 x i8], %struct.opaque, %struct.opaque, i64, i64, [48 x i8], i64, [56 x i8], i64, i64, [48 x i8] }
 %struct.opaque = type { [128 x i8] }
 %struct.binding = type { i64, i64, i64 }
 %struct.stream = type { i64, i64, i64, i64, i64, ptr, [16 x i8] }
 %struct.task = type { i64, i64, i64, i64, i64, i64, i64 }
-%struct.launch = type { ptr, ptr, i64, i64, i64, [24 x i8] }
+%struct.launch = type { ptr, ptr, i64, i64, i64, ptr, [16 x i8] }
+%struct.control = type { i64, i64, i64, i64, i64, i64, [2 x %struct.body] }
+%struct.body = type { i64, i64, i64, i64, i64, i64 }
+%struct.place = type { i64, i64, i64, i64, i64, i64 }
+%struct.carry = type { i64, i64, i64, i64 }
 
 define void @executor_open(ptr noundef %0) {
   %2 = alloca ptr, align 8
   store ptr %0, ptr %2, align 8
   %3 = load ptr, ptr %2, align 8
-  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 10
+  %4 = getelementptr inbounds %struct.engine, ptr %3, i32 0, i32 12
   %5 = call i32 @pthread_mutex_init(ptr noundef %4, ptr noundef null)
   %6 = load ptr, ptr %2, align 8
-  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 11
+  %7 = getelementptr inbounds %struct.engine, ptr %6, i32 0, i32 13
   %8 = call i32 @pthread_cond_init(ptr noundef %7, ptr noundef null)
   ret void
 }
@@ -79,7 +83,7 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
 
 43:                                               ; preds = %12
   %44 = load ptr, ptr %3, align 8
-  %45 = getelementptr inbounds %struct.engine, ptr %44, i32 0, i32 15
+  %45 = getelementptr inbounds %struct.engine, ptr %44, i32 0, i32 17
   %46 = load ptr, ptr %3, align 8
   %47 = getelementptr inbounds %struct.engine, ptr %46, i32 0, i32 1
   %48 = load i64, ptr %47, align 8
@@ -87,9 +91,9 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
   %49 = load i64, ptr %6, align 8
   store atomic i64 %49, ptr %45 monotonic, align 64
   %50 = load ptr, ptr %3, align 8
-  %51 = getelementptr inbounds %struct.engine, ptr %50, i32 0, i32 12
+  %51 = getelementptr inbounds %struct.engine, ptr %50, i32 0, i32 14
   %52 = load ptr, ptr %3, align 8
-  %53 = getelementptr inbounds %struct.engine, ptr %52, i32 0, i32 12
+  %53 = getelementptr inbounds %struct.engine, ptr %52, i32 0, i32 14
   %54 = load atomic i64, ptr %53 monotonic, align 64
   store i64 %54, ptr %8, align 8
   %55 = load i64, ptr %8, align 8
@@ -111,7 +115,7 @@ define void @executor_run(ptr noundef %0, ptr noundef %1) {
 64:                                               ; preds = %62, %43
   %65 = load ptr, ptr %3, align 8
   %66 = load ptr, ptr %3, align 8
-  %67 = getelementptr inbounds %struct.engine, ptr %66, i32 0, i32 15
+  %67 = getelementptr inbounds %struct.engine, ptr %66, i32 0, i32 17
   call void @work_until(ptr noundef %65, i64 noundef 0, ptr noundef %67, i64 noundef 0)
   ret void
 }
@@ -133,14 +137,14 @@ define internal void @announce(ptr noundef %0) {
 
 11:                                               ; preds = %1
   %12 = load ptr, ptr %2, align 8
-  %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 17
+  %13 = getelementptr inbounds %struct.engine, ptr %12, i32 0, i32 19
   store i64 1, ptr %3, align 8
   %14 = load i64, ptr %3, align 8
-  %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 64
+  %15 = atomicrmw add ptr %13, i64 %14 seq_cst, align 8
   store i64 %15, ptr %4, align 8
   %16 = load i64, ptr %4, align 8
   %17 = load ptr, ptr %2, align 8
-  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 18
+  %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 20
   %19 = load atomic i64, ptr %18 seq_cst, align 8
   store i64 %19, ptr %5, align 8
   %20 = load i64, ptr %5, align 8
@@ -152,13 +156,13 @@ define internal void @announce(ptr noundef %0) {
 
 23:                                               ; preds = %11
   %24 = load ptr, ptr %2, align 8
-  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 10
+  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 12
   %26 = call i32 @pthread_mutex_lock(ptr noundef %25)
   %27 = load ptr, ptr %2, align 8
-  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 11
+  %28 = getelementptr inbounds %struct.engine, ptr %27, i32 0, i32 13
   %29 = call i32 @pthread_cond_broadcast(ptr noundef %28)
   %30 = load ptr, ptr %2, align 8
-  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 10
+  %31 = getelementptr inbounds %struct.engine, ptr %30, i32 0, i32 12
   %32 = call i32 @pthread_mutex_unlock(ptr noundef %31)
   br label %33
 
@@ -194,7 +198,7 @@ define internal void @work_until(ptr noundef %0, i64 noundef %1, ptr noundef %2,
 
 20:                                               ; preds = %14
   %21 = load ptr, ptr %5, align 8
-  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 17
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 19
   %23 = load atomic i64, ptr %22 seq_cst, align 64
   store i64 %23, ptr %12, align 8
   %24 = load i64, ptr %12, align 8
@@ -260,7 +264,7 @@ define void @executor_work(ptr noundef %0, i64 noundef %1) {
   %5 = load ptr, ptr %3, align 8
   %6 = load i64, ptr %4, align 8
   %7 = load ptr, ptr %3, align 8
-  %8 = getelementptr inbounds %struct.engine, ptr %7, i32 0, i32 13
+  %8 = getelementptr inbounds %struct.engine, ptr %7, i32 0, i32 15
   call void @work_until(ptr noundef %5, i64 noundef %6, ptr noundef %8, i64 noundef 1)
   ret void
 }
@@ -270,7 +274,7 @@ define void @executor_close(ptr noundef %0) {
   %3 = alloca i64, align 8
   store ptr %0, ptr %2, align 8
   %4 = load ptr, ptr %2, align 8
-  %5 = getelementptr inbounds %struct.engine, ptr %4, i32 0, i32 13
+  %5 = getelementptr inbounds %struct.engine, ptr %4, i32 0, i32 15
   store i64 1, ptr %3, align 8
   %6 = load i64, ptr %3, align 8
   store atomic i64 %6, ptr %5 release, align 8
@@ -372,10 +376,10 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
   store ptr %0, ptr %3, align 8
   store i64 %1, ptr %4, align 8
   %10 = load ptr, ptr %3, align 8
-  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 10
+  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 12
   %12 = call i32 @pthread_mutex_lock(ptr noundef %11)
   %13 = load ptr, ptr %3, align 8
-  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 18
+  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 20
   store i64 1, ptr %5, align 8
   %15 = load i64, ptr %5, align 8
   %16 = atomicrmw add ptr %14, i64 %15 seq_cst, align 8
@@ -385,7 +389,7 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
 
 18:                                               ; preds = %25, %2
   %19 = load ptr, ptr %3, align 8
-  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 17
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 19
   %21 = load atomic i64, ptr %20 seq_cst, align 64
   store i64 %21, ptr %7, align 8
   %22 = load i64, ptr %7, align 8
@@ -395,22 +399,22 @@ define internal void @sleep_unless_news(ptr noundef %0, i64 noundef %1) {
 
 25:                                               ; preds = %18
   %26 = load ptr, ptr %3, align 8
-  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 11
+  %27 = getelementptr inbounds %struct.engine, ptr %26, i32 0, i32 13
   %28 = load ptr, ptr %3, align 8
-  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 10
+  %29 = getelementptr inbounds %struct.engine, ptr %28, i32 0, i32 12
   %30 = call i32 @pthread_cond_wait(ptr noundef %27, ptr noundef %29)
   br label %18
 
 31:                                               ; preds = %18
   %32 = load ptr, ptr %3, align 8
-  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 18
+  %33 = getelementptr inbounds %struct.engine, ptr %32, i32 0, i32 20
   store i64 1, ptr %8, align 8
   %34 = load i64, ptr %8, align 8
   %35 = atomicrmw sub ptr %33, i64 %34 seq_cst, align 8
   store i64 %35, ptr %9, align 8
   %36 = load i64, ptr %9, align 8
   %37 = load ptr, ptr %3, align 8
-  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 10
+  %38 = getelementptr inbounds %struct.engine, ptr %37, i32 0, i32 12
   %39 = call i32 @pthread_mutex_unlock(ptr noundef %38)
   ret void
 }
@@ -438,7 +442,7 @@ define internal ptr @choose(ptr noundef %0, i64 noundef %1) {
   store ptr %18, ptr %7, align 8
   store i64 9223372036854775807, ptr %8, align 8
   %19 = load ptr, ptr %4, align 8
-  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 12
+  %20 = getelementptr inbounds %struct.engine, ptr %19, i32 0, i32 14
   %21 = load atomic i64, ptr %20 acquire, align 64
   store i64 %21, ptr %10, align 8
   %22 = load i64, ptr %10, align 8
@@ -567,7 +571,7 @@ define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
   %14 = getelementptr inbounds %struct.stream, ptr %13, i32 0, i32 2
   store i64 1, ptr %7, align 8
   %15 = load i64, ptr %7, align 8
-  %16 = atomicrmw xchg ptr %14, i64 %15 acquire, align 16
+  %16 = atomicrmw xchg ptr %14, i64 %15 acquire, align 8
   store i64 %16, ptr %8, align 8
   %17 = load i64, ptr %8, align 8
   %18 = icmp ne i64 %17, 0
@@ -575,18 +579,18 @@ define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
 
 19:                                               ; preds = %2
   store i32 0, ptr %3, align 4
-  br label %58
+  br label %63
 
 20:                                               ; preds = %2
   %21 = load ptr, ptr %4, align 8
-  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 12
+  %22 = getelementptr inbounds %struct.engine, ptr %21, i32 0, i32 14
   %23 = load atomic i64, ptr %22 acquire, align 64
   store i64 %23, ptr %10, align 8
   %24 = load i64, ptr %10, align 8
   store i64 %24, ptr %9, align 8
   br label %25
 
-25:                                               ; preds = %52, %20
+25:                                               ; preds = %57, %20
   %26 = load i32, ptr %6, align 4
   %27 = icmp ne i32 %26, 0
   br i1 %27, label %28, label %36
@@ -612,37 +616,42 @@ define internal i32 @advance(ptr noundef %0, ptr noundef %1) {
 
 42:                                               ; preds = %36, %28
   %43 = phi i1 [ false, %28 ], [ %41, %36 ]
-  br i1 %43, label %44, label %53
+  br i1 %43, label %44, label %58
 
 44:                                               ; preds = %42
   %45 = load ptr, ptr %4, align 8
   %46 = load ptr, ptr %5, align 8
   %47 = load ptr, ptr %11, align 8
-  call void @execute(ptr noundef %45, ptr noundef %46, ptr noundef %47)
-  %48 = load ptr, ptr %4, align 8
-  %49 = load ptr, ptr %5, align 8
+  %48 = getelementptr inbounds %struct.task, ptr %47, i32 0, i32 0
+  %49 = load i64, ptr %48, align 8
   %50 = load ptr, ptr %11, align 8
-  %51 = load i64, ptr %9, align 8
-  call void @finish(ptr noundef %48, ptr noundef %49, ptr noundef %50, i64 noundef %51)
-  br label %52
+  %51 = getelementptr inbounds %struct.task, ptr %50, i32 0, i32 1
+  %52 = load i64, ptr %51, align 8
+  call void @execute(ptr noundef %45, ptr noundef %46, i64 noundef %49, i64 noundef %52)
+  %53 = load ptr, ptr %4, align 8
+  %54 = load ptr, ptr %5, align 8
+  %55 = load ptr, ptr %11, align 8
+  %56 = load i64, ptr %9, align 8
+  call void @finish(ptr noundef %53, ptr noundef %54, ptr noundef %55, i64 noundef %56)
+  br label %57
 
-52:                                               ; preds = %44
+57:                                               ; preds = %44
   store i32 1, ptr %6, align 4
   br label %25
 
-53:                                               ; preds = %42
-  %54 = load ptr, ptr %5, align 8
-  %55 = getelementptr inbounds %struct.stream, ptr %54, i32 0, i32 2
+58:                                               ; preds = %42
+  %59 = load ptr, ptr %5, align 8
+  %60 = getelementptr inbounds %struct.stream, ptr %59, i32 0, i32 2
   store i64 0, ptr %12, align 8
-  %56 = load i64, ptr %12, align 8
-  store atomic i64 %56, ptr %55 release, align 16
-  %57 = load i32, ptr %6, align 4
-  store i32 %57, ptr %3, align 4
-  br label %58
+  %61 = load i64, ptr %12, align 8
+  store atomic i64 %61, ptr %60 release, align 16
+  %62 = load i32, ptr %6, align 4
+  store i32 %62, ptr %3, align 4
+  br label %63
 
-58:                                               ; preds = %53, %19
-  %59 = load i32, ptr %3, align 4
-  ret i32 %59
+63:                                               ; preds = %58, %19
+  %64 = load i32, ptr %3, align 4
+  ret i32 %64
 }
 
 define internal i32 @help(ptr noundef %0, ptr noundef %1) {
@@ -789,80 +798,95 @@ define internal ptr @ready(ptr noundef %0, ptr noundef %1, i64 noundef %2) {
   ret ptr %76
 }
 
-define internal void @execute(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
-  %4 = alloca ptr, align 8
+define internal void @execute(ptr noundef %0, ptr noundef %1, i64 noundef %2, i64 noundef %3) {
   %5 = alloca ptr, align 8
   %6 = alloca ptr, align 8
-  %7 = alloca ptr, align 8
-  store ptr %0, ptr %4, align 8
-  store ptr %1, ptr %5, align 8
-  store ptr %2, ptr %6, align 8
-  %8 = load ptr, ptr %4, align 8
-  %9 = getelementptr inbounds %struct.engine, ptr %8, i32 0, i32 5
-  %10 = load ptr, ptr %9, align 8
-  %11 = load ptr, ptr %6, align 8
-  %12 = getelementptr inbounds %struct.task, ptr %11, i32 0, i32 0
-  %13 = load i64, ptr %12, align 8
-  %14 = getelementptr inbounds %struct.launch, ptr %10, i64 %13
-  store ptr %14, ptr %7, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca ptr, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store i64 %2, ptr %7, align 8
+  store i64 %3, ptr %8, align 8
+  %10 = load ptr, ptr %5, align 8
+  %11 = getelementptr inbounds %struct.engine, ptr %10, i32 0, i32 5
+  %12 = load ptr, ptr %11, align 8
+  %13 = load i64, ptr %7, align 8
+  %14 = getelementptr inbounds %struct.launch, ptr %12, i64 %13
+  store ptr %14, ptr %9, align 8
   br label %15
 
-15:                                               ; preds = %50, %3
-  %16 = load ptr, ptr %7, align 8
-  %17 = load ptr, ptr %4, align 8
+15:                                               ; preds = %58, %4
+  %16 = load ptr, ptr %9, align 8
+  %17 = load ptr, ptr %5, align 8
   %18 = getelementptr inbounds %struct.engine, ptr %17, i32 0, i32 5
   %19 = load ptr, ptr %18, align 8
-  %20 = load ptr, ptr %6, align 8
-  %21 = getelementptr inbounds %struct.task, ptr %20, i32 0, i32 1
-  %22 = load i64, ptr %21, align 8
-  %23 = getelementptr inbounds %struct.launch, ptr %19, i64 %22
-  %24 = icmp ult ptr %16, %23
-  br i1 %24, label %25, label %53
+  %20 = load i64, ptr %8, align 8
+  %21 = getelementptr inbounds %struct.launch, ptr %19, i64 %20
+  %22 = icmp ult ptr %16, %21
+  br i1 %22, label %23, label %61
 
-25:                                               ; preds = %15
-  %26 = load ptr, ptr %7, align 8
-  %27 = getelementptr inbounds %struct.launch, ptr %26, i32 0, i32 2
-  %28 = load i64, ptr %27, align 16
-  %29 = icmp eq i64 %28, 1
-  br i1 %29, label %35, label %30
+23:                                               ; preds = %15
+  %24 = load ptr, ptr %9, align 8
+  %25 = getelementptr inbounds %struct.launch, ptr %24, i32 0, i32 5
+  %26 = load ptr, ptr %25, align 8
+  %27 = icmp ne ptr %26, null
+  br i1 %27, label %28, label %32
 
-30:                                               ; preds = %25
-  %31 = load ptr, ptr %4, align 8
-  %32 = getelementptr inbounds %struct.engine, ptr %31, i32 0, i32 0
-  %33 = load i64, ptr %32, align 64
-  %34 = icmp eq i64 %33, 1
-  br i1 %34, label %35, label %45
+28:                                               ; preds = %23
+  %29 = load ptr, ptr %5, align 8
+  %30 = load ptr, ptr %6, align 8
+  %31 = load ptr, ptr %9, align 8
+  call void @control_flow(ptr noundef %29, ptr noundef %30, ptr noundef %31)
+  br label %57
 
-35:                                               ; preds = %30, %25
-  %36 = load ptr, ptr %7, align 8
-  %37 = getelementptr inbounds %struct.launch, ptr %36, i32 0, i32 0
-  %38 = load ptr, ptr %37, align 64
-  %39 = load ptr, ptr %7, align 8
-  %40 = getelementptr inbounds %struct.launch, ptr %39, i32 0, i32 1
-  %41 = load ptr, ptr %40, align 8
-  %42 = load ptr, ptr %7, align 8
-  %43 = getelementptr inbounds %struct.launch, ptr %42, i32 0, i32 2
-  %44 = load i64, ptr %43, align 16
-  call void %38(ptr noundef %41, i64 noundef 0, i64 noundef %44)
-  br label %49
+32:                                               ; preds = %23
+  %33 = load ptr, ptr %9, align 8
+  %34 = getelementptr inbounds %struct.launch, ptr %33, i32 0, i32 2
+  %35 = load i64, ptr %34, align 16
+  %36 = icmp eq i64 %35, 1
+  br i1 %36, label %42, label %37
 
-45:                                               ; preds = %30
-  %46 = load ptr, ptr %4, align 8
-  %47 = load ptr, ptr %5, align 8
-  %48 = load ptr, ptr %7, align 8
-  call void @share(ptr noundef %46, ptr noundef %47, ptr noundef %48)
-  br label %49
+37:                                               ; preds = %32
+  %38 = load ptr, ptr %5, align 8
+  %39 = getelementptr inbounds %struct.engine, ptr %38, i32 0, i32 0
+  %40 = load i64, ptr %39, align 64
+  %41 = icmp eq i64 %40, 1
+  br i1 %41, label %42, label %52
 
-49:                                               ; preds = %45, %35
-  br label %50
+42:                                               ; preds = %37, %32
+  %43 = load ptr, ptr %9, align 8
+  %44 = getelementptr inbounds %struct.launch, ptr %43, i32 0, i32 0
+  %45 = load ptr, ptr %44, align 64
+  %46 = load ptr, ptr %9, align 8
+  %47 = getelementptr inbounds %struct.launch, ptr %46, i32 0, i32 1
+  %48 = load ptr, ptr %47, align 8
+  %49 = load ptr, ptr %9, align 8
+  %50 = getelementptr inbounds %struct.launch, ptr %49, i32 0, i32 2
+  %51 = load i64, ptr %50, align 16
+  call void %45(ptr noundef %48, i64 noundef 0, i64 noundef %51)
+  br label %56
 
-50:                                               ; preds = %49
-  %51 = load ptr, ptr %7, align 8
-  %52 = getelementptr inbounds %struct.launch, ptr %51, i32 1
-  store ptr %52, ptr %7, align 8
+52:                                               ; preds = %37
+  %53 = load ptr, ptr %5, align 8
+  %54 = load ptr, ptr %6, align 8
+  %55 = load ptr, ptr %9, align 8
+  call void @share(ptr noundef %53, ptr noundef %54, ptr noundef %55)
+  br label %56
+
+56:                                               ; preds = %52, %42
+  br label %57
+
+57:                                               ; preds = %56, %28
+  br label %58
+
+58:                                               ; preds = %57
+  %59 = load ptr, ptr %9, align 8
+  %60 = getelementptr inbounds %struct.launch, ptr %59, i32 1
+  store ptr %60, ptr %9, align 8
   br label %15
 
-53:                                               ; preds = %15
+61:                                               ; preds = %15
   ret void
 }
 
@@ -919,10 +943,10 @@ define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
 
 42:                                               ; preds = %4
   %43 = load ptr, ptr %5, align 8
-  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 15
+  %44 = getelementptr inbounds %struct.engine, ptr %43, i32 0, i32 17
   store i64 1, ptr %14, align 8
   %45 = load i64, ptr %14, align 8
-  %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 64
+  %46 = atomicrmw sub ptr %44, i64 %45 seq_cst, align 8
   store i64 %46, ptr %15, align 8
   %47 = load i64, ptr %15, align 8
   %48 = icmp eq i64 %47, 1
@@ -949,6 +973,75 @@ define internal void @finish(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64
   br label %61
 
 61:                                               ; preds = %59, %56
+  ret void
+}
+
+define internal void @control_flow(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca ptr, align 8
+  %9 = alloca ptr, align 8
+  store ptr %0, ptr %4, align 8
+  store ptr %1, ptr %5, align 8
+  store ptr %2, ptr %6, align 8
+  %10 = load ptr, ptr %6, align 8
+  %11 = getelementptr inbounds %struct.launch, ptr %10, i32 0, i32 5
+  %12 = load ptr, ptr %11, align 8
+  store ptr %12, ptr %7, align 8
+  %13 = load ptr, ptr %6, align 8
+  %14 = getelementptr inbounds %struct.launch, ptr %13, i32 0, i32 1
+  %15 = load ptr, ptr %14, align 8
+  store ptr %15, ptr %8, align 8
+  %16 = load ptr, ptr %7, align 8
+  %17 = getelementptr inbounds %struct.control, ptr %16, i32 0, i32 0
+  %18 = load i64, ptr %17, align 8
+  %19 = icmp ne i64 %18, 0
+  br i1 %19, label %20, label %25
+
+20:                                               ; preds = %3
+  %21 = load ptr, ptr %4, align 8
+  %22 = load ptr, ptr %5, align 8
+  %23 = load ptr, ptr %7, align 8
+  %24 = load ptr, ptr %8, align 8
+  call void @loop(ptr noundef %21, ptr noundef %22, ptr noundef %23, ptr noundef %24)
+  br label %53
+
+25:                                               ; preds = %3
+  %26 = load ptr, ptr %7, align 8
+  %27 = getelementptr inbounds %struct.control, ptr %26, i32 0, i32 6
+  %28 = load ptr, ptr %8, align 8
+  %29 = getelementptr inbounds ptr, ptr %28, i64 0
+  %30 = load ptr, ptr %29, align 8
+  %31 = load i8, ptr %30, align 1
+  %32 = icmp ne i8 %31, 0
+  %33 = xor i1 %32, true
+  %34 = zext i1 %33 to i32
+  %35 = sext i32 %34 to i64
+  %36 = getelementptr inbounds [2 x %struct.body], ptr %27, i64 0, i64 %35
+  store ptr %36, ptr %9, align 8
+  %37 = load ptr, ptr %4, align 8
+  %38 = load ptr, ptr %9, align 8
+  %39 = getelementptr inbounds %struct.body, ptr %38, i32 0, i32 2
+  %40 = load i64, ptr %39, align 8
+  %41 = load ptr, ptr %9, align 8
+  %42 = getelementptr inbounds %struct.body, ptr %41, i32 0, i32 3
+  %43 = load i64, ptr %42, align 8
+  %44 = load ptr, ptr %8, align 8
+  call void @bind(ptr noundef %37, i64 noundef %40, i64 noundef %43, ptr noundef %44, i64 noundef 0)
+  %45 = load ptr, ptr %4, align 8
+  %46 = load ptr, ptr %5, align 8
+  %47 = load ptr, ptr %9, align 8
+  %48 = getelementptr inbounds %struct.body, ptr %47, i32 0, i32 0
+  %49 = load i64, ptr %48, align 8
+  %50 = load ptr, ptr %9, align 8
+  %51 = getelementptr inbounds %struct.body, ptr %50, i32 0, i32 1
+  %52 = load i64, ptr %51, align 8
+  call void @execute(ptr noundef %45, ptr noundef %46, i64 noundef %49, i64 noundef %52)
+  br label %53
+
+53:                                               ; preds = %25, %20
   ret void
 }
 
@@ -1030,6 +1123,331 @@ define internal void @share(ptr noundef %0, ptr noundef %1, ptr noundef %2) {
 48:                                               ; preds = %34
   ret void
 }
+
+define internal void @loop(ptr noundef %0, ptr noundef %1, ptr noundef %2, ptr noundef %3) {
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca ptr, align 8
+  %9 = alloca ptr, align 8
+  %10 = alloca ptr, align 8
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store ptr %2, ptr %7, align 8
+  store ptr %3, ptr %8, align 8
+  %13 = load ptr, ptr %7, align 8
+  %14 = getelementptr inbounds %struct.control, ptr %13, i32 0, i32 6
+  %15 = getelementptr inbounds [2 x %struct.body], ptr %14, i64 0, i64 0
+  store ptr %15, ptr %9, align 8
+  %16 = load ptr, ptr %8, align 8
+  %17 = getelementptr inbounds ptr, ptr %16, i64 0
+  %18 = load ptr, ptr %17, align 8
+  store ptr %18, ptr %10, align 8
+  store i64 0, ptr %11, align 8
+  %19 = load ptr, ptr %7, align 8
+  %20 = getelementptr inbounds %struct.control, ptr %19, i32 0, i32 1
+  %21 = load i64, ptr %20, align 8
+  %22 = icmp sge i64 %21, 0
+  br i1 %22, label %23, label %27
+
+23:                                               ; preds = %4
+  %24 = load ptr, ptr %7, align 8
+  %25 = getelementptr inbounds %struct.control, ptr %24, i32 0, i32 1
+  %26 = load i64, ptr %25, align 8
+  br label %40
+
+27:                                               ; preds = %4
+  %28 = load ptr, ptr %8, align 8
+  %29 = getelementptr inbounds ptr, ptr %28, i64 1
+  %30 = load ptr, ptr %29, align 8
+  %31 = load i8, ptr %30, align 1
+  %32 = sext i8 %31 to i32
+  %33 = icmp ne i32 %32, 0
+  br i1 %33, label %34, label %37
+
+34:                                               ; preds = %27
+  %35 = load ptr, ptr %10, align 8
+  %36 = load i64, ptr %35, align 8
+  br label %38
+
+37:                                               ; preds = %27
+  br label %38
+
+38:                                               ; preds = %37, %34
+  %39 = phi i64 [ %36, %34 ], [ 0, %37 ]
+  br label %40
+
+40:                                               ; preds = %38, %23
+  %41 = phi i64 [ %26, %23 ], [ %39, %38 ]
+  store i64 %41, ptr %12, align 8
+  %42 = load ptr, ptr %5, align 8
+  %43 = load ptr, ptr %9, align 8
+  %44 = getelementptr inbounds %struct.body, ptr %43, i32 0, i32 2
+  %45 = load i64, ptr %44, align 8
+  %46 = load ptr, ptr %9, align 8
+  %47 = getelementptr inbounds %struct.body, ptr %46, i32 0, i32 3
+  %48 = load i64, ptr %47, align 8
+  %49 = load ptr, ptr %8, align 8
+  call void @bind(ptr noundef %42, i64 noundef %45, i64 noundef %48, ptr noundef %49, i64 noundef 0)
+  br label %50
+
+50:                                               ; preds = %94, %40
+  %51 = load i64, ptr %11, align 8
+  %52 = load i64, ptr %12, align 8
+  %53 = icmp slt i64 %51, %52
+  br i1 %53, label %54, label %95
+
+54:                                               ; preds = %50
+  %55 = load i64, ptr %11, align 8
+  %56 = load ptr, ptr %8, align 8
+  %57 = load ptr, ptr %7, align 8
+  %58 = getelementptr inbounds %struct.control, ptr %57, i32 0, i32 2
+  %59 = load i64, ptr %58, align 8
+  %60 = getelementptr inbounds ptr, ptr %56, i64 %59
+  %61 = load ptr, ptr %60, align 8
+  store i64 %55, ptr %61, align 8
+  %62 = load ptr, ptr %5, align 8
+  %63 = load ptr, ptr %9, align 8
+  %64 = getelementptr inbounds %struct.body, ptr %63, i32 0, i32 4
+  %65 = load i64, ptr %64, align 8
+  %66 = load ptr, ptr %9, align 8
+  %67 = getelementptr inbounds %struct.body, ptr %66, i32 0, i32 5
+  %68 = load i64, ptr %67, align 8
+  %69 = load ptr, ptr %8, align 8
+  %70 = load i64, ptr %11, align 8
+  %71 = add nsw i64 %70, 1
+  store i64 %71, ptr %11, align 8
+  call void @bind(ptr noundef %62, i64 noundef %65, i64 noundef %68, ptr noundef %69, i64 noundef %70)
+  %72 = load ptr, ptr %5, align 8
+  %73 = load ptr, ptr %6, align 8
+  %74 = load ptr, ptr %9, align 8
+  %75 = getelementptr inbounds %struct.body, ptr %74, i32 0, i32 0
+  %76 = load i64, ptr %75, align 8
+  %77 = load ptr, ptr %9, align 8
+  %78 = getelementptr inbounds %struct.body, ptr %77, i32 0, i32 1
+  %79 = load i64, ptr %78, align 8
+  call void @execute(ptr noundef %72, ptr noundef %73, i64 noundef %76, i64 noundef %79)
+  %80 = load ptr, ptr %7, align 8
+  %81 = getelementptr inbounds %struct.control, ptr %80, i32 0, i32 3
+  %82 = load i64, ptr %81, align 8
+  %83 = icmp sge i64 %82, 0
+  br i1 %83, label %84, label %94
+
+84:                                               ; preds = %54
+  %85 = load ptr, ptr %8, align 8
+  %86 = load ptr, ptr %7, align 8
+  %87 = getelementptr inbounds %struct.control, ptr %86, i32 0, i32 3
+  %88 = load i64, ptr %87, align 8
+  %89 = getelementptr inbounds ptr, ptr %85, i64 %88
+  %90 = load ptr, ptr %89, align 8
+  %91 = load i8, ptr %90, align 1
+  %92 = icmp ne i8 %91, 0
+  br i1 %92, label %94, label %93
+
+93:                                               ; preds = %84
+  br label %95
+
+94:                                               ; preds = %84, %54
+  br label %50
+
+95:                                               ; preds = %93, %50
+  %96 = load ptr, ptr %5, align 8
+  %97 = load ptr, ptr %7, align 8
+  %98 = load ptr, ptr %8, align 8
+  %99 = load i64, ptr %11, align 8
+  call void @settle(ptr noundef %96, ptr noundef %97, ptr noundef %98, i64 noundef %99)
+  ret void
+}
+
+define internal void @bind(ptr noundef %0, i64 noundef %1, i64 noundef %2, ptr noundef %3, i64 noundef %4) {
+  %6 = alloca ptr, align 8
+  %7 = alloca i64, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca ptr, align 8
+  %10 = alloca i64, align 8
+  %11 = alloca ptr, align 8
+  %12 = alloca i64, align 8
+  store ptr %0, ptr %6, align 8
+  store i64 %1, ptr %7, align 8
+  store i64 %2, ptr %8, align 8
+  store ptr %3, ptr %9, align 8
+  store i64 %4, ptr %10, align 8
+  %13 = load ptr, ptr %6, align 8
+  %14 = getelementptr inbounds %struct.engine, ptr %13, i32 0, i32 9
+  %15 = load ptr, ptr %14, align 8
+  %16 = load i64, ptr %7, align 8
+  %17 = getelementptr inbounds %struct.place, ptr %15, i64 %16
+  store ptr %17, ptr %11, align 8
+  br label %18
+
+18:                                               ; preds = %70, %5
+  %19 = load ptr, ptr %11, align 8
+  %20 = load ptr, ptr %6, align 8
+  %21 = getelementptr inbounds %struct.engine, ptr %20, i32 0, i32 9
+  %22 = load ptr, ptr %21, align 8
+  %23 = load i64, ptr %8, align 8
+  %24 = getelementptr inbounds %struct.place, ptr %22, i64 %23
+  %25 = icmp ult ptr %19, %24
+  br i1 %25, label %26, label %73
+
+26:                                               ; preds = %18
+  %27 = load i64, ptr %10, align 8
+  %28 = icmp eq i64 %27, 0
+  br i1 %28, label %29, label %33
+
+29:                                               ; preds = %26
+  %30 = load ptr, ptr %11, align 8
+  %31 = getelementptr inbounds %struct.place, ptr %30, i32 0, i32 1
+  %32 = load i64, ptr %31, align 8
+  br label %47
+
+33:                                               ; preds = %26
+  %34 = load i64, ptr %10, align 8
+  %35 = and i64 %34, 1
+  %36 = icmp ne i64 %35, 0
+  br i1 %36, label %37, label %41
+
+37:                                               ; preds = %33
+  %38 = load ptr, ptr %11, align 8
+  %39 = getelementptr inbounds %struct.place, ptr %38, i32 0, i32 2
+  %40 = load i64, ptr %39, align 8
+  br label %45
+
+41:                                               ; preds = %33
+  %42 = load ptr, ptr %11, align 8
+  %43 = getelementptr inbounds %struct.place, ptr %42, i32 0, i32 3
+  %44 = load i64, ptr %43, align 8
+  br label %45
+
+45:                                               ; preds = %41, %37
+  %46 = phi i64 [ %40, %37 ], [ %44, %41 ]
+  br label %47
+
+47:                                               ; preds = %45, %29
+  %48 = phi i64 [ %32, %29 ], [ %46, %45 ]
+  store i64 %48, ptr %12, align 8
+  %49 = load ptr, ptr %9, align 8
+  %50 = load i64, ptr %12, align 8
+  %51 = getelementptr inbounds ptr, ptr %49, i64 %50
+  %52 = load ptr, ptr %51, align 8
+  %53 = load ptr, ptr %11, align 8
+  %54 = getelementptr inbounds %struct.place, ptr %53, i32 0, i32 4
+  %55 = load i64, ptr %54, align 8
+  %56 = getelementptr inbounds i8, ptr %52, i64 %55
+  %57 = load i64, ptr %10, align 8
+  %58 = load ptr, ptr %11, align 8
+  %59 = getelementptr inbounds %struct.place, ptr %58, i32 0, i32 5
+  %60 = load i64, ptr %59, align 8
+  %61 = mul nsw i64 %57, %60
+  %62 = getelementptr inbounds i8, ptr %56, i64 %61
+  %63 = load ptr, ptr %6, align 8
+  %64 = getelementptr inbounds %struct.engine, ptr %63, i32 0, i32 7
+  %65 = load ptr, ptr %64, align 8
+  %66 = load ptr, ptr %11, align 8
+  %67 = getelementptr inbounds %struct.place, ptr %66, i32 0, i32 0
+  %68 = load i64, ptr %67, align 8
+  %69 = getelementptr inbounds ptr, ptr %65, i64 %68
+  store ptr %62, ptr %69, align 8
+  br label %70
+
+70:                                               ; preds = %47
+  %71 = load ptr, ptr %11, align 8
+  %72 = getelementptr inbounds %struct.place, ptr %71, i32 1
+  store ptr %72, ptr %11, align 8
+  br label %18
+
+73:                                               ; preds = %18
+  ret void
+}
+
+define internal void @settle(ptr noundef %0, ptr noundef %1, ptr noundef %2, i64 noundef %3) {
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca i64, align 8
+  %9 = alloca ptr, align 8
+  store ptr %0, ptr %5, align 8
+  store ptr %1, ptr %6, align 8
+  store ptr %2, ptr %7, align 8
+  store i64 %3, ptr %8, align 8
+  %10 = load i64, ptr %8, align 8
+  %11 = and i64 %10, 1
+  %12 = icmp ne i64 %11, 0
+  br i1 %12, label %13, label %14
+
+13:                                               ; preds = %4
+  br label %60
+
+14:                                               ; preds = %4
+  %15 = load ptr, ptr %5, align 8
+  %16 = getelementptr inbounds %struct.engine, ptr %15, i32 0, i32 10
+  %17 = load ptr, ptr %16, align 16
+  %18 = load ptr, ptr %6, align 8
+  %19 = getelementptr inbounds %struct.control, ptr %18, i32 0, i32 4
+  %20 = load i64, ptr %19, align 8
+  %21 = getelementptr inbounds %struct.carry, ptr %17, i64 %20
+  store ptr %21, ptr %9, align 8
+  br label %22
+
+22:                                               ; preds = %57, %14
+  %23 = load ptr, ptr %9, align 8
+  %24 = load ptr, ptr %5, align 8
+  %25 = getelementptr inbounds %struct.engine, ptr %24, i32 0, i32 10
+  %26 = load ptr, ptr %25, align 16
+  %27 = load ptr, ptr %6, align 8
+  %28 = getelementptr inbounds %struct.control, ptr %27, i32 0, i32 5
+  %29 = load i64, ptr %28, align 8
+  %30 = getelementptr inbounds %struct.carry, ptr %26, i64 %29
+  %31 = icmp ult ptr %23, %30
+  br i1 %31, label %32, label %60
+
+32:                                               ; preds = %22
+  %33 = load ptr, ptr %7, align 8
+  %34 = load ptr, ptr %9, align 8
+  %35 = getelementptr inbounds %struct.carry, ptr %34, i32 0, i32 1
+  %36 = load i64, ptr %35, align 8
+  %37 = getelementptr inbounds ptr, ptr %33, i64 %36
+  %38 = load ptr, ptr %37, align 8
+  %39 = load ptr, ptr %7, align 8
+  %40 = load i64, ptr %8, align 8
+  %41 = icmp ne i64 %40, 0
+  br i1 %41, label %42, label %46
+
+42:                                               ; preds = %32
+  %43 = load ptr, ptr %9, align 8
+  %44 = getelementptr inbounds %struct.carry, ptr %43, i32 0, i32 2
+  %45 = load i64, ptr %44, align 8
+  br label %50
+
+46:                                               ; preds = %32
+  %47 = load ptr, ptr %9, align 8
+  %48 = getelementptr inbounds %struct.carry, ptr %47, i32 0, i32 0
+  %49 = load i64, ptr %48, align 8
+  br label %50
+
+50:                                               ; preds = %46, %42
+  %51 = phi i64 [ %45, %42 ], [ %49, %46 ]
+  %52 = getelementptr inbounds ptr, ptr %39, i64 %51
+  %53 = load ptr, ptr %52, align 8
+  %54 = load ptr, ptr %9, align 8
+  %55 = getelementptr inbounds %struct.carry, ptr %54, i32 0, i32 3
+  %56 = load i64, ptr %55, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr align 1 %38, ptr align 1 %53, i64 %56, i1 false)
+  br label %57
+
+57:                                               ; preds = %50
+  %58 = load ptr, ptr %9, align 8
+  %59 = getelementptr inbounds %struct.carry, ptr %58, i32 1
+  store ptr %59, ptr %9, align 8
+  br label %22
+
+60:                                               ; preds = %13, %22
+  ret void
+}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr noalias nocapture writeonly, ptr noalias nocapture readonly, i64, i1 immarg)
 
 define internal i32 @claim(ptr noundef %0, ptr noundef %1) {
   %3 = alloca i32, align 4
@@ -1123,7 +1541,7 @@ define internal i32 @claim(ptr noundef %0, ptr noundef %1) {
   %67 = sub nsw i64 %65, %66
   store i64 %67, ptr %11, align 8
   %68 = load i64, ptr %11, align 8
-  %69 = atomicrmw add ptr %64, i64 %68 release, align 32
+  %69 = atomicrmw add ptr %64, i64 %68 release, align 8
   store i64 %69, ptr %12, align 8
   %70 = load i64, ptr %12, align 8
   store i32 1, ptr %3, align 4

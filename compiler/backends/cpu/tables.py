@@ -3,20 +3,25 @@
 Column numbers and word offsets are those of the structures in executor.c.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy
 from numpy.typing import NDArray
 
 from compiler.backends.memory import address, aligned_array
+from compiler.control import BodyPlace, control_buffers
 from compiler.errors import KernelError
-from compiler.schedule import KernelSpec, Launch, Schedule, Task, View
+from compiler.schedule import Control, KernelSpec, Launch, Schedule, Task, View
 
 Words = NDArray[numpy.int64]
 
 LAUNCH_WORDS, STREAM_WORDS, TASK_WORDS, ENGINE_WORDS = 8, 8, 7, 72
-LAUNCH_BUFFERS = 1
+PLACE_WORDS, CARRY_WORDS, CONTROL_WORDS = 6, 4, 18
+LAUNCH_BUFFERS, LAUNCH_CONTROL = 1, 5
+NOT_YET = -1
+"""The allocation of slots that a run sets."""
 PER_RUN = ("input", "output", "arena")
 """The kinds of allocations whose addresses change with each run."""
 
@@ -26,7 +31,9 @@ class ScheduleTables:
     """A schedule as tables, without the addresses of buffers; executors share it.
 
     Tasks are stored stream by stream. `slots` holds an allocation and a byte offset for each
-    argument of each launch; a launch's word LAUNCH_BUFFERS is the number of its first slot.
+    argument of each launch, allocation -1 for those of bodies, which a run sets; a launch's word
+    LAUNCH_BUFFERS is the number of its first slot, LAUNCH_CONTROL one more than that of its row in
+    `controls`, or 0.
     """
 
     streams: Words
@@ -34,6 +41,9 @@ class ScheduleTables:
     launches: Words
     waits: Words
     slots: Words
+    places: Words
+    carries: Words
+    controls: Words
 
 
 def make_plan(
@@ -43,24 +53,100 @@ def make_plan(
     order = sorted(range(len(schedule.tasks)), key=lambda t: (schedule.tasks[t].stream, t))
     position = {task: place for place, task in enumerate(order)}
     tasks: list[tuple[int, ...]] = []
-    launches: list[tuple[int, ...]] = []
-    slots: list[tuple[int, int]] = []
+    rows = LaunchRows(kernels, addresses)
     waits: list[int] = []
     for index in order:
         task = schedule.tasks[index]
-        first_launch, first_wait = len(launches), len(waits)
-        for launch, views in _launches(task, kernels):
-            blocks = launch.grid[0]
-            launches.append((addresses[launch.symbol], len(slots), blocks, blocks, 0, 0, 0, 0))
-            slots += [(view.allocation, view.offset) for view in views]
+        first_launch, first_wait = len(rows.launches), len(waits)
+        rows.add(task)
         waits += [position[t] for t in task.after if schedule.tasks[t].stream != task.stream]
-        tasks.append((first_launch, len(launches), first_wait, len(waits), index, 0, 0))
+        tasks.append((first_launch, len(rows.launches), first_wait, len(waits), index, 0, 0))
+    rows.add_bodies()
     table = _words(tasks, TASK_WORDS)
     table[waits, 5] = 1
-    streams = _streams([schedule.tasks[index].stream for index in order])
     return ScheduleTables(
-        streams, table, _words(launches, LAUNCH_WORDS), _row(waits), _words(slots, 2)
+        streams=_streams([schedule.tasks[index].stream for index in order]),
+        tasks=table,
+        launches=_words(rows.launches, LAUNCH_WORDS),
+        waits=_row(waits),
+        slots=_words(rows.slots, 2),
+        places=_words(rows.places, PLACE_WORDS),
+        carries=_words(rows.carries, CARRY_WORDS),
+        controls=_words(rows.controls, CONTROL_WORDS),
     )
+
+
+@dataclass
+class LaunchRows:
+    """The rows of launches: those of tasks, then those of bodies, each in one piece."""
+
+    kernels: Mapping[str, KernelSpec]
+    addresses: Mapping[str, int]
+    launches: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    slots: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    places: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    carries: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    controls: list[list[int]] = field(default_factory=list[list[int]])
+    _pending: deque[tuple[list[int], Control, Sequence[BodyPlace]]] = field(
+        default_factory=deque[tuple[list[int], Control, Sequence[BodyPlace]]]
+    )
+
+    def add(self, task: Task) -> None:
+        """Append a task's launches; bodies are left for `add_bodies`."""
+        first = len(self.slots)
+        if task.control is not None:
+            number = self._control(task, task.control)
+            self.launches.append((0, first, 1, 1, 0, number, 0, 0))
+            self._arguments(task.reads + task.writes)
+            return
+        for launch, views in _launches(task, self.kernels):
+            blocks, address = launch.grid[0], self.addresses[launch.symbol]
+            self.launches.append((address, len(self.slots), blocks, blocks, 0, 0, 0, 0))
+            self._arguments(views)
+
+    def _arguments(self, views: Sequence[View]) -> None:
+        self.slots += [(view.allocation, view.offset) for view in views]
+
+    def _control(self, task: Task, control: Control) -> int:
+        """The number of a new row for a control task, counted from 1."""
+        form, spaces = control.form, control_buffers(task, control)
+        first = len(self.carries)
+        self.carries += spaces.carries
+        length = -1 if form.length is None else form.length
+        head = [form.kind == "loop", length, spaces.iteration, spaces.condition]
+        self.controls.append([*map(int, head), first, len(self.carries)])
+        self._pending.append((self.controls[-1], control, spaces.places))
+        return len(self.controls)
+
+    def add_bodies(self) -> None:
+        """Append the launches of all bodies, and of theirs."""
+        while self._pending:
+            row, control, places = self._pending.popleft()
+            for body in control.bodies:
+                row += self._body(body, places)
+            row += [0] * (CONTROL_WORDS - len(row))
+
+    def _body(self, body: Schedule, places: Sequence[BodyPlace]) -> list[int]:
+        """Append the launches of a body; the row of its ranges."""
+        first_launch, first_slot = len(self.launches), len(self.slots)
+        for task in body.tasks:
+            self.add(task)
+        ranges = [first_launch, len(self.launches)]
+        slots = list(enumerate(self.slots[first_slot:], first_slot))
+        for moving in (False, True):
+            ranges.append(len(self.places))
+            self.places += [
+                (slot, *_row_of(places[allocation], offset))
+                for slot, (allocation, offset) in slots
+                if places[allocation].moves == moving
+            ]
+            ranges.append(len(self.places))
+        self.slots[first_slot:] = [(NOT_YET, 0)] * len(slots)
+        return ranges
+
+
+def _row_of(place: BodyPlace, offset: int) -> tuple[int, ...]:
+    return place.first, place.odd, place.even, place.offset + offset, place.step
 
 
 def _launches(task: Task, kernels: Mapping[str, KernelSpec]) -> Iterator[tuple[Launch, list[View]]]:
@@ -105,11 +191,15 @@ class Tables:
         self._plan = plan
         streams, tasks, launches = (_copy(t) for t in (plan.streams, plan.tasks, plan.launches))
         allocation, offset = plan.slots[:, 0], plan.slots[:, 1]
-        slots = _copy(_row(bases)[allocation] + offset)
+        slots = _copy(_row([*bases, 0])[allocation] + offset)
         launches[:, LAUNCH_BUFFERS] = address(slots) + 8 * launches[:, LAUNCH_BUFFERS]
-        bindings = _bindings(allocation, offset, kinds)
+        controls, control = plan.controls, launches[:, LAUNCH_CONTROL]
+        first = address(controls) - 8 * CONTROL_WORDS
+        control[control > 0] = first + 8 * CONTROL_WORDS * control[control > 0]
+        bindings = _bindings(allocation, offset, [*kinds, "unbound"])
         self._engine = _words([[0] * ENGINE_WORDS], ENGINE_WORDS)
         self._owned = (streams, tasks, launches, plan.waits, slots, bindings)
+        self._owned += (plan.places, plan.carries)
         head = [threads, len(streams), len(bindings), *map(address, self._owned)]
         self._engine[0, : len(head)] = head
         self.address = address(self._engine)

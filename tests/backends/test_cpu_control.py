@@ -1,0 +1,239 @@
+"""If and Loop tasks on the CPU, against running their bodies as functions of bytes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from compiler.backends.cpu.driver import BACKEND
+from compiler.control import arena_of, results_of
+from compiler.errors import ScheduleError
+from compiler.schedule import (
+    Allocation,
+    Control,
+    ControlForm,
+    KernelSpec,
+    Launch,
+    Schedule,
+    Task,
+    View,
+)
+from compiler.verify.happens_before import check_schedule
+from tests.backends.objects import compile_object, mix
+from tests.controlled import controlled_schedules
+
+SUM = """
+define private i64 @add(ptr %from, i64 %count, i64 %start) {
+entry:
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %exit, label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %sum = phi i64 [ %start, %entry ], [ %more, %loop ]
+  %p = getelementptr i8, ptr %from, i64 %i
+  %byte = load i8, ptr %p
+  %wide = zext i8 %byte to i64
+  %more = add i64 %sum, %wide
+  %next = add i64 %i, 1
+  %done = icmp eq i64 %next, %count
+  br i1 %done, label %exit, label %loop
+exit:
+  %found = phi i64 [ %start, %entry ], [ %more, %loop ]
+  ret i64 %found
+}
+"""
+
+
+def _salt(task: Task) -> int:
+    return len(task.reads) + task.writes[0].nbytes // 8
+
+
+def named(task: Task) -> Task:
+    """The task with a kernel for the sizes of its tensors, and so its bodies' tasks."""
+    if task.control is None:
+        sizes = "_".join(str(view.nbytes) for view in task.reads)
+        return replace(task, kernel=f"k_{sizes}_to_{task.writes[0].nbytes}")
+    bodies = tuple(with_names(body) for body in task.control.bodies)
+    return replace(task, control=replace(task.control, bodies=bodies))
+
+
+def with_names(schedule: Schedule) -> Schedule:
+    """The schedule with kernels named by the sizes of tensors."""
+    return replace(schedule, tasks=tuple(map(named, schedule.tasks)))
+
+
+def kernel_of(task: Task) -> KernelSpec:
+    """Each element written is the sum of all bytes read and a salt, modulo 4, or 2 for a bool."""
+    return _kernel(task.kernel, tuple(v.nbytes for v in task.reads), task.writes[0].nbytes,
+                   _salt(task))  # fmt: skip
+
+
+@cache
+def _kernel(name: str, reads: tuple[int, ...], size: int, salt: int) -> KernelSpec:
+    lines = [SUM, f"define void @{name}(ptr %buffers, i64 %begin, i64 %end) {{"]
+    lines.append(f"  %s0 = add i64 0, {salt}")
+    for number, count in enumerate(reads):
+        lines += [
+            f"  %q{number} = getelementptr ptr, ptr %buffers, i64 {number}",
+            f"  %p{number} = load ptr, ptr %q{number}",
+            f"  %s{number + 1} = call i64 @add(ptr %p{number}, i64 {count}, i64 %s{number})",
+        ]
+    type, mask = ("i8", 1) if size == 1 else ("i64", 3)
+    lines += [
+        f"  %q = getelementptr ptr, ptr %buffers, i64 {len(reads)}",
+        "  %p = load ptr, ptr %q",
+        f"  %masked = and i64 %s{len(reads)}, {mask}",
+        "  %value = trunc i64 %masked to i8" if size == 1 else "  %value = add i64 %masked, 0",
+    ]
+    for element in range(1 if size == 1 else size // 8):
+        lines += [
+            f"  %e{element} = getelementptr {type}, ptr %p, i64 {element}",
+            f"  store {type} %value, ptr %e{element}",
+        ]
+    code = compile_object("\n".join([*lines, "  ret void", "}"]))
+    launch = Launch(name, tuple(range(len(reads) + 1)))
+    return KernelSpec(name, "object", code, (launch,), ("",) * len(reads))
+
+
+def run(schedule: Schedule, inputs: Sequence[bytes]) -> list[bytes]:
+    """The outputs of a schedule for its inputs, with memory of its own."""
+    given = iter(inputs)
+    memory = [
+        bytearray(next(given)) if a.kind == "input" else bytearray(b"\x55" * a.nbytes)
+        for a in schedule.allocations
+    ]
+    for task in schedule.tasks:
+        reads = [bytes(memory[v.allocation][v.offset : v.offset + v.nbytes]) for v in task.reads]
+        results = (
+            kernel(task, reads) if task.control is None else control(task.control, task, reads)
+        )
+        for view, result in zip(task.writes, results, strict=False):
+            memory[view.allocation][view.offset : view.offset + view.nbytes] = result
+    return [
+        bytes(m) for m, a in zip(memory, schedule.allocations, strict=True) if a.kind == "output"
+    ]
+
+
+def kernel(task: Task, reads: Sequence[bytes]) -> list[bytes]:
+    """The result of a task, as its native kernel computes it."""
+    total, size = sum(map(sum, reads)) + _salt(task), task.writes[0].nbytes
+    return [bytes([total & 1]) if size == 1 else (total & 3).to_bytes(8, "little") * (size // 8)]
+
+
+def control(node: Control, task: Task, reads: Sequence[bytes]) -> list[bytes]:
+    """The results of an If or a Loop by ONNX's text, without shared memory."""
+    form = node.form
+    if form.kind == "if":
+        return run(node.bodies[0 if reads[0][0] else 1], reads[1:])
+    going, length = True, form.length
+    if length is None:
+        length, going, reads = int.from_bytes(reads[0], "little"), bool(reads[1][0]), reads[2:]
+    carried, scanned = list(reads[: form.carried]), reads[form.carried :][: len(form.scans)]
+    captured = reads[form.carried + len(form.scans) :]
+    count = results_of(form, len(task.writes), any(map(arena_of, node.bodies)))
+    rows: list[list[bytes]] = [[] for _ in form.stacks]
+    step = 0
+    while going and step < length:
+        slices: list[bytes] = []
+        for sequence, back in zip(scanned, form.scans, strict=True):
+            size = len(sequence) // length
+            index = length - 1 - step if back else step
+            slices.append(sequence[index * size : (index + 1) * size])
+        given = [step.to_bytes(8, "little"), *carried, *slices, *captured]
+        results = run(node.bodies[0], given)
+        if form.conditional:
+            going, results = bool(results[0][0]), results[1:]
+        carried = results[: form.carried]
+        for column, row in zip(rows, results[form.carried :], strict=True):
+            column.append(row)
+        step += 1
+    stacks = [b"".join(c[::-1] if b else c) for c, b in zip(rows, form.stacks, strict=True)]
+    assert len(carried) + len(stacks) == count
+    return [*carried, *stacks]
+
+
+def kernels_of(schedule: Schedule) -> dict[str, KernelSpec]:
+    """The kernels of all tasks."""
+    return {t.kernel: kernel_of(t) for t in schedule.all_tasks if t.control is None}
+
+
+@settings(max_examples=200, deadline=None)
+@given(controlled_schedules(), st.integers(0, 2**32), st.integers(1, 3))
+def test_random_nested_schedules_compute_what_their_bodies_do(
+    schedule: Schedule, seed: int, threads: int
+) -> None:
+    schedule = with_names(schedule)
+    try:
+        check_schedule(schedule)
+    except ScheduleError:
+        assume(False)
+    random = np.random.default_rng(seed)
+    executable = BACKEND.load(schedule, kernels_of(schedule), {}, threads=threads, poison=True)
+    for _ in range(4):
+        inputs = {
+            a.name: random.integers(0, 2 if a.dtype == "bool" else 4, a.shape).astype(a.dtype)
+            for a in schedule.of_kind("input")
+        }
+        expected = run(schedule, [array.tobytes() for array in inputs.values()])
+        found = executable.run(inputs)
+        assert [array.tobytes() for array in found.values()] == expected
+    executable.close()
+
+
+LANES = 4096
+ROW = (LANES,)
+
+
+def adding(blocks: int) -> tuple[Schedule, Mapping[str, KernelSpec]]:
+    """A loop that mixes its state with a captured tensor, in blocks that threads share."""
+    kernel = mix(f"add_{blocks}", blocks, 1, LANES)
+    body = Schedule(
+        "body",
+        (
+            Allocation("input", "i", "int64", ()),
+            Allocation("input", "state", "int64", ROW),
+            Allocation("input", "other", "int64", ROW),
+            Allocation("output", "next", "int64", ROW),
+        ),
+        (Task(kernel.name, 0, (), (View(1, 0, "int64", ROW), View(2, 0, "int64", ROW)),
+              (View(3, 0, "int64", ROW),)),),
+    )  # fmt: skip
+    reads = (View(0, 0, "int64", ()), View(1, 0, "bool", ()), View(2, 0, "int64", ROW),
+             View(3, 0, "int64", ROW))  # fmt: skip
+    size = 8 * LANES
+    writes = (View(4, 0, "int64", ROW), View(5, 0, "uint8", (8,)), View(5, 64, "uint8", (size,)))
+    form = ControlForm("loop", carried=1)
+    allocations = (
+        Allocation("input", "trips", "int64", ()),
+        Allocation("input", "going", "bool", ()),
+        Allocation("input", "x", "int64", ROW),
+        Allocation("input", "w", "int64", ROW),
+        Allocation("output", "y", "int64", ROW),
+        Allocation("arena", "arena", "uint8", (64 + size,)),
+    )
+    task = Task("loop", 0, (), reads, writes, control=Control(form, (body,)))
+    schedule = Schedule("adding", allocations, (task,))
+    check_schedule(schedule)
+    return schedule, {kernel.name: kernel}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("blocks", [1, 16])
+def test_a_loop_runs_any_number_of_times(threads: int, blocks: int) -> None:
+    schedule, known = adding(blocks)
+    executable = BACKEND.load(schedule, known, {}, threads=threads, poison=True)
+    x, w = np.arange(LANES), np.arange(LANES)[::-1] * 7
+    for trips in (-(2**63), -1, 0, 1, 2, 5, 2001):
+        expected = x
+        for _ in range(trips):
+            expected = 3 * expected + w + 1
+        given = {"trips": np.int64(trips), "going": np.True_, "x": x, "w": w}
+        arrays = {name: np.asarray(array) for name, array in given.items()}
+        np.testing.assert_array_equal(executable.run(arrays)["y"], expected)
+        stopped = executable.run({**arrays, "going": np.asarray(False)})["y"]
+        np.testing.assert_array_equal(stopped, x)
+    executable.close()
