@@ -37,8 +37,9 @@ loop:
   %p = getelementptr i8, ptr %from, i64 %i
   %byte = load i8, ptr %p
   %wide = zext i8 %byte to i64
-  %more = add i64 %sum, %wide
   %next = add i64 %i, 1
+  %weighted = mul i64 %wide, %next
+  %more = add i64 %sum, %weighted
   %done = icmp eq i64 %next, %count
   br i1 %done, label %exit, label %loop
 exit:
@@ -67,7 +68,7 @@ def with_names(schedule: Schedule) -> Schedule:
 
 
 def kernel_of(task: Task) -> KernelSpec:
-    """Each element written is the sum of all bytes read and a salt, modulo 4, or 2 for a bool."""
+    """Each element written is a weighted sum of the bytes read, modulo 4, or 2 for a bool."""
     return _kernel(task.kernel, tuple(v.nbytes for v in task.reads), task.writes[0].nbytes,
                    _salt(task))  # fmt: skip
 
@@ -118,9 +119,13 @@ def run(schedule: Schedule, inputs: Sequence[bytes]) -> list[bytes]:
     ]
 
 
+def _weighted(read: bytes) -> int:
+    return sum(byte * place for place, byte in enumerate(read, 1))
+
+
 def kernel(task: Task, reads: Sequence[bytes]) -> list[bytes]:
     """The result of a task, as its native kernel computes it."""
-    total, size = sum(map(sum, reads)) + _salt(task), task.writes[0].nbytes
+    total, size = sum(map(_weighted, reads)) + _salt(task), task.writes[0].nbytes
     return [bytes([total & 1]) if size == 1 else (total & 3).to_bytes(8, "little") * (size // 8)]
 
 
