@@ -38,7 +38,9 @@ loop:
   %byte = load i8, ptr %p
   %wide = zext i8 %byte to i64
   %next = add i64 %i, 1
-  %weighted = mul i64 %wide, %next
+  %element = lshr i64 %i, 3
+  %weight = add i64 %element, 1
+  %weighted = mul i64 %wide, %weight
   %more = add i64 %sum, %weighted
   %done = icmp eq i64 %next, %count
   br i1 %done, label %exit, label %loop
@@ -120,7 +122,7 @@ def run(schedule: Schedule, inputs: Sequence[bytes]) -> list[bytes]:
 
 
 def _weighted(read: bytes) -> int:
-    return sum(byte * place for place, byte in enumerate(read, 1))
+    return sum(byte * (place // 8 + 1) for place, byte in enumerate(read))
 
 
 def kernel(task: Task, reads: Sequence[bytes]) -> list[bytes]:
@@ -242,3 +244,44 @@ def test_a_loop_runs_any_number_of_times(threads: int, blocks: int) -> None:
         stopped = executable.run({**arrays, "going": np.asarray(False)})["y"]
         np.testing.assert_array_equal(stopped, x)
     executable.close()
+
+
+@pytest.mark.parametrize("backwards", [(False, False), (False, True), (True, False), (True, True)])
+def test_rows_are_read_and_written_in_their_direction(backwards: tuple[bool, bool]) -> None:
+    length, row = 3, (4,)
+    reads, writes = ("state", "row"), ("next", "out")
+    edge = [Allocation("input", "i", "int64", ())]
+    edge += [Allocation("input", name, "int64", row) for name in reads]
+    edge += [Allocation("output", name, "int64", row) for name in writes]
+    _, state, value, after, out = (View(i, 0, "int64", row) for i in range(5))
+    kernel = mix("mix_rows", 1, 1, row[0])
+    tasks = (
+        Task(kernel.name, 0, (), (state, value), (after,)),
+        Task(kernel.name, 1, (), (value, state), (out,)),
+    )
+    body = Schedule("body", tuple(edge), tasks)
+    form = ControlForm("loop", 1, length, scans=backwards[:1], stacks=backwards[1:])
+    spaces = (View(4, 0, "uint8", (8,)), View(4, 64, "uint8", (32,)))
+    rows = (length, *row)
+    task = Task(
+        "loop", 0, (), (View(0, 0, "int64", row), View(1, 0, "int64", rows)),
+        (View(2, 0, "int64", row), View(3, 0, "int64", rows), *spaces),
+        control=Control(form, (body,)),
+    )  # fmt: skip
+    allocations = (
+        Allocation("input", "first", "int64", row),
+        Allocation("input", "x", "int64", rows),
+        Allocation("output", "last", "int64", row),
+        Allocation("output", "y", "int64", rows),
+        Allocation("arena", "arena", "uint8", (128,)),
+    )
+    schedule = Schedule("rows", allocations, (task,))
+    check_schedule(schedule)
+    first, x = np.arange(4), np.arange(12).reshape(rows) * 11
+    found = BACKEND.load(schedule, {kernel.name: kernel}, {}).run({"first": first, "x": x})
+    last, stacked = first, list[np.ndarray]()
+    for line in x[::-1] if backwards[0] else x:
+        stacked.append(3 * line + last + 1)
+        last = 3 * last + line + 1
+    np.testing.assert_array_equal(found["last"], last)
+    np.testing.assert_array_equal(found["y"], stacked[::-1] if backwards[1] else stacked)
