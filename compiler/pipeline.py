@@ -256,16 +256,20 @@ class Runner:
 
 def kernel_names(module: ModuleOp) -> set[str]:
     """The signatures of a module's groups, by which they find their kernels."""
-    return {signature(op) for op in module.walk() if isinstance(op, GroupOp)}
+    return {signature(op) for op in _kernel_groups(module)}
+
+
+def _kernel_groups(module: ModuleOp) -> list[GroupOp]:
+    """The groups that become kernels, those of bodies included."""
+    return [op for op in module.walk() if isinstance(op, GroupOp) and op.control is None]
 
 
 def name_kernels(module: ModuleOp, passes: Iterable[ModulePass]) -> None:
     """Set each group's `kernel` to its signature, after a user's passes."""
     if not any(map(is_own, passes)):
         return
-    for op in module.walk():
-        if isinstance(op, GroupOp):
-            op.kernel = StringAttr(signature(op))
+    for op in _kernel_groups(module):
+        op.kernel = StringAttr(signature(op))
 
 
 def verify(module: ModuleOp) -> None:

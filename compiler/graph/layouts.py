@@ -124,7 +124,7 @@ class _Reader:
         passed = [o for v, o in zip(yielded, group.outputs, strict=True)
                   if v in inner or yielded.count(v) > 1]  # fmt: skip
         self.plain += passed
-        if _is_attention(group):
+        if _is_attention(group) or group.control is not None:
             self.plain += [*group.inputs, *group.outputs]
         for op in group.operators:
             self.operator(op, inner)

@@ -19,6 +19,7 @@ def signature(group: GroupOp) -> str:
     The hash covers operators, attributes, constants, types, layouts and which inputs are weights;
     it does not cover weights' keys, node names, SSA names or attributes that passes set on groups.
     """
+    assert group.control is None, "an If or a Loop has no kernel"
     stem = "_".join(op.type_name for op in list(group.operators)[:_STEM_OPERATORS])
     digest = sha256("\n".join(_content(group)).encode()).hexdigest()
     return f"{stem or 'Constant'}_{digest[:_HASH_DIGITS]}"

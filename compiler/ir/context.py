@@ -4,8 +4,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
-from compiler.ir.dataflow import Dataflow
-from compiler.ir.taskflow import Taskflow
+from compiler.ir.dataflow_control import Dataflow
+from compiler.ir.taskflow_control import Taskflow
 
 
 def make_context() -> Context:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import AbstractYieldOperation
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -29,13 +29,22 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    IsTerminator,
+    NoTerminator,
+    Pure,
+    SymbolOpInterface,
+)
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from compiler.ir.checking import verify_operator
-from compiler.ir.layouts import ChannelsAttr, Tensor, block_of, verify_layout, with_block
+from compiler.ir.control import verify_control
+from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
 from compiler.ir.verify_cache import verified_once
+from compiler.schedule import ControlForm
 
 Operand = Tensor | NoneType
 
@@ -305,6 +314,12 @@ class GroupOp(IRDLOperation):
         return (op for op in self.body.block.ops if isinstance(op, OperatorOp))
 
     @property
+    def control(self) -> "ControlOp | None":
+        """The If or Loop that the group holds alone, if it does."""
+        op = self.body.block.first_op
+        return op if isinstance(op, ControlOp) else None
+
+    @property
     def results_yielded(self) -> Sequence[SSAValue]:
         """The inner values of the group's results, in order."""
         return _yielded(self.body)
@@ -319,7 +334,40 @@ class GroupOp(IRDLOperation):
             raise VerifyException("a dataflow.group yields the types of its results")
         if any(isinstance(op, GroupOp | WeightOp) for op in block.ops):
             raise VerifyException("a dataflow.group holds operators and constants only")
+        if any(isinstance(op, ControlOp) for op in block.ops) and len(block.ops) != 2:
+            raise VerifyException("a dataflow.group holds an If or a Loop alone")
         verify_order(block)
+
+
+class ControlOp(IRDLOperation):
+    """Base of an If and a Loop: alone in its group, with a graph for each body.
+
+    Operands and bodies are those of `ControlForm`; bodies read nothing else.
+    """
+
+    node = opt_prop_def(StringAttr)
+    inputs = var_operand_def(Tensor)
+    outputs = var_result_def(Tensor)
+    bodies = region_def("single_block")
+    traits = lazy_traits_def(
+        lambda: (HasParent(GroupOp), IsolatedFromAbove(), NoTerminator(), Pure())
+    )
+
+    @property
+    def graphs(self) -> list[GraphOp]:
+        """The bodies, in order."""
+        return [op for op in self.bodies.block.ops if isinstance(op, GraphOp)]
+
+    @property
+    def form(self) -> ControlForm:
+        """The roles of operands and results."""
+        raise TypeError(f"'{self.name}' has no form")
+
+    def verify_(self) -> None:
+        if len(self.graphs) != len(self.bodies.block.ops):
+            raise VerifyException(f"a {self.name} holds dataflow.graphs only")
+        bodies = [(graph.body.block.args, graph.results_yielded) for graph in self.graphs]
+        verify_control(self.name, self.form, self.inputs, self.outputs, bodies)
 
 
 @verified_once
@@ -329,10 +377,3 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
     name = "dataflow.yield"
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp, GroupOp)))
-
-
-Dataflow = Dialect(
-    "dataflow",
-    [GraphOp, OperatorOp, WeightOp, ConstantOp, NoneOp, GroupOp, YieldOp],
-    [ChannelsAttr],
-)

@@ -19,8 +19,11 @@ Op = TypeVar("Op", bound=Operation)
 
 
 def graphs_of(module: ModuleOp) -> list[GraphOp]:
-    """The `dataflow.graph`s of a module; raises PipelineError if it has none."""
-    graphs = [op for op in module.ops if isinstance(op, GraphOp)]
+    """The `dataflow.graph`s of a module, those of bodies before the one around them.
+
+    Raises PipelineError if it has none.
+    """
+    graphs = [op for op in module.walk(reverse=True) if isinstance(op, GraphOp)]
     if not graphs:
         raise PipelineError("there is no dataflow.graph: this pass runs before lower-to-taskflow")
     return graphs

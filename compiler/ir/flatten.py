@@ -6,9 +6,18 @@ from functools import cache
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.errors import ScheduleError
-from compiler.ir.taskflow import ArenaOp, GraphOp, LaunchOp, TaskOp, ViewOp, WeightOp
+from compiler.ir.taskflow import (
+    AccessOp,
+    ArenaOp,
+    ControlOp,
+    GraphOp,
+    LaunchOp,
+    TaskOp,
+    ViewOp,
+    WeightOp,
+)
 from compiler.ir.types import dtype_of, shape_of
-from compiler.schedule import Allocation, AllocationKind, Schedule, Task, View
+from compiler.schedule import Allocation, AllocationKind, Control, Schedule, Task, View
 
 
 def schedule_of(graph: GraphOp) -> Schedule:
@@ -22,7 +31,7 @@ def schedule_of(graph: GraphOp) -> Schedule:
     tasks: list[Task] = []
     last: dict[SSAValue, int] = {}
     for unit in graph.tasks:
-        if isinstance(unit, LaunchOp):
+        if isinstance(unit, AccessOp):
             tasks.append(_task(unit, last, None, buffers))
         else:
             tasks += _subflow(unit, last, len(tasks), buffers)
@@ -70,7 +79,7 @@ def _dtype_and_shape(type: Attribute) -> tuple[str, tuple[int, ...]]:
 
 
 def _task(
-    launch: LaunchOp,
+    launch: AccessOp,
     last: dict[SSAValue, int],
     subflow: int | None,
     buffers: dict[SSAValue, View],
@@ -78,11 +87,23 @@ def _task(
     after, reads, writes = launch.parts
     nodes = launch.nodes or ()
     return Task(
-        kernel=launch.kernel.data,
+        kernel=_kernel_of(launch),
         stream=launch.stream.value.data,
         after=tuple([last[token] for token in after]),
         reads=tuple([buffers[value] for value in reads]),
         writes=tuple([buffers[value] for value in writes]),
         subflow=subflow,
         nodes=tuple([node.data for node in nodes]),
+        control=_control_of(launch) if isinstance(launch, ControlOp) else None,
     )
+
+
+def _kernel_of(launch: AccessOp) -> str:
+    if isinstance(launch, LaunchOp):
+        return launch.kernel.data
+    assert isinstance(launch, ControlOp)
+    return launch.form.kind
+
+
+def _control_of(op: ControlOp) -> Control:
+    return Control(op.form, tuple(map(schedule_of, op.graphs)))

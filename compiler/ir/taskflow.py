@@ -1,6 +1,6 @@
 """The `taskflow` dialect: kernel launches on streams, ordered by tokens, over views of memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from struct import unpack
 
@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     MemRefType,
+    ModuleOp,
     StringAttr,
     SymbolNameConstraint,
     UnitAttr,
@@ -17,7 +18,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import (
     Attribute,
-    Dialect,
     Operation,
     ParametrizedAttribute,
     Region,
@@ -41,9 +41,12 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from compiler.control import results_of
+from compiler.ir.control import verify_control
 from compiler.ir.dataflow import verify_order
 from compiler.ir.types import dtype_of, int64, nbytes_of
 from compiler.ir.verify_cache import verified_once
+from compiler.schedule import ControlForm
 
 Buffer = MemRefType[Attribute]
 
@@ -104,10 +107,27 @@ class GraphOp(IRDLOperation):
         return (op for op in self.body.block.ops if isinstance(op, TaskOp))
 
     @property
-    def launches(self) -> Iterator["LaunchOp"]:
-        """Every launch, those inside subflows included, in launch order."""
+    def launches(self) -> Iterator["AccessOp"]:
+        """Every launch of the graph itself, those inside subflows included, in launch order."""
         for task in self.tasks:
             yield from task.launches
+
+    @property
+    def inputs(self) -> Sequence[SSAValue]:
+        """The buffers of the inputs."""
+        return self.body.block.args[: len(self.input_names)]
+
+    @property
+    def outputs(self) -> Sequence[SSAValue]:
+        """The buffers of the outputs."""
+        return self.body.block.args[len(self.input_names) :]
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of its arena, 0 without one."""
+        return sum(
+            nbytes_of(op.result.type) for op in self.body.block.ops if isinstance(op, ArenaOp)
+        )
 
     def verify_(self) -> None:
         if len(self.body.block.args) != len(self.input_names) + len(self.output_names):
@@ -202,41 +222,34 @@ class TaskOp(IRDLOperation):
         return self.operands[: len(self.operands)]
 
     @property
-    def launches(self) -> Iterator["LaunchOp"]:
+    def launches(self) -> Iterator["AccessOp"]:
         """The launches of the task, in order."""
         raise TypeError(f"'{self.name}' has no launches")
 
 
-@verified_once
-@irdl_op_definition
-class LaunchOp(TaskOp):
-    """Launch one kernel; `writes` are its results, then its workspaces."""
+class AccessOp(TaskOp):
+    """Base of tasks that touch memory; `writes` are the results, then the workspaces."""
 
-    name = "taskflow.launch"
-    kernel = prop_def(StringAttr)
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     cost = opt_prop_def(IntegerAttr[I64])
     after_tokens = var_operand_def(TokenType)
     reads = var_operand_def(Buffer)
     writes = var_operand_def(Buffer)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        "$kernel `stream` $stream (`cost` $cost^)? (`after` $after_tokens^)?"
-        " (`reads` $reads^ `:` type($reads))? (`writes` $writes^ `:` type($writes))?"
-        " (`nodes` $nodes^)? attr-dict"
-    )
 
-    def __init__(
+    def initialise(
         self,
-        kernel: str,
         stream: int,
         reads: Sequence[SSAValue],
         writes: Sequence[SSAValue],
-        nodes: Sequence[str] = (),
-        cost: int | None = None,
-    ):
+        nodes: Sequence[str],
+        cost: int | None,
+        others: Mapping[str, Attribute],
+        regions: Sequence[Region] = (),
+    ) -> None:
+        """Set up the operation; `others` are the properties that not all such tasks have."""
         known: dict[str, Attribute] = {
-            "kernel": StringAttr(kernel),
+            **others,
             "stream": int64(stream),
             "operandSegmentSizes": _segments(0, len(reads), len(writes)),
         }
@@ -245,7 +258,13 @@ class LaunchOp(TaskOp):
         if cost is not None:
             known["cost"] = int64(cost)
         # Straight to the base: matching arguments with the definition takes most of the time.
-        Operation.__init__(self, operands=[*reads, *writes], properties=known, result_types=[TOKEN])
+        Operation.__init__(
+            self,
+            operands=[*reads, *writes],
+            properties=known,
+            result_types=[TOKEN],
+            regions=regions,
+        )
 
     @property
     def parts(self) -> tuple[Values, Values, Values]:
@@ -262,9 +281,71 @@ class LaunchOp(TaskOp):
         return self.parts[0]
 
     @property
-    def launches(self) -> Iterator["LaunchOp"]:
-        """The launch itself."""
+    def launches(self) -> Iterator["AccessOp"]:
+        """The task itself."""
         yield self
+
+
+ACCESSES = (
+    " `stream` $stream (`cost` $cost^)? (`after` $after_tokens^)?"
+    " (`reads` $reads^ `:` type($reads))? (`writes` $writes^ `:` type($writes))?"
+    " (`nodes` $nodes^)?"
+)
+"""How the tasks that touch memory print."""
+
+
+@verified_once
+@irdl_op_definition
+class LaunchOp(AccessOp):
+    """Launch one kernel; `writes` are its results, then its workspaces."""
+
+    name = "taskflow.launch"
+    kernel = prop_def(StringAttr)
+    assembly_format = "$kernel" + ACCESSES + " attr-dict"
+
+    def __init__(
+        self,
+        kernel: str,
+        stream: int,
+        reads: Sequence[SSAValue],
+        writes: Sequence[SSAValue],
+        nodes: Sequence[str] = (),
+        cost: int | None = None,
+    ):
+        self.initialise(stream, reads, writes, nodes, cost, {"kernel": StringAttr(kernel)})
+
+
+class ControlOp(AccessOp):
+    """Base of an If and a Loop: bodies are graphs over the buffers that it reads and writes.
+
+    Which these are is said by `ControlForm`; the workspaces end with the arena of the bodies.
+    """
+
+    bodies = region_def("single_block")
+    traits = lazy_traits_def(lambda: (IsolatedFromAbove(), NoTerminator()))
+
+    @property
+    def graphs(self) -> list[GraphOp]:
+        """The bodies, in order."""
+        return [op for op in self.bodies.block.ops if isinstance(op, GraphOp)]
+
+    @property
+    def form(self) -> ControlForm:
+        """The roles of buffers."""
+        raise TypeError(f"'{self.name}' has no form")
+
+    @property
+    def arena_bytes(self) -> int:
+        """The size of the largest body's arena."""
+        return max((graph.arena_bytes for graph in self.graphs), default=0)
+
+    def verify_(self) -> None:
+        if len(self.graphs) != len(self.bodies.block.ops):
+            raise VerifyException(f"a {self.name} holds taskflow.graphs only")
+        _, reads, writes = self.parts
+        results = writes[: results_of(self.form, len(writes), bool(self.arena_bytes))]
+        bodies = [(graph.inputs, graph.outputs) for graph in self.graphs]
+        verify_control(self.name, self.form, reads, results, bodies)
 
 
 @irdl_op_definition
@@ -291,19 +372,19 @@ class SubflowOp(TaskOp):
         return self.after_tokens
 
     @property
-    def launches(self) -> Iterator[LaunchOp]:
+    def launches(self) -> Iterator[AccessOp]:
         """The launches inside, in order."""
-        return (op for op in self.body.block.ops if isinstance(op, LaunchOp))
+        return (op for op in self.body.block.ops if isinstance(op, AccessOp))
 
     def verify_(self) -> None:
         for op in self.body.block.ops:
-            if not isinstance(op, LaunchOp) or op.after or op.stream != self.stream:
+            if not isinstance(op, AccessOp) or op.after or op.stream != self.stream:
                 raise VerifyException("a subflow holds launches on its stream, without tokens")
 
 
 def set_after(task: TaskOp, after: Sequence[SSAValue]) -> None:
     """Replace the tokens that a task waits for."""
-    if isinstance(task, LaunchOp):
+    if isinstance(task, AccessOp):
         _, reads, writes = task.parts
         task.operands = (*after, *reads, *writes)
         sizes = _segments(len(after), len(reads), len(writes))
@@ -312,6 +393,6 @@ def set_after(task: TaskOp, after: Sequence[SSAValue]) -> None:
         task.operands = list(after)
 
 
-Taskflow = Dialect(
-    "taskflow", [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, SubflowOp], [TokenType]
-)
+def graphs_inside_out(module: ModuleOp) -> list[GraphOp]:
+    """Every graph of a module: those of bodies before the one around them."""
+    return [op for op in module.walk(reverse=True) if isinstance(op, GraphOp)]

@@ -1,12 +1,14 @@
 """Conversion of a plain schedule back to a `taskflow.graph`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.errors import ScheduleError
 from compiler.ir.taskflow import (
+    AccessOp,
     ArenaOp,
     GraphOp,
     LaunchOp,
@@ -16,6 +18,7 @@ from compiler.ir.taskflow import (
     WeightOp,
     set_after,
 )
+from compiler.ir.taskflow_control import make_control
 from compiler.ir.types import memref_type
 from compiler.schedule import Allocation, Schedule, Task, View
 
@@ -25,13 +28,33 @@ def unflattened(schedule: Schedule, like: GraphOp) -> GraphOp:
 
     Raises ScheduleError for inputs, outputs or weights that are not the model's.
     """
-    memory = _Memory(schedule, like)
-    costs = {op.kernel.data: op.cost for op in like.launches}
+    costs = {op.kernel.data: op.cost for op in like.walk() if isinstance(op, LaunchOp)}
+    weights = [op for op in like.body.block.ops if isinstance(op, WeightOp)]
+    edge = [a for a in schedule.allocations if a.kind in ("input", "output")]
+    names = [name.data for name in (*like.input_names, *like.output_names)]
+    types = [memref_type(a.dtype, a.shape) for a in edge]
+    if [a.name for a in edge] != names or types != [v.type for v in like.body.block.args]:
+        raise ScheduleError("the schedule's inputs and outputs are not those of the model")
+    graph = _graph(schedule, like.sym_name.data, _Known(costs, weights))
+    graph.unsynchronized = None
+    return graph
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The costs of a model's kernels, and its weights."""
+
+    costs: Mapping[str, IntegerAttr | None]
+    weights: Sequence[WeightOp]
+
+
+def _graph(schedule: Schedule, name: str, known: _Known) -> GraphOp:
+    memory = _Memory(schedule, known.weights)
     units: list[TaskOp] = []
     last: list[TaskOp] = []
     for places in schedule.subflows:
         tasks = [schedule.tasks[index] for index in places]
-        launches = [_launch(task, memory, costs) for task in tasks]
+        launches = [_launch(task, memory, known) for task in tasks]
         stream = tasks[0].stream
         alone = tasks[0].subflow is None
         unit = launches[0] if alone else SubflowOp(stream, Region(Block(launches)))
@@ -39,37 +62,35 @@ def unflattened(schedule: Schedule, like: GraphOp) -> GraphOp:
         units.append(unit)
         last += [unit] * len(tasks)
     memory.block.add_ops(units)
-    inputs, outputs = ([n.data for n in names] for names in (like.input_names, like.output_names))
-    graph = GraphOp(like.sym_name.data, inputs, outputs, Region(memory.block))
+    edges = [schedule.of_kind("input"), schedule.of_kind("output")]
+    inputs, outputs = ([allocation.name for allocation in edge] for edge in edges)
+    return GraphOp(name, inputs, outputs, Region(memory.block))
+
+
+def _launch(task: Task, memory: "_Memory", known: _Known) -> AccessOp:
+    cost = known.costs.get(task.kernel)
+    reads, writes = ([memory.view(view) for view in views] for views in (task.reads, task.writes))
+    if task.control is not None:
+        bodies = [_body(body, known) for body in task.control.bodies]
+        accesses = reads, writes
+        return make_control(task.control.form, task.stream, accesses, bodies, task.nodes)
+    ns = None if cost is None else cost.value.data
+    return LaunchOp(task.kernel, task.stream, reads, writes, task.nodes, ns)
+
+
+def _body(schedule: Schedule, known: _Known) -> GraphOp:
+    graph = _graph(schedule, schedule.name, known)
     graph.unsynchronized = None
     return graph
-
-
-def _launch(task: Task, memory: "_Memory", costs: Mapping[str, IntegerAttr | None]) -> LaunchOp:
-    cost = costs.get(task.kernel)
-    return LaunchOp(
-        task.kernel,
-        task.stream,
-        [memory.view(view) for view in task.reads],
-        [memory.view(view) for view in task.writes],
-        task.nodes,
-        None if cost is None else cost.value.data,
-    )
 
 
 class _Memory:
     """The buffers of a schedule; a view is added at its first use."""
 
-    def __init__(self, schedule: Schedule, like: GraphOp):
+    def __init__(self, schedule: Schedule, weights: Sequence[WeightOp]):
         edge = [a for a in schedule.allocations if a.kind in ("input", "output")]
         self.block = Block(arg_types=[memref_type(a.dtype, a.shape) for a in edge])
-        expected = [argument.type for argument in like.body.block.args]
-        names = [name.data for name in (*like.input_names, *like.output_names)]
-        if [a.name for a in edge] != names or [v.type for v in self.block.args] != expected:
-            raise ScheduleError("the schedule's inputs and outputs are not those of the model")
-        self._weights = {
-            op.allocation_name: op for op in like.body.block.ops if isinstance(op, WeightOp)
-        }
+        self._weights = {op.allocation_name: op for op in weights}
         arguments = iter(self.block.args)
         self._roots = [
             next(arguments) if a.kind in ("input", "output") else self._allocate(a)

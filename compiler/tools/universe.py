@@ -5,8 +5,8 @@ from collections.abc import Callable
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
-from compiler.ir.dataflow import Dataflow
-from compiler.ir.taskflow import Taskflow
+from compiler.ir.dataflow_control import Dataflow
+from compiler.ir.taskflow_control import Taskflow
 from compiler.passes import PASSES
 
 

@@ -6,6 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.errors import PipelineError
+from compiler.ir.dataflow import ControlOp
 from compiler.ir.edit import graphs_of
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.adapter import read_dag, read_placement, write_placement
@@ -32,7 +33,7 @@ class AssignStreams(SchedulePass):
     policy: str = "opara"
     """A policy of `compiler.scheduling.policies.streams`, or `FILE.py:FUNCTION`."""
     streams: int = 4
-    """The largest number of streams; 0 for as many as the policy wants."""
+    """The largest number of streams; 0 for as many as the policy wants. A body has one."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Assign streams in every `dataflow.graph` of the module."""
@@ -40,4 +41,5 @@ class AssignStreams(SchedulePass):
             raise PipelineError(f"streams must be at least 0, not {self.streams}")
         for graph in graphs_of(op):
             dag, placement = read_dag(graph), read_placement(graph)
-            write_placement(graph, assign_streams(dag, placement, self.policy, self.streams))
+            streams = 1 if isinstance(graph.parent_op(), ControlOp) else self.streams
+            write_placement(graph, assign_streams(dag, placement, self.policy, streams))

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import GraphOp, set_after
+from compiler.ir.taskflow import GraphOp, graphs_inside_out, set_after
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.subflows import remaining_waits, waits_between
 
@@ -31,8 +31,8 @@ class ElideSync(SchedulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Thin out the tokens of every synchronised `taskflow.graph` of the module."""
-        for graph in op.ops:
-            if isinstance(graph, GraphOp) and graph.unsynchronized is None:
+        for graph in graphs_inside_out(op):
+            if graph.unsynchronized is None:
                 _elide(graph)
 
 

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import GraphOp, set_after
+from compiler.ir.taskflow import GraphOp, graphs_inside_out, set_after
 from compiler.passes.base import SchedulePass
 from compiler.scheduling.subflows import waits_between
 from compiler.verify.conflicts import needed_waits
@@ -31,10 +31,9 @@ class InsertSync(SchedulePass):
     name = "insert-sync"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Synchronise every `taskflow.graph` of the module."""
-        for graph in op.ops:
-            if isinstance(graph, GraphOp):
-                _synchronise(graph)
+        """Synchronise every `taskflow.graph` of the module, those of bodies too."""
+        for graph in graphs_inside_out(op):
+            _synchronise(graph)
 
 
 def _synchronise(graph: GraphOp) -> None:

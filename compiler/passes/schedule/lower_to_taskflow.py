@@ -1,6 +1,6 @@
 """`lower-to-taskflow`: tensors become places in memory, groups become launches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -13,8 +13,10 @@ from compiler.graph.aliases import ViewPlan, plan_views
 from compiler.graph.packing import packed_shape
 from compiler.graph.storage import lay_out
 from compiler.ir import dataflow, taskflow
+from compiler.ir.taskflow_control import make_control
 from compiler.ir.types import dtype_of, memref_type, shape_of
 from compiler.passes.base import SchedulePass
+from compiler.passes.schedule.lower_bodies import LoweredBodies, lower_bodies
 from compiler.scheduling.adapter import read_placement
 from compiler.scheduling.subflows import partition_runs, stage_barriers
 
@@ -47,7 +49,8 @@ class LowerToTaskflow(SchedulePass):
 def _lower(graph: dataflow.GraphOp) -> taskflow.GraphOp:
     plan = plan_views(graph)
     _check(graph, plan)
-    memory = _Memory(graph, plan)
+    bodies = {group: lower_bodies(group, _lower) for group in graph.groups if group.control}
+    memory = _Memory(graph, plan, bodies)
     groups, placement = list(graph.groups), read_placement(graph)
     parts = partition_runs(placement.partitions)
     tasks = [_task(groups[places.start : places.stop], memory) for places in parts]
@@ -91,7 +94,9 @@ def _task(part: Sequence[dataflow.GroupOp], memory: "_Memory") -> taskflow.TaskO
     return taskflow.SubflowOp(launches[0].stream.value.data, Region(Block(launches)))
 
 
-def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:
+def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.AccessOp:
+    if group.control is not None:
+        return _control(group, group.control, memory)
     if group.kernel is None:
         raise PipelineError(f"{_label(group)} has no kernel: run fuse-operators first")
     if group.stream is None:
@@ -108,10 +113,36 @@ def _launch(group: dataflow.GroupOp, memory: "_Memory") -> taskflow.LaunchOp:
     )
 
 
+def _control(
+    group: dataflow.GroupOp, control: dataflow.ControlOp, memory: "_Memory"
+) -> taskflow.AccessOp:
+    """The If or Loop of a group; it also reads the weights of its bodies."""
+    if group.stream is None:
+        raise PipelineError(f"'{control.name}' is on no stream: run assign-streams first")
+    lowered = memory.bodies[group]
+    reads = [memory.read(value, "", group) for value in group.inputs]
+    reads += [memory.weight(weight) for weight in lowered.weights]
+    writes = [memory.buffer(value) for value in group.outputs] + memory.workspaces(group)
+    return make_control(
+        control.form,
+        group.stream.value.data,
+        (reads, writes),
+        lowered.graphs,
+        [control.node.data] if control.node is not None else [],
+        group.cost.value.data if group.cost is not None else None,
+    )
+
+
 class _Memory:
     """The buffers of a graph's values; those outside the arena are made where first asked for."""
 
-    def __init__(self, graph: dataflow.GraphOp, plan: ViewPlan):
+    def __init__(
+        self,
+        graph: dataflow.GraphOp,
+        plan: ViewPlan,
+        bodies: Mapping[dataflow.GroupOp, LoweredBodies],
+    ):
+        self.bodies = bodies
         values = [*graph.body.block.args, *graph.results_yielded]
         self.block = Block(arg_types=[_buffer_type(value) for value in values])
         names = [*graph.input_names, *graph.output_names]
@@ -167,6 +198,15 @@ class _Memory:
         if isinstance(root.owner, dataflow.WeightOp):
             return self._weight(root.owner, "")
         return self._bases[root] if root in self._bases else self._in_arena()
+
+    def weight(self, like: taskflow.WeightOp) -> SSAValue:
+        """The buffer of a weight that bodies read."""
+        packing = "" if like.packing is None else like.packing.data
+        key = (like.key.data, packing, dtype_of(like.result.type))
+        if key not in self._weights:
+            self.block.add_op(op := like.clone())
+            self._weights[key] = op.result
+        return self._weights[key]
 
     def _weight(self, weight: dataflow.WeightOp, packing: str) -> SSAValue:
         key = (weight.key.data, packing, dtype_of(weight.output.type))

@@ -5,11 +5,11 @@ from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import ArenaOp, GraphOp, ViewOp
+from compiler.ir.taskflow import ArenaOp, ControlOp, GraphOp, ViewOp, graphs_inside_out
 from compiler.ir.types import int64, memref_type
 from compiler.passes.base import SchedulePass
 from compiler.verify.happens_before import HappensBefore
@@ -38,14 +38,15 @@ class PlanMemory(SchedulePass):
     """`none` keeps every tensor apart; `concurrent` shares bytes and adds no waiting."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Pack the arenas of every `taskflow.graph` of the module; raises PipelineError."""
+        """Pack the arenas of every `taskflow.graph`, inner ones first; raises PipelineError."""
         if self.reuse == "none":
             return
-        for graph in op.ops:
-            if isinstance(graph, GraphOp):
-                if graph.unsynchronized is not None:
-                    raise PipelineError("the graph has no tokens yet: run insert-sync first")
-                _plan(graph)
+        for graph in graphs_inside_out(op):
+            if graph.unsynchronized is not None:
+                raise PipelineError("the graph has no tokens yet: run insert-sync first")
+            _plan(graph)
+            if isinstance(around := graph.parent_op(), ControlOp):
+                _fit_arena(around)
 
 
 def _plan(graph: GraphOp) -> None:
@@ -55,6 +56,15 @@ def _plan(graph: GraphOp) -> None:
     numbers = [i for i, allocation in enumerate(schedule.allocations) if allocation.kind == "arena"]
     for arena, number in zip(arenas, numbers, strict=True):
         _replace(arena, plan_arena(schedule, number, order))
+
+
+def _fit_arena(op: ControlOp) -> None:
+    """Make the last workspace of an If or a Loop as large as its largest arena now is."""
+    size, place = op.arena_bytes, op.operands[-1].owner
+    if size and isinstance(place, ViewOp):
+        view = ViewOp(place.source, place.offset.value.data, memref_type("uint8", (size,)))
+        Rewriter.insert_op(view, InsertPoint.before(place))
+        op.operands[len(op.operands) - 1] = view.result
 
 
 def _replace(arena: ArenaOp, plan: ArenaPlan) -> None:

@@ -1,0 +1,71 @@
+"""If and Loop of the `taskflow` dialect."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Block, Dialect, Region, SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def
+
+from compiler.ir.control import form_attribute, loop_form
+from compiler.ir.taskflow import (
+    ACCESSES,
+    ArenaOp,
+    ControlOp,
+    GraphOp,
+    LaunchOp,
+    SubflowOp,
+    TokenType,
+    ViewOp,
+    WeightOp,
+)
+from compiler.schedule import ControlForm
+
+
+@irdl_op_definition
+class IfOp(ControlOp):
+    """Run the first body if the condition, the first read, is true, else the second."""
+
+    name = "taskflow.if"
+    assembly_format = ACCESSES.strip() + " $bodies attr-dict"
+
+    @property
+    def form(self) -> ControlForm:
+        """The roles of buffers."""
+        return ControlForm("if")
+
+
+@irdl_op_definition
+class LoopOp(ControlOp):
+    """Run the body for each iteration, on the values that the one before carried on."""
+
+    name = "taskflow.loop"
+    shape = prop_def(DictionaryAttr, prop_name="form")
+    assembly_format = "$form" + ACCESSES + " $bodies attr-dict"
+
+    @property
+    def form(self) -> ControlForm:
+        """The roles of buffers."""
+        return loop_form(self.shape)
+
+
+def make_control(
+    form: ControlForm,
+    stream: int,
+    accesses: tuple[Sequence[SSAValue], Sequence[SSAValue]],
+    bodies: Sequence[GraphOp],
+    nodes: Sequence[str] = (),
+    cost: int | None = None,
+) -> ControlOp:
+    """The If or Loop of a form, over the buffers that it reads and writes."""
+    loops = form.kind == "loop"
+    op = (LoopOp if loops else IfOp).__new__(LoopOp if loops else IfOp)
+    others = {"form": form_attribute(form)} if loops else {}
+    op.initialise(stream, *accesses, nodes, cost, others, [Region(Block(bodies))])
+    return op
+
+
+Taskflow = Dialect(
+    "taskflow",
+    [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, IfOp, LoopOp, SubflowOp],
+    [TokenType],
+)
