@@ -160,7 +160,12 @@ def build(
     """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
     start = perf_counter()
-    imported = import_model(model, input_shapes, settings.check_indices)
+    imported = import_model(
+        model,
+        input_shapes,
+        settings.check_indices,
+        parse_target(settings.target).runs_control_flow,
+    )
     built = build_module(imported.module, imported.weights, settings)
     importing = perf_counter() - start - sum(built.seconds.values())
     return replace(built, seconds={"import": importing, **built.seconds})

@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/gpu", "export"),
     },
-    "program": {"backends", "build", "export", "frontend", "kernels", "module"},
+    "program": {"backends", "build", "export", "frontend", "kernels", "module", "target"},
     "autotune/kernels": {
         *(
             "autotune",

@@ -1,6 +1,8 @@
 """Conversion of the frontend's graph to a `dataflow.graph` and a weight store."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
@@ -8,10 +10,20 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from compiler.frontend.builder import NORMALISED_OPSET
 from compiler.frontend.graph import Graph, Operator, Value
-from compiler.ir.dataflow import ConstantOp, GraphOp, NoneOp, OperatorOp, WeightOp, YieldOp
+from compiler.ir.dataflow import (
+    ConstantOp,
+    GraphOp,
+    GroupOp,
+    NoneOp,
+    OperatorOp,
+    WeightOp,
+    YieldOp,
+)
+from compiler.ir.dataflow_control import IfOp, LoopOp
 from compiler.ir.operators import KINDS, STRUCTURAL_INPUTS, Kind
 from compiler.ir.types import tensor_type
 from compiler.ir.values import array_to_attribute, value_to_attribute
+from compiler.schedule import ControlForm
 
 _LARGEST_REPEATED = 1 << 22
 
@@ -28,16 +40,44 @@ def _fingerprint(array: np.ndarray) -> tuple[object, ...]:
     return array.dtype.str, array.shape, ends.tobytes()
 
 
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+@dataclass
+class _Store:
+    """The weights by key, which the graphs of a module share; equal ones have one key."""
+
+    weights: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    _keys: dict[tuple[object, ...], list[str]] = field(
+        default_factory=dict[tuple[object, ...], list[str]]
+    )
+
+    def key(self, name: str, array: np.ndarray) -> str:
+        """The key of an array, a new one made of its name if no other is equal."""
+        same = self._keys.setdefault(_fingerprint(array), [])
+        for key in same:
+            if np.array_equal(_as_bytes(array), _as_bytes(self.weights[key])):
+                return key
+        key, count = name, 1
+        while key in self.weights:
+            count += 1
+            key = f"{name}.{count}"
+        self.weights[key] = array
+        same.append(key)
+        return key
+
+
 class _Emitter:
     """The operations in order, and the SSA value of each frontend value."""
 
-    def __init__(self, block: Block, contracted: set[Value]):
+    def __init__(self, block: Block, contracted: set[Value], store: _Store):
         self.block = block
         self.contracted = contracted
-        self.weights: dict[str, np.ndarray] = {}
+        self.store = store
         self._values: dict[Value | None, SSAValue] = {}
         self._constants: dict[tuple[Value, bool], SSAValue] = {}
-        self._stored: dict[tuple[object, ...], list[tuple[SSAValue, np.ndarray]]] = {}
+        self._stored: dict[str, SSAValue] = {}
 
     def append(self, operation: Operation, name: str = "") -> SSAValue:
         """Append an operation and return its first result."""
@@ -71,22 +111,11 @@ class _Emitter:
         repeated = 0 in array.strides and array.nbytes > _LARGEST_REPEATED
         if repeated and value not in self.contracted:
             return self._repeated(value)
-        array = np.ascontiguousarray(array)
-        same = self._stored.setdefault(_fingerprint(array), [])
-        for other, stored in same:
-            if np.array_equal(array.view(np.uint8), stored.view(np.uint8)):
-                return other
-        made = self._store(value, array)
-        same.append((made, array))
-        return made
-
-    def _store(self, value: Value, array: np.ndarray) -> SSAValue:
-        key, count = value.name, 1
-        while key in self.weights:
-            count += 1
-            key = f"{value.name}.{count}"
-        self.weights[key] = array
-        return self.append(WeightOp(key, tensor_type(value.dtype, value.shape)), value.name)
+        key = self.store.key(value.name, np.asarray(array, order="C"))
+        if key not in self._stored:
+            type = tensor_type(value.dtype, value.shape)
+            self._stored[key] = self.append(WeightOp(key, type), value.name)
+        return self._stored[key]
 
     def _repeated(self, value: Value) -> SSAValue:
         """An Expand of a small constant, computed at run time instead of storing a large one."""
@@ -99,8 +128,35 @@ class _Emitter:
         node = f"Expand_{value.name}"
         return self.append(OperatorOp("Expand", [self.use(small), target], [type], {}, node))
 
+    def control(self, operator: Operator) -> None:
+        """Append an If or a Loop, alone in a group."""
+        inputs = [
+            self._values[v] if v.array is None else self._weight(v)
+            for v in operator.inputs
+            if v is not None
+        ]
+        types = [tensor_type(v.dtype, v.shape) for v in operator.outputs if v is not None]
+        form: ControlForm = operator.attributes["form"]
+        bodies: list[Graph] = operator.attributes["bodies"]
+        graphs = [
+            _graph_op(body, f"body{number}", _body_names(body), self.store)
+            for number, body in enumerate(bodies)
+        ]
+        block = Block(arg_types=[value.type for value in inputs])
+        args = block.args, types, graphs, operator.node
+        inner = IfOp(*args) if form.kind == "if" else LoopOp(form, *args)
+        block.add_ops([inner, YieldOp(*inner.outputs)])
+        group = GroupOp(inputs, types, Region(block))
+        self.block.add_op(group)
+        for value, result in zip(operator.outputs, group.outputs, strict=True):
+            if value is not None:
+                self.define(value, result)
+
     def operator(self, operator: Operator) -> None:
         """Append an operator."""
+        if operator.bodies:
+            self.control(operator)
+            return
         structural = STRUCTURAL_INPUTS.get(operator.op_type, ())
         inputs = [self.use(value, i in structural) for i, value in enumerate(operator.inputs)]
         types = [
@@ -120,7 +176,7 @@ def _contracted(graph: Graph) -> set[Value]:
     return {
         value
         for operator in graph.operators
-        if KINDS[operator.op_type] is Kind.CONTRACTION
+        if not operator.bodies and KINDS[operator.op_type] is Kind.CONTRACTION
         for value in operator.inputs
         if value is not None
     }
@@ -128,13 +184,26 @@ def _contracted(graph: Graph) -> set[Value]:
 
 def emit(graph: Graph) -> tuple[ModuleOp, dict[str, np.ndarray]]:
     """A module with the graph as `dataflow.graph @main`, and its weights by key."""
+    names = [value.name for value in graph.inputs], [name for name, _ in graph.outputs]
+    store = _Store()
+    main = _graph_op(graph, "main", names, store)
+    return ModuleOp([main]), store.weights
+
+
+def _body_names(body: Graph) -> tuple[list[str], list[str]]:
+    """Names of a body's inputs and outputs, which nothing but their order decides."""
+    return [f"in{i}" for i in range(len(body.inputs))], [name for name, _ in body.outputs]
+
+
+def _graph_op(
+    graph: Graph, name: str, names: tuple[Sequence[str], Sequence[str]], store: _Store
+) -> GraphOp:
+    """A graph as a `dataflow.graph` with names of inputs and outputs; weights go to the store."""
     block = Block(arg_types=[tensor_type(v.dtype, v.shape) for v in graph.inputs])
-    emitter = _Emitter(block, _contracted(graph))
+    emitter = _Emitter(block, _contracted(graph), store)
     for value, argument in zip(graph.inputs, block.args, strict=True):
         emitter.define(value, argument)
     for operator in graph.operators:
         emitter.operator(operator)
     block.add_op(YieldOp(*(emitter.use(value) for _, value in graph.outputs)))
-    names = [value.name for value in graph.inputs], [name for name, _ in graph.outputs]
-    main = GraphOp("main", NORMALISED_OPSET, *names, Region(block))
-    return ModuleOp([main]), emitter.weights
+    return GraphOp(name, NORMALISED_OPSET, *names, Region(block))

@@ -98,6 +98,11 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
                 array = weight_array(weights, op.key.data)
                 array = stored_as(array, op.output.type, op.key.data)
                 initializers.append(numpy_helper.from_array(array, names[op.output]))
+            case dataflow.ControlOp():
+                raise ModelError(
+                    f"'{op.name}' has bodies that cannot be exported as ONNX: export the IR of a"
+                    " target without them, such as cuda"
+                )
             case _:
                 pass
     outputs: list[onnx.ValueInfoProto] = []

@@ -77,6 +77,11 @@ class Operator:
     outputs: Inputs
     attributes: Attributes
 
+    @property
+    def bodies(self) -> "list[Graph]":
+        """The graphs of an If or a Loop; none of other operators."""
+        return self.attributes.get("bodies", [])
+
     def operand(self, index: int) -> Value:
         """An input that the operator always has."""
         value = self.inputs[index]

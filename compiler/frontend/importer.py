@@ -39,10 +39,12 @@ def import_model(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     input_shapes: Shapes | None = None,
     check_indices: bool = False,
+    regions: bool = False,
 ) -> Imported:
     """Import an ONNX model, with `input_shapes` for the inputs whose dimensions are symbolic.
 
-    With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`.
+    With `check_indices` the graph has further outputs, whose names begin with `IN_RANGE`. With
+    `regions` an If or a Loop that only a run decides, or a long one, stays one in the graph.
 
     Raises ModelError (not ONNX, truncated, invalid, data missing), ShapeError (input shapes
     missing or contradicting) and UnsupportedOperatorError (with every such operator).
@@ -51,7 +53,7 @@ def import_model(
     check_model(proto)
     by_path = isinstance(model, str | os.PathLike)
     folder = ModelFolder.of(model) if by_path else None
-    graph = specialise(proto, input_shapes or {}, folder, check_indices)
+    graph = specialise(proto, input_shapes or {}, folder, check_indices, regions)
     drop_masks(graph)
     drop_dead(graph)
     fold_affine(graph)
@@ -60,13 +62,18 @@ def import_model(
 
 
 def specialise(
-    model: onnx.ModelProto, shapes: Shapes, folder: ModelFolder | None, check_indices: bool = False
+    model: onnx.ModelProto,
+    shapes: Shapes,
+    folder: ModelFolder | None,
+    check_indices: bool = False,
+    regions: bool = False,
 ) -> Graph:
     """The model's graph for fixed input shapes; `folder` holds its external data."""
     scope = Scope(opsets_of(model.opset_import))
     graph = Graph([])
     specialiser = Specialiser(model.functions, folder, graph, _remedy(shapes))
     specialiser.watching = check_indices
+    specialiser.regions = regions
     specialiser.initialise(model.graph, scope)
     infos = [info for info in model.graph.input if info.name not in scope.values]
     resolved = resolve_shapes([i for i in infos if i.type.HasField("tensor_type")], shapes)

@@ -8,6 +8,7 @@ import onnx
 
 from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
+from compiler.frontend.control.unrolling import LONGEST_LOOP
 from compiler.frontend.emit import emit
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
@@ -16,9 +17,6 @@ from compiler.frontend.liveness import drop_dead, live_nodes
 from compiler.frontend.masks import drop_masks
 from compiler.frontend.naming import name_apart
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
-
-LONGEST_LOOP = 64
-"""The most iterations of a Loop or a Scan that are unrolled; others are programs."""
 
 MOST_KNOWN = 64
 """The most elements of a tensor whose content a specialisation may depend on."""
@@ -32,6 +30,8 @@ class ModelContext:
     functions: Sequence[onnx.FunctionProto] = ()
     folder: ModelFolder | None = None
     check_indices: bool = False
+    regions: bool = False
+    """Whether the target runs If and Loop whose bodies stay graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ def specialise_part(
     )
     specialiser.watching = context.check_indices
     specialiser.longest_loop = LONGEST_LOOP
+    specialiser.regions = context.regions
     scope = Scope(context.opsets)
     scope.values |= {name: constant(name, array) for name, array in part.constants.items()}
     scope.values |= inputs

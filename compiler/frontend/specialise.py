@@ -13,10 +13,10 @@ import onnx
 from onnx import helper
 
 from compiler.errors import ModelError
-from compiler.frontend.bodies import check_bodies
 from compiler.frontend.builder import Builder, is_known
 from compiler.frontend.checking import Declared, NodeCheck
-from compiler.frontend.control import CONTROL
+from compiler.frontend.control.bodies import check_bodies
+from compiler.frontend.control.unrolling import CONTROL
 from compiler.frontend.evaluate import (
     check_types,
     evaluate,
@@ -153,9 +153,10 @@ class Specialiser:
         self.watching = False
         self.shapes_bind = False
         self.longest_loop = sys.maxsize
+        self.regions = False
         self.problems: list[Problem] = []
         self._names: set[str] = set()
-        self._reported: set[tuple[str, ...]] = set()
+        self.reported: set[tuple[str, ...]] = set()
 
     def initialise(self, graph: onnx.GraphProto, scope: Scope) -> None:
         """Add a graph's initializers to its scope."""
@@ -306,8 +307,8 @@ class Specialiser:
     def _problem(self, node: BodyNode, error: Unsupported) -> list[Value]:
         where = f"{node.domain or 'ai.onnx'} opset {node.opset}"
         key = (node.proto.op_type, node.proto.name, *node.proto.output)
-        if key not in self._reported:  # reported once, however often a loop repeats it
-            self._reported.add(key)
+        if key not in self.reported:  # reported once, however often a loop repeats it
+            self.reported.add(key)
             self.problems.append(Problem(node.name, node.proto.op_type, where, error))
         return [Value(name) for name in node.proto.output]
 

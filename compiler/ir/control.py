@@ -1,6 +1,7 @@
 """The form of an If or a Loop as an attribute, and its check against types of the IR."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
@@ -51,8 +52,7 @@ def _number(attribute: Attribute | None) -> int:
 def _read_flags(attribute: Attribute | None) -> tuple[bool, ...]:
     if not isinstance(attribute, ArrayAttr):
         raise VerifyException("a loop's form has lists 'scans' and 'stacks'")
-    flags: Sequence[Attribute] = attribute.data
-    return tuple(bool(_number(flag)) for flag in flags)
+    return tuple(bool(_number(flag)) for flag in cast(ArrayAttr[Attribute], attribute))
 
 
 def types_of(values: Sequence[SSAValue]) -> list[Operand]:

@@ -9,7 +9,7 @@ from compiler.errors import ScheduleError
 from compiler.ir.taskflow import (
     AccessOp,
     ArenaOp,
-    ControlOp,
+    ControlTaskOp,
     GraphOp,
     LaunchOp,
     TaskOp,
@@ -94,16 +94,16 @@ def _task(
         writes=tuple([buffers[value] for value in writes]),
         subflow=subflow,
         nodes=tuple([node.data for node in nodes]),
-        control=_control_of(launch) if isinstance(launch, ControlOp) else None,
+        control=_control_of(launch) if isinstance(launch, ControlTaskOp) else None,
     )
 
 
 def _kernel_of(launch: AccessOp) -> str:
     if isinstance(launch, LaunchOp):
         return launch.kernel.data
-    assert isinstance(launch, ControlOp)
+    assert isinstance(launch, ControlTaskOp)
     return launch.form.kind
 
 
-def _control_of(op: ControlOp) -> Control:
+def _control_of(op: ControlTaskOp) -> Control:
     return Control(op.form, tuple(map(schedule_of, op.graphs)))

@@ -315,7 +315,7 @@ class LaunchOp(AccessOp):
         self.initialise(stream, reads, writes, nodes, cost, {"kernel": StringAttr(kernel)})
 
 
-class ControlOp(AccessOp):
+class ControlTaskOp(AccessOp):
     """Base of an If and a Loop: bodies are graphs over the buffers that it reads and writes.
 
     Which these are is said by `ControlForm`; the workspaces end with the arena of the bodies.

@@ -10,7 +10,7 @@ from compiler.ir.control import form_attribute, loop_form
 from compiler.ir.taskflow import (
     ACCESSES,
     ArenaOp,
-    ControlOp,
+    ControlTaskOp,
     GraphOp,
     LaunchOp,
     SubflowOp,
@@ -22,7 +22,7 @@ from compiler.schedule import ControlForm
 
 
 @irdl_op_definition
-class IfOp(ControlOp):
+class IfTaskOp(ControlTaskOp):
     """Run the first body if the condition, the first read, is true, else the second."""
 
     name = "taskflow.if"
@@ -35,7 +35,7 @@ class IfOp(ControlOp):
 
 
 @irdl_op_definition
-class LoopOp(ControlOp):
+class LoopTaskOp(ControlTaskOp):
     """Run the body for each iteration, on the values that the one before carried on."""
 
     name = "taskflow.loop"
@@ -55,10 +55,10 @@ def make_control(
     bodies: Sequence[GraphOp],
     nodes: Sequence[str] = (),
     cost: int | None = None,
-) -> ControlOp:
+) -> ControlTaskOp:
     """The If or Loop of a form, over the buffers that it reads and writes."""
     loops = form.kind == "loop"
-    op = (LoopOp if loops else IfOp).__new__(LoopOp if loops else IfOp)
+    op = (LoopTaskOp if loops else IfTaskOp).__new__(LoopTaskOp if loops else IfTaskOp)
     others = {"form": form_attribute(form)} if loops else {}
     op.initialise(stream, *accesses, nodes, cost, others, [Region(Block(bodies))])
     return op
@@ -66,6 +66,6 @@ def make_control(
 
 Taskflow = Dialect(
     "taskflow",
-    [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, IfOp, LoopOp, SubflowOp],
+    [GraphOp, ArenaOp, WeightOp, ViewOp, LaunchOp, IfTaskOp, LoopTaskOp, SubflowOp],
     [TokenType],
 )

@@ -30,6 +30,7 @@ from compiler.program.padded import BucketModule, PaddedSegment, extents_by_name
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
 from compiler.program.static import StaticSegment
 from compiler.program.weights import WeightStore
+from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")
 
@@ -96,6 +97,8 @@ class SegmentCompiler:
         sharing = backend(self.settings.target).sharing()
         self._shares_arenas = bool(sharing)
         self.options = {**sharing, **self.options}
+        regions = parse_target(self.settings.target).runs_control_flow
+        self.context = replace(self.context, regions=regions)
 
     def specialise(
         self,

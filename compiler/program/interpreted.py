@@ -1,13 +1,15 @@
 """Graphs of a few small tensors, which numpy runs: indices, conditions and shapes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from compiler.frontend.graph import Graph
+from compiler.frontend.graph import Graph, Operator
 from compiler.frontend.interpreter import evaluate_node
+from compiler.frontend.interpreter.control import run_control
 
 MOST_ELEMENTS = 64
 """The most elements of a small tensor."""
@@ -24,18 +26,35 @@ class InterpretedGraph:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name."""
-        values = {value: inputs[value.name] for value in self._graph.inputs}
-        for operator in self._graph.operators:
-            arrays = [None if v is None else values.get(v, v.array) for v in operator.inputs]
-            used = [value is not None for value in operator.outputs]
-            found = evaluate_node(operator.op_type, arrays, operator.attributes, used)
-            pairs = zip(operator.outputs, found, strict=True)
-            values |= {v: a for v, a in pairs if v is not None and a is not None}
-        return {name: values[value] for name, value in self._graph.outputs}
+        found = _run(self._graph, [inputs[value.name] for value in self._graph.inputs])
+        return {name: array for (name, _), array in zip(self._graph.outputs, found, strict=True)}
+
+
+def _run(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a graph, in order."""
+    values = dict(zip(graph.inputs, inputs, strict=True))
+    for operator in graph.operators:
+        arrays = [None if v is None else values.get(v, v.array) for v in operator.inputs]
+        pairs = zip(operator.outputs, _results(operator, arrays), strict=True)
+        values |= {v: a for v, a in pairs if v is not None and a is not None}
+    found = [values.get(value, value.array) for _, value in graph.outputs]
+    return [array for array in found if array is not None]
+
+
+def _results(
+    operator: Operator, arrays: Sequence[np.ndarray | None]
+) -> Sequence[np.ndarray | None]:
+    if operator.bodies:
+        given = [array for array in arrays if array is not None]
+        bodies = [partial(_run, body) for body in operator.bodies]
+        return run_control(operator.attributes["form"], given, bodies)
+    used = [value is not None for value in operator.outputs]
+    return evaluate_node(operator.op_type, arrays, operator.attributes, used)
 
 
 def is_small(graph: Graph) -> bool:
     """Whether numpy runs a graph before a kernel of it could be launched."""
     made = (v for op in graph.operators for v in op.outputs if v is not None)
     small = all(prod(value.shape) <= MOST_ELEMENTS for value in (*graph.inputs, *made))
+    small = small and not any(op.bodies for op in graph.operators)
     return small and len(graph.operators) <= MOST_INTERPRETED

@@ -27,7 +27,7 @@ class WeightStore:
         return {name: self._one(array) for name, array in weights.items()}
 
     def _one(self, array: np.ndarray) -> np.ndarray:
-        data = np.ascontiguousarray(array)
+        data = np.asarray(array, order="C")
         data_bytes: Any = data.reshape(-1).view(np.uint8)
         digest = hashlib.blake2b(data_bytes, digest_size=32).digest()
         key = array.dtype.name, array.shape, digest

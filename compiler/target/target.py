@@ -59,6 +59,8 @@ class Target(ABC):
     """Whether there is a kernel for a depthwise convolution and the pointwise one after it."""
     gains_by_substitution: ClassVar[bool] = False
     """Whether substitutions are searched for by default."""
+    runs_control_flow: ClassVar[bool] = False
+    """Whether its schedules may have If and Loop tasks."""
 
     @property
     @abstractmethod
@@ -91,6 +93,7 @@ class CpuTarget(Target):
     """An LLVM CPU name with extra features (such as `+avx512f,-sse4a`); '' for the host."""
 
     kind: ClassVar[str] = "cpu"
+    runs_control_flow: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
 

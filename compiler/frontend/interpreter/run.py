@@ -1,6 +1,8 @@
 """Execution of a `dataflow` graph in numpy, one operator at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NoneType
@@ -8,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from compiler.errors import ModelError
 from compiler.frontend.export import graph_of, operators, outer_value
+from compiler.frontend.interpreter.control import run_control
 from compiler.frontend.interpreter.evaluation import evaluate_node, is_known_operator
 from compiler.frontend.interpreter.registry import Array
 from compiler.frontend.interpreter.rounding import is_floating
@@ -50,22 +53,40 @@ def interpret(
     that does not fit its inputs, or whose result does not have the shape and dtype of its type.
     """
     graph = graph_of(module)
-    names = (name.data for name in graph.input_names)
-    values: Values = {
-        argument: _kept(inputs[name], precise)
-        for argument, name in zip(graph.body.block.args, names, strict=True)
-    }
-    for op in operators(graph):
-        if isinstance(op, dataflow.OperatorOp):
-            values.update(_results(op, values, precise, evaluate))
-        else:
-            values.update(_constants(op, weights, precise))
-    results: dict[str, Array] = {}
-    for name, value in zip(graph.output_names, graph.results_yielded, strict=True):
-        array = values[outer_value(value)]
-        assert array is not None, name.data
-        results[name.data] = array
-    return results
+    given = [_kept(inputs[name.data], precise) for name in graph.input_names]
+    found = _Interpreter(weights, precise, evaluate).run(graph, given)
+    return {name.data: array for name, array in zip(graph.output_names, found, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Interpreter:
+    """Runs graphs with the same weights."""
+
+    weights: Mapping[str, np.ndarray]
+    precise: bool
+    evaluate: Evaluate
+
+    def run(self, graph: dataflow.GraphOp, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs of a graph, in order."""
+        values: Values = dict(zip(graph.body.block.args, inputs, strict=True))
+        for op in operators(graph):
+            if isinstance(op, dataflow.OperatorOp):
+                values.update(_results(op, values, self.precise, self.evaluate))
+            elif isinstance(op, dataflow.ControlOp):
+                reads = [_tensor(values, value) for value in op.inputs]
+                bodies = [partial(self.run, body) for body in op.graphs]
+                found = run_control(op.form, reads, bodies)
+                values.update(zip(op.outputs, found, strict=True))
+            else:
+                values.update(_constants(op, self.weights, self.precise))
+        return [_tensor(values, value) for value in graph.results_yielded]
+
+
+def _tensor(values: Values, value: SSAValue) -> Array:
+    """The array of a value that is not omitted."""
+    array = values[outer_value(value)]
+    assert array is not None, value
+    return array
 
 
 def _kept(array: Array, precise: bool) -> Array:

@@ -63,6 +63,8 @@ def operator_pairs(bucket: Graph, smaller: Graph) -> Iterator[OperatorPair]:
     for large, small in zip(bucket.operators, smaller.operators, strict=True):
         if large.op_type != small.op_type or not _same(large.attributes, small.attributes):
             raise CannotPad(f"{small.op_type} {small.node!r} is another operator in its graph")
+        if large.bodies:
+            raise CannotPad(f"{small.op_type} {small.node!r} has bodies")
         structural = STRUCTURAL_INPUTS.get(large.op_type, ())
         inputs = tuple(
             _input_pair(a, b, partner, index in structural)

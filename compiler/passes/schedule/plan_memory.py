@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.errors import PipelineError
 from compiler.ir.flatten import schedule_of
-from compiler.ir.taskflow import ArenaOp, ControlOp, GraphOp, ViewOp, graphs_inside_out
+from compiler.ir.taskflow import ArenaOp, ControlTaskOp, GraphOp, ViewOp, graphs_inside_out
 from compiler.ir.types import int64, memref_type
 from compiler.passes.base import SchedulePass
 from compiler.verify.happens_before import HappensBefore
@@ -45,7 +45,7 @@ class PlanMemory(SchedulePass):
             if graph.unsynchronized is not None:
                 raise PipelineError("the graph has no tokens yet: run insert-sync first")
             _plan(graph)
-            if isinstance(around := graph.parent_op(), ControlOp):
+            if isinstance(around := graph.parent_op(), ControlTaskOp):
                 _fit_arena(around)
 
 
@@ -58,7 +58,7 @@ def _plan(graph: GraphOp) -> None:
         _replace(arena, plan_arena(schedule, number, order))
 
 
-def _fit_arena(op: ControlOp) -> None:
+def _fit_arena(op: ControlTaskOp) -> None:
     """Make the last workspace of an If or a Loop as large as its largest arena now is."""
     size, place = op.arena_bytes, op.operands[-1].owner
     if size and isinstance(place, ViewOp):

@@ -1,10 +1,21 @@
-"""Inlining of `If` with a constant condition, and of `Loop` and `Scan` of constant length."""
+"""Inlining of `If` with a constant condition, and of `Loop` and `Scan` of constant length.
+
+Others stay control flow in the graph where the target runs it.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from compiler.frontend.bodies import check_carried, check_number, check_passed
+from compiler.frontend.control.bodies import check_carried, check_number, check_passed
+from compiler.frontend.control.regions import (
+    ScannedRows,
+    attempt,
+    if_region,
+    loop_region,
+    scan_region,
+)
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of, constant
 
 if TYPE_CHECKING:
@@ -15,6 +26,9 @@ import onnx
 
 from compiler.ir.values import numpy_dtype
 
+LONGEST_LOOP = 64
+"""The most iterations of a Loop or a Scan that it pays to unroll."""
+
 _REMEDY = "export the model with a constant condition, or split the model there"
 
 
@@ -22,6 +36,8 @@ def if_(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     """The branch that a constant condition selects."""
     condition = node.inputs[0]
     if condition is None or condition.array is None:
+        if walker.regions and condition is not None:
+            return if_region(walker, node, condition)
         raise Unsupported("its condition is computed at run time", _REMEDY)
     branch = node.attributes["then_branch" if condition.array.all() else "else_branch"]
     return walker.body(branch, node.scope.inner(node.scope.prefix), [])
@@ -82,7 +98,32 @@ def _keeps_going(body: onnx.GraphProto) -> bool:
 
 
 def loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
-    """A Loop whose trip count and conditions are known, unrolled."""
+    """A Loop, unrolled if its trip count and conditions are known and it is not long."""
+    if not walker.regions:
+        return _unrolled_loop(walker, node)
+    limit, condition = node.inputs[:2]
+    args = limit, condition, _given(node.inputs[2:])
+    if _is_long(limit):
+        try:
+            return loop_region(walker, node, *args)
+        except Unsupported:
+            return _unrolled_loop(walker, node)
+    try:
+        with attempt(walker):
+            return _unrolled_loop(walker, node)
+    except Unsupported:
+        return loop_region(walker, node, *args)
+
+
+def _is_long(limit: Value | None) -> bool:
+    """Whether a trip count is data, or a number above `LONGEST_LOOP`."""
+    if limit is None:
+        return False
+    return limit.array is None or int(limit.array.reshape(())) > LONGEST_LOOP
+
+
+def _unrolled_loop(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
+    """A Loop whose trip count and conditions are known."""
     body = node.attributes["body"]
     limit, condition = node.inputs[:2]
     carried = _given(node.inputs[2:])
@@ -131,7 +172,7 @@ def _true() -> Value:
 
 
 def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
-    """A Scan (opset 9 and newer), unrolled over its static sequence."""
+    """A Scan (opset 9 and newer) over its static sequence, unrolled if it is not long."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8 scans a batch", "export the model with opset 9 or newer")
     attributes, body, builder = node.attributes, node.attributes["body"], walker.builder
@@ -140,6 +181,16 @@ def scan(walker: "Specialiser", node: "BodyNode") -> Sequence[Value]:
     axes: list[int] = attributes.get("scan_input_axes", [0] * count)
     backwards = attributes.get("scan_input_directions", [0] * count)
     length = sequences[0].shape[axes[0]]
+    if walker.regions and length > LONGEST_LOOP:
+        outputs = len(body.output) - len(states)
+        rows_of = ScannedRows(
+            input_axes=axes,
+            input_backwards=backwards,
+            output_axes=attributes.get("scan_output_axes", [0] * outputs),
+            output_backwards=attributes.get("scan_output_directions", [0] * outputs),
+        )
+        with suppress(Unsupported):
+            return scan_region(walker, node, states, sequences, rows_of)
     _check_length(walker, length)
     rows: list[list[Value]] = []
     for step in range(length):

@@ -1,0 +1,264 @@
+"""If, Loop and Scan whose bodies stay graphs, which a run repeats or chooses from.
+
+Raises Unsupported where a body is not one static graph; then nothing of the attempt remains.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+
+from compiler.errors import ModelError, ShapeError
+from compiler.frontend.affine import fold_affine
+from compiler.frontend.builder import supported
+from compiler.frontend.control.bodies import check_passed
+from compiler.frontend.graph import Graph, Operator, Unsupported, Value, axis_of, constant
+from compiler.frontend.liveness import drop_dead
+from compiler.frontend.masks import drop_masks
+from compiler.frontend.naming import name_apart
+from compiler.ir.operators.shapes import listed
+from compiler.schedule import ControlForm
+
+if TYPE_CHECKING:
+    from compiler.frontend.specialise import BodyNode, Specialiser
+
+UNBOUNDED = 2**63 - 1
+"""The trip count of a loop that only its condition ends."""
+
+
+@contextmanager
+def attempt(walker: "Specialiser") -> Generator[None]:
+    """Undo the additions of an attempt that raises Unsupported."""
+    builder, graph = walker.builder, walker.builder.graph
+    operators, problems, node = len(graph.operators), len(walker.problems), builder.node
+    reported, watched = set(walker.reported), dict(walker.watch.outputs)
+    try:
+        yield
+    except Unsupported:
+        del graph.operators[operators:], walker.problems[problems:]
+        builder.graph, builder.node = graph, node
+        walker.reported, walker.watch.outputs = reported, watched
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class TracedBody:
+    """The graph of a body without outputs, and its results."""
+
+    graph: Graph
+    results: list[Value]
+
+
+def _traced(
+    walker: "Specialiser", node: "BodyNode", attribute: str, given: Sequence[Value]
+) -> TracedBody:
+    """The graph of a body, whose inputs are those given that are not constants."""
+    body: onnx.GraphProto = node.attributes[attribute]
+    outer, problems, watched = walker.builder.graph, len(walker.problems), len(walker.watch.outputs)
+    graph = Graph([value for value in given if value.array is None])
+    walker.builder.graph = graph
+    try:
+        check_passed(body, given, 0)
+        results = walker.body(body, node.scope.inner(f"{node.name}/{attribute}/"), given)
+    except (ModelError, ShapeError) as error:
+        raise Unsupported(f"its {attribute} does not fit its inputs: {error}") from error
+    finally:
+        walker.builder.graph, walker.builder.node = outer, node.name
+    if len(walker.problems) > problems:
+        found = walker.problems[problems]
+        raise Unsupported(
+            f"its {attribute} cannot be a static graph: {found.op_type} {found.node!r}:"
+            f" {found.error.reason}",
+            found.error.remedy,
+        )
+    if len(walker.watch.outputs) > watched:
+        raise Unsupported(f"its {attribute} reads at indices that shall be checked")
+    return TracedBody(graph, results)
+
+
+def _finish(graph: Graph, outputs: Sequence[Value]) -> None:
+    """Give a body its outputs, and simplify it."""
+    for value in outputs:
+        supported(value)
+    graph.outputs = [(f"out{index}", value) for index, value in enumerate(outputs)]
+    drop_masks(graph)
+    drop_dead(graph)
+    fold_affine(graph)
+    name_apart(graph)
+
+
+def _captured(graphs: Sequence[Graph]) -> list[Value]:
+    """The run-time values from around some graphs that they use."""
+    found: dict[Value, None] = {}
+    for graph in graphs:
+        own = {*graph.inputs, *(v for op in graph.operators for v in op.outputs)}
+        found |= {v: None for v in graph.uses() if v.array is None and v not in own}
+    return list(found)
+
+
+def _place(
+    walker: "Specialiser",
+    node: "BodyNode",
+    form: ControlForm,
+    read: Sequence[Value],
+    results: Sequence[Value],
+    graphs: Sequence[Graph],
+) -> list[Value]:
+    """Append the operator of a form to the graph; its results are of the types given."""
+    captured = _captured(graphs)
+    for graph in graphs:
+        graph.inputs += captured
+    for value in (*read, *captured):
+        supported(value)
+    outputs = [Value("", value.dtype, value.shape) for value in results]
+    kind = "If" if form.kind == "if" else "Loop"
+    attributes = {"form": form, "bodies": list(graphs)}
+    operator = Operator(kind, node.name, [*read, *captured], [*outputs], attributes)
+    walker.builder.graph.operators.append(operator)
+    return outputs
+
+
+def _named(node: "BodyNode", first: int = 0) -> list[bool]:
+    """Which outputs of a node, from one on, have names."""
+    return [bool(name) for name in node.proto.output[first:]]
+
+
+def _spread(found: Sequence[Value], wanted: Sequence[bool]) -> list[Value]:
+    """Values at the places that are wanted, unknown ones elsewhere."""
+    values = iter(found)
+    return [next(values) if want else Value("") for want in wanted]
+
+
+def if_region(walker: "Specialiser", node: "BodyNode", condition: Value) -> Sequence[Value]:
+    """An If whose condition is computed at run time, of branches with results of one type."""
+    with attempt(walker):
+        traced = [_traced(walker, node, name, []) for name in ("then_branch", "else_branch")]
+        wanted = _named(node)
+        columns = [[v for v, w in zip(t.results, wanted, strict=False) if w] for t in traced]
+        for one, other in zip(*columns, strict=True):
+            _check_same(one, other, "its branches give")
+        for body, results in zip(traced, columns, strict=True):
+            _finish(body.graph, results)
+        graphs = [body.graph for body in traced]
+        found = _place(walker, node, ControlForm("if"), [condition], columns[0], graphs)
+        return _spread(found, wanted)
+
+
+def _check_same(one: Value, other: Value, what: str) -> None:
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        types = f"{one.dtype}{listed(one.shape)} and {other.dtype}{listed(other.shape)}"
+        raise Unsupported(f"{what} {types}", "give both one type and shape")
+
+
+def _carried(node: "BodyNode", values: Sequence[Value]) -> list[Value]:
+    """New values of the types of those that a loop begins with."""
+    return [Value(f"{node.name}/{v.name}", v.dtype, v.shape) for v in values]
+
+
+def loop_region(
+    walker: "Specialiser",
+    node: "BodyNode",
+    limit: Value | None,
+    condition: Value | None,
+    carried: Sequence[Value],
+) -> Sequence[Value]:
+    """A Loop of any number of iterations, whose carried values keep their shapes."""
+    with attempt(walker):
+        number, formals = Value(f"{node.name}/iteration", "int64"), _carried(node, carried)
+        true = constant("true", np.array(True))
+        body = _traced(walker, node, "body", [number, true, *formals])
+        going, results = body.results[0], body.results[1:]
+        for before, after in zip(formals, results, strict=False):
+            _check_same(before, after, "it carries")
+        wanted = _named(node, len(carried))
+        rows = [row for row, want in zip(results[len(carried) :], wanted, strict=False) if want]
+        conditional = not (going.array is not None and going.array.all())
+        length = None if conditional else _length(limit, condition)
+        if rows and length is None:
+            reason = "a run decides how often it runs, and so how many rows it has"
+            raise Unsupported(reason, "make its trip count a constant")
+        form = ControlForm(
+            kind="loop",
+            carried=len(carried),
+            length=length,
+            conditional=conditional,
+            stacks=(False,) * len(rows),
+        )
+        _finish(body.graph, [*[going] * conditional, *results[: len(carried)], *rows])
+        most = limit or constant("unbounded", np.array(UNBOUNDED, np.int64))
+        head = [] if length is not None else [most, condition or true]
+        stacked = [Value("", row.dtype, (length or 0, *row.shape)) for row in rows]
+        made = _place(walker, node, form, [*head, *carried], [*formals, *stacked], [body.graph])
+        return [*made[: len(carried)], *_spread(made[len(carried) :], wanted)]
+
+
+def _length(limit: Value | None, condition: Value | None) -> int | None:
+    """The number of iterations of a loop that goes on until its trip count, if it is known."""
+    if limit is None or limit.array is None:
+        return None
+    known = condition is None or (condition.array is not None and condition.array.all())
+    return max(0, int(limit.array.reshape(()))) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRows:
+    """The axis and direction of each sequence that a Scan reads and writes."""
+
+    input_axes: Sequence[int]
+    input_backwards: Sequence[int]
+    output_axes: Sequence[int]
+    output_backwards: Sequence[int]
+
+
+def scan_region(
+    walker: "Specialiser",
+    node: "BodyNode",
+    states: Sequence[Value],
+    sequences: Sequence[Value],
+    rows: ScannedRows,
+) -> Sequence[Value]:
+    """A Scan as a Loop that reads and writes rows."""
+    with attempt(walker):
+        length = sequences[0].shape[axis_of(rows.input_axes[0], sequences[0].rank)]
+        first = [
+            _moved(walker, value, axis_of(axis, value.rank), 0)
+            for value, axis in zip(sequences, rows.input_axes, strict=True)
+        ]
+        formals = _carried(node, states)
+        slices = [Value(f"{node.name}/row", v.dtype, v.shape[1:]) for v in first]
+        body = _traced(walker, node, "body", [*formals, *slices])
+        for before, after in zip(formals, body.results, strict=False):
+            _check_same(before, after, "it carries")
+        wanted = _named(node, len(states))
+        kept = [i for i, want in enumerate(wanted) if want]
+        results = [body.results[len(states) + i] for i in kept]
+        form = ControlForm(
+            kind="loop",
+            carried=len(states),
+            length=length,
+            scans=tuple(map(bool, rows.input_backwards)),
+            stacks=tuple(bool(rows.output_backwards[i]) for i in kept),
+        )
+        body.graph.inputs.insert(0, Value(f"{node.name}/iteration", "int64"))
+        _finish(body.graph, [*body.results[: len(states)], *results])
+        stacked = [Value("", row.dtype, (length, *row.shape)) for row in results]
+        types = [*formals, *stacked]
+        made = _place(walker, node, form, [*states, *first], types, [body.graph])
+        columns = zip(made[len(states) :], kept, strict=True)
+        stacks = [
+            _moved(walker, value, 0, axis_of(rows.output_axes[i], value.rank))
+            for value, i in columns
+        ]
+        return [*made[: len(states)], *_spread(stacks, wanted)]
+
+
+def _moved(walker: "Specialiser", value: Value, source: int, target: int) -> Value:
+    """A value with one axis moved."""
+    if source == target:
+        return value
+    order = [axis for axis in range(value.rank) if axis != source]
+    order.insert(target, source)
+    return walker.builder.one("Transpose", value, perm=order)
