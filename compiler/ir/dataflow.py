@@ -42,6 +42,7 @@ from xdsl.utils.hints import isa
 
 from compiler.ir.checking import verify_operator
 from compiler.ir.control import verify_control
+from compiler.ir.kernel_name import KernelName
 from compiler.ir.layouts import Tensor, block_of, verify_layout, with_block
 from compiler.ir.verify_cache import verified_once
 from compiler.schedule import ControlForm
@@ -288,9 +289,11 @@ class GroupOp(IRDLOperation):
     outputs = var_result_def(Tensor)
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (HasParent(GraphOp), IsolatedFromAbove(), Pure()))
+    custom_directives = (KernelName,)
     assembly_format = (
-        "($kernel^)? (`partition` $partition^)? (`stream` $stream^)? (`stage` $stage^)?"
-        " (`cost` $cost^)? (`share` $share^)? (`workspaces` $workspaces^)? (`packings` $packings^)?"
+        "custom<KernelName>($kernel) (`partition` $partition^)? (`stream` $stream^)?"
+        " (`stage` $stage^)? (`cost` $cost^)? (`share` $share^)? (`workspaces` $workspaces^)?"
+        " (`packings` $packings^)?"
         " `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body"
     )
 

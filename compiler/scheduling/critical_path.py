@@ -53,6 +53,8 @@ def path_steps(
 ) -> list[PathStep]:
     """The kernels on the longest path of tasks, of which the names and times are given.
 
+    What is no kernel, an If or a Loop, could not be faster than its time.
+
     Those that lose most come first.
     """
     path = critical_path(times, adjacency(len(times), edges))
@@ -61,8 +63,9 @@ def path_steps(
         count[names[task]] += 1
         total[names[task]] = total.get(names[task], 0.0) + times[task]
     steps = [
-        PathStep(name, tasks, total[name] / tasks, floor_time(kernels[name], device))
+        PathStep(name, tasks, mean, floor_time(kernels[name], device) if name in kernels else mean)
         for name, tasks in count.items()
+        for mean in [total[name] / tasks]
     ]
     return sorted(steps, key=lambda step: (-step.lost, step.kernel))
 

@@ -9,7 +9,7 @@ from compiler.export import artifact
 from compiler.graph.cost import Work as Counted
 from compiler.graph.cost import estimate
 from compiler.module import Module
-from compiler.schedule import Mode
+from compiler.schedule import Mode, Task
 from compiler.scheduling.bounds import lower_bound, needs
 from compiler.scheduling.simulator import TaskDemand, Timeline, predict
 from compiler.target.devices import DeviceModel
@@ -52,13 +52,21 @@ def gap(module: Module, found: Prediction) -> str:
     return f"schedule {time / 1e6:.3f} ms ({how}), bound {bound.time / 1e6:.3f} ms"
 
 
+def _estimated(task: Task, counted: Mapping[str, Counted]) -> float:
+    """The estimated ns of a task; a loop whose length only a run knows counts once."""
+    if task.control is None:
+        return float(estimate(counted[task.kernel]))
+    bodies = [sum(_estimated(t, counted) for t in body.tasks) for body in task.control.bodies]
+    return max(bodies) * (task.control.form.length or 1)
+
+
 def prediction(module: Module) -> Prediction:
     """Predict a run in the module's mode; kernels without a recorded time are estimated."""
     choice, schedule = module.choice, module.schedule
     target = parse_target(module.target)
     if not target.is_gpu:
         counted = {n: Counted(k.flops, k.traffic_bytes) for n, k in module.kernels.items()}
-        works = [TaskDemand(float(estimate(counted[task.kernel]))) for task in schedule.tasks]
+        works = [TaskDemand(_estimated(task, counted)) for task in schedule.tasks]
         line = predict(schedule, works, "graph", target.device)
         return Prediction("streams", line, works, frozenset(), target.device)
     mode: Mode = "graph" if choice is None else choice.mode
