@@ -53,7 +53,7 @@ def path_steps(
 ) -> list[PathStep]:
     """The kernels on the longest path of tasks, of which the names and times are given.
 
-    What is no kernel, an If or a Loop, could not be faster than its time.
+    An If or a Loop, which has no kernel, could not be faster than its time.
 
     Those that lose most come first.
     """

@@ -1,6 +1,6 @@
 """A BERT of any length from one module: its time at buckets' sizes, its memory and its switches.
 
-    python benchmarks/dynamic_shapes.py [--lengths 64 128 256 512] [--runs 30] [--check 16]
+    python benchmarks/dynamic/shapes.py [--lengths 64 128 256 512] [--runs 30] [--check 16]
         [--target cpu] [--json FILE]
 
 BERT-base (`examples/exports/bert_base.light.onnx`, batch 1) is compiled once with the lengths as
@@ -28,7 +28,7 @@ import compiler
 from compiler.program.model import DynamicModule
 from examples.zoo import load_file
 
-MODEL = Path(__file__).parents[1] / "examples" / "exports" / "bert_base.light.onnx"
+MODEL = Path(__file__).parents[2] / "examples" / "exports" / "bert_base.light.onnx"
 VOCABULARY = 30_000
 Arrays = dict[str, np.ndarray]
 

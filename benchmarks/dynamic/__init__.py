@@ -1,0 +1,1 @@
+"""Benchmarks of models whose shapes or control flow only a run decides."""

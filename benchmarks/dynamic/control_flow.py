@@ -1,0 +1,126 @@
+"""The time of one iteration of small loops: Flowloom's schedule against onnxruntime, one thread.
+
+`python benchmarks/dynamic/control_flow.py [--runs N]`. A loop runs for two trip counts; the
+difference of the medians over that of the counts is the time of an iteration, without a run's.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, parser
+
+import compiler
+
+FEW, MANY = 1_000, 51_000
+"""The trip counts whose times are compared."""
+
+COUNTER = """g (int64 trips, int64 x) => (int64 y) {
+    yes = Constant<value = bool {1}>()
+    y = Loop (trips, yes, x) <
+        body = step (int64 i, bool c, int64 v) => (bool d, int64 w) {
+            d = Identity(c)
+            w = Add(v, i)
+        }
+    >
+}"""
+
+NEWTON = """g (int64 trips, float[16] x) => (float[16] y) {
+    yes = Constant<value = bool {1}>()
+    y = Loop (trips, yes, x) <
+        body = step (int64 i, bool c, float[16] v) => (bool d, float[16] w) {
+            q = Div(x, v)
+            s = Add(q, v)
+            half = Constant<value = float {0.5}>()
+            w = Mul(s, half)
+            all = ReduceMax<keepdims = 0>(w)
+            zero = Constant<value = float {-1.0}>()
+            d = Less(zero, all)
+        }
+    >
+}"""
+
+LAYER = """g (int64 trips, float[1, 64] x, float[64, 64] w) => (float[1, 64] y) {
+    yes = Constant<value = bool {1}>()
+    y = Loop (trips, yes, x) <
+        body = step (int64 i, bool c, float[1, 64] v) => (bool d, float[1, 64] u) {
+            d = Identity(c)
+            a = MatMul(v, w)
+            u = Tanh(a)
+        }
+    >
+}"""
+
+LOOPS = {
+    "one Add of a number": COUNTER,
+    "Newton's step on 16 numbers, condition computed": NEWTON,
+    "a dense layer of 64 with Tanh": LAYER,
+}
+
+Run = Callable[[Mapping[str, Any]], object]
+
+
+def model_of(text: str) -> onnx.ModelProto:
+    """The model of a graph in ONNX's text form."""
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(parser.parse_graph(text), opset_imports=opsets, ir_version=10)
+
+
+def peer(model: onnx.ModelProto) -> Run:
+    """Onnxruntime on one thread."""
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(model.SerializeToString(), options)
+    return lambda feeds: session.run(None, dict(feeds))
+
+
+def feeds_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Inputs that keep values small; the trip count is set for each run."""
+    random, feeds = np.random.default_rng(0), dict[str, np.ndarray]()
+    for info in model.graph.input:
+        tensor = info.type.tensor_type
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        values = random.uniform(0.1, 0.9, shape) / max(shape, default=1)
+        feeds[info.name] = np.asarray(values, dtype)
+    return feeds
+
+
+def microseconds_an_iteration(run: Run, feeds: Mapping[str, Any], runs: int) -> float:
+    """The slope between few and many iterations."""
+    medians: list[float] = []
+    for trips in (FEW, MANY):
+        given = {**feeds, "trips": np.array(trips)}
+        times: list[float] = []
+        for _ in range(runs):
+            start = time.perf_counter()
+            run(given)
+            times.append(time.perf_counter() - start)
+        medians.append(statistics.median(times))
+    return 1e6 * (medians[1] - medians[0]) / (MANY - FEW)
+
+
+def main() -> None:
+    """Print a table."""
+    options = argparse.ArgumentParser(description="the time of one iteration of small loops")
+    options.add_argument("--runs", type=int, default=9)
+    runs = options.parse_args().runs
+    print("| body | Flowloom, us | onnxruntime, us | times |\n|---|---|---|---|")
+    for name, text in LOOPS.items():
+        model = model_of(text)
+        feeds = feeds_of(model)
+        module = compiler.compile(model, threads=1, dynamic=False)
+        ours = microseconds_an_iteration(module.run, feeds, runs)
+        other = microseconds_an_iteration(peer(model), feeds, runs)
+        print(f"| {name} | {ours:.4f} | {other:.2f} | {other / ours:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Random models of nested control flow, against onnxruntime and the interpreter."""
+
+import numpy as np
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto
+
+from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
+from tests.frontend.control.checks import check, kinds, reference, static
+from tests.frontend.control.models import control_models
+
+
+@settings(max_examples=25, deadline=None)
+@given(control_models(), st.integers(0, 2**32))
+def test_random_control_flow_equals_onnxruntime(model: ModelProto, seed: int):
+    module = static(model)
+    event(f"control tasks: {min(len(kinds(module)), 4)}")
+    imported = import_model(model, regions=True)
+    random = np.random.default_rng(seed)
+    for _ in range(3):
+        feeds = {n: random.integers(-5, 6, s) for n, s in SHAPES.items()}
+        check(module, model, feeds)
+        found = interpret(imported.module, imported.weights, feeds)
+        for array, wanted in zip(found.values(), reference(model, feeds), strict=True):
+            np.testing.assert_array_equal(array, wanted)
+
+
+SHAPES = {"x": (3,), "y": (3,), "rows": (70, 3)}
