@@ -1,6 +1,7 @@
 """Export of a `dataflow` dump as an ONNX model, so that any runtime can check a pass."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ from compiler.graph.weights import weight_array
 from compiler.ir import dataflow
 from compiler.ir.types import dtype_of, shape_of
 from compiler.ir.values import attribute_to_array, attributes_of, numpy_dtype, stored_as
+from compiler.schedule import ControlForm
 
 
 def graph_of(module: ModuleOp) -> dataflow.GraphOp:
@@ -63,6 +65,19 @@ class _Names:
             self._names[value] = name
         return self._names[value]
 
+    def bind(self, value: SSAValue, name: str) -> None:
+        """Give a body's argument the name of what it stands for."""
+        self._names[value] = name
+
+    def fresh(self, stem: str) -> str:
+        """A name that no value has."""
+        name, count = stem, 1
+        while name in self._taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
 
 def _value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
     element = helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype_of(value.type)))
@@ -84,32 +99,139 @@ def export_model(module: ModuleOp, weights: Mapping[str, np.ndarray]) -> onnx.Mo
     Raises ModelError if the module holds no such graph or a weight is missing from the store.
     """
     graph = graph_of(module)
-    names = _Names(graph)
-    nodes: list[onnx.NodeProto] = []
-    initializers: list[onnx.TensorProto] = []
-    for op in operators(graph):
-        match op:
-            case dataflow.OperatorOp():
-                nodes.append(_node(op, names))
-            case dataflow.ConstantOp():
-                array = attribute_to_array(op.value)
-                initializers.append(numpy_helper.from_array(array, names[op.output]))
-            case dataflow.WeightOp():
-                array = weight_array(weights, op.key.data)
-                array = stored_as(array, op.output.type, op.key.data)
-                initializers.append(numpy_helper.from_array(array, names[op.output]))
-            case dataflow.ControlOp():
-                raise ModelError(
-                    f"'{op.name}' has bodies that cannot be exported as ONNX: export the IR of a"
-                    " target without them, such as cuda"
-                )
-            case _:
-                pass
-    outputs: list[onnx.ValueInfoProto] = []
-    for name, value in zip(graph.output_names, graph.results_yielded, strict=True):
-        nodes.append(helper.make_node("Identity", [names[value]], [name.data]))
-        outputs.append(_value_info(name.data, value))
-    inputs = [_value_info(names[value], value) for value in graph.body.block.args]
-    body = helper.make_graph(nodes, graph.sym_name.data, inputs, outputs, initializers)
+    exporter = _Exporter(_Names(graph), weights)
+    names = [name.data for name in graph.output_names]
+    inputs = [_value_info(exporter.names[value], value) for value in graph.body.block.args]
+    body = exporter.graph(graph, inputs, names)
+    body.initializer.extend(exporter.initializers)
     opset = helper.make_opsetid("", graph.opset.value.data)
     return helper.make_model(body, opset_imports=[opset], ir_version=10)
+
+
+@dataclass
+class _Exporter:
+    """Writes graphs; constants of bodies are initializers of the outermost one, which they see."""
+
+    names: _Names
+    weights: Mapping[str, np.ndarray]
+    initializers: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
+
+    def graph(
+        self,
+        graph: dataflow.GraphOp,
+        inputs: Sequence[onnx.ValueInfoProto],
+        results: Sequence[str],
+        before: Sequence[onnx.NodeProto] = (),
+    ) -> onnx.GraphProto:
+        """A graph whose outputs get names; `before` are nodes that make its arguments."""
+        nodes = [*before, *(node for op in operators(graph) for node in self.nodes(op))]
+        outputs: list[onnx.ValueInfoProto] = []
+        for name, value in zip(results, graph.results_yielded, strict=True):
+            nodes.append(helper.make_node("Identity", [self.names[value]], [name]))
+            outputs.append(_value_info(name, value))
+        return helper.make_graph(nodes, graph.sym_name.data, inputs, outputs)
+
+    def nodes(self, op: Operation) -> list[onnx.NodeProto]:
+        """The nodes of an operation; constants become initializers."""
+        match op:
+            case dataflow.OperatorOp():
+                return [_node(op, self.names)]
+            case dataflow.ConstantOp():
+                self._store(self.names[op.output], attribute_to_array(op.value))
+            case dataflow.WeightOp():
+                array = weight_array(self.weights, op.key.data)
+                self._store(self.names[op.output], stored_as(array, op.output.type, op.key.data))
+            case dataflow.ControlOp():
+                return self._if(op) if op.form.kind == "if" else self._loop(op)
+            case _:
+                pass
+        return []
+
+    def _store(self, name: str, array: np.ndarray) -> str:
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _if(self, op: dataflow.ControlOp) -> list[onnx.NodeProto]:
+        """An If, whose branches see what they read."""
+        condition, *read = (self.names[value] for value in op.inputs)
+        branches: list[onnx.GraphProto] = []
+        for graph in op.graphs:
+            for argument, name in zip(graph.body.block.args, read, strict=True):
+                self.names.bind(argument, name)
+            results = [self.names.fresh("result") for _ in op.outputs]
+            branches.append(self.graph(graph, [], results))
+        made = [self.names[value] for value in op.outputs]
+        node = helper.make_node("If", [condition], made)
+        for name, branch in zip(("then_branch", "else_branch"), branches, strict=True):
+            node.attribute.append(helper.make_attribute(name, branch))
+        return [node]
+
+    def _loop(self, op: dataflow.ControlOp) -> list[onnx.NodeProto]:
+        """A Loop; rows are gathered in its body, and stacks turned around after it."""
+        form, read = op.form, [self.names[value] for value in op.inputs]
+        if form.length is None:
+            head, read = read[:2], read[2:]
+        else:
+            trips = self._store(self.names.fresh("trips"), np.array(form.length, np.int64))
+            head = [trips, self._store(self.names.fresh("always"), np.array(True))]
+        step, *states = list(op.graphs[0].body.block.args)
+        going = self.names.fresh("going")
+        infos = [_value_info(self.names[step], step)]
+        infos.append(helper.make_tensor_value_info(going, onnx.TensorProto.BOOL, []))
+        infos += [_value_info(self.names[v], v) for v in states[: form.carried]]
+        places, sources = states[form.carried :], read[form.carried :]
+        count = len(form.scans)
+        rows = self._rows(form, self.names[step], sources[:count], places[:count])
+        for argument, name in zip(places[count:], sources[count:], strict=True):
+            self.names.bind(argument, name)
+        body = self._loop_body(op, infos, going, rows)
+        return self._loop_node(op, [*head, *read[: form.carried]], body)
+
+    def _rows(
+        self, form: ControlForm, step: str, sources: Sequence[str], places: Sequence[SSAValue]
+    ) -> list[onnx.NodeProto]:
+        """The nodes at the beginning of a body that take its rows from what it scans."""
+        rows: list[onnx.NodeProto] = []
+        for source, value, back in zip(sources, places, form.scans, strict=True):
+            index = step
+            if back:
+                last = self._store(self.names.fresh("last"), np.array((form.length or 1) - 1))
+                index = self.names.fresh("at")
+                rows.append(helper.make_node("Sub", [last, step], [index]))
+            rows.append(helper.make_node("Gather", [source, index], [self.names[value]], axis=0))
+        return rows
+
+    def _loop_body(
+        self,
+        op: dataflow.ControlOp,
+        infos: Sequence[onnx.ValueInfoProto],
+        going: str,
+        rows: Sequence[onnx.NodeProto],
+    ) -> onnx.GraphProto:
+        """A loop's body; it passes its condition on if it does not compute one."""
+        graph = op.graphs[0]
+        results = [self.names.fresh("result") for _ in graph.results_yielded]
+        body = self.graph(graph, infos, results, rows)
+        if not op.form.conditional:
+            name = self.names.fresh("result")
+            body.node.append(helper.make_node("Identity", [going], [name]))
+            body.output.insert(0, helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []))
+        return body
+
+    def _loop_node(
+        self, op: dataflow.ControlOp, inputs: Sequence[str], body: onnx.GraphProto
+    ) -> list[onnx.NodeProto]:
+        """The Loop itself, and the nodes that turn around the stacks written from the last row."""
+        form, length = op.form, op.form.length or 0
+        backwards = [False] * form.carried + list(form.stacks)
+        made = [
+            self.names.fresh("stack") if back else self.names[value]
+            for value, back in zip(op.outputs, backwards, strict=True)
+        ]
+        nodes = [helper.make_node("Loop", inputs, made, body=body)]
+        order = np.arange(length, dtype=np.int64)[::-1]
+        for value, name, back in zip(op.outputs, made, backwards, strict=True):
+            if back:
+                turn = self._store(self.names.fresh("order"), order)
+                nodes.append(helper.make_node("Gather", [name, turn], [self.names[value]], axis=0))
+        return nodes

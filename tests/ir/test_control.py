@@ -1,6 +1,7 @@
 """If and Loop in both dialects: text, local checks, and lowering by every pass."""
 
 import numpy as np
+import onnx
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
@@ -139,7 +140,14 @@ def test_a_group_holds_an_if_alone():
         module.verify()
 
 
-def test_export_as_onnx_is_refused_by_name():
+@pytest.mark.parametrize("condition", [True, False])
+def test_graphs_go_back_to_onnx_before_and_after_fusion(condition: bool):
     module, weights = imported()
-    with pytest.raises(ModelError, match=r"'dataflow\.loop' has bodies that cannot be exported"):
-        export_model(module, weights)
+    feeds = {**FEEDS, "c": np.array(condition)}
+    expected = reference(model_of(TEXT), feeds)
+    for passes in ("canonicalize", "fuse-operators"):
+        Runner().run(module, parse(passes))
+        model = export_model(module, weights)
+        onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
+        for found, wanted in zip(reference(model, feeds), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
