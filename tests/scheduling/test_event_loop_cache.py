@@ -24,7 +24,15 @@ assert targets.tolist() == [1]
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
     """A copy of what the event loop needs, in which no bytecode and no cache can be written."""
-    for path in ("__init__.py", "errors.py", "module.py", "caches.py", "schedule.py", "dag.py"):
+    for path in (
+        "__init__.py",
+        "errors.py",
+        "module.py",
+        "caches.py",
+        "schedule.py",
+        "dag.py",
+        "control.py",
+    ):
         (tmp_path / "compiler").mkdir(exist_ok=True)
         shutil.copy(ROOT / "compiler" / path, tmp_path / "compiler" / path)
     for room in ("scheduling", "verify", "target", "backends", "export", "emulator"):
