@@ -327,6 +327,26 @@ def convolution(d: Draw) -> Case:
     return Case("ConvTranspose" if transposed else "Conv", inputs, attributes)
 
 
+def integer_contraction(d: Draw) -> Case:
+    """MatMulInteger and ConvInteger, with zero points or without."""
+    first, second = d.one("int8", "uint8"), d.one("int8", "uint8")
+    zeros = [d.array((), first), d.array((), second)][: d.integer(0, 2)]
+    if d.flag():
+        rows, inner, columns = d.integers(3, 1, 9)
+        batch = d.shape(0, 2, empty=False)
+        left, right = (*d.narrower(batch), rows, inner), (*batch, inner, columns)
+        return Case("MatMulInteger", [d.array(left, first), d.array(right, second), *zeros], {})
+    rank = d.integer(1, 3)
+    kernel, groups = d.integers(rank, 1, 3), d.integer(1, 3)
+    attributes = _windows(d, rank, kernel) | ({"group": groups} if groups > 1 else {})
+    inner, outer = d.integer(1, 5), d.integer(1, 3)
+    x = d.array(
+        (d.integer(1, 2), groups * inner, *[2 * k + d.integer(0, 2) for k in kernel]), first
+    )
+    w = d.array((outer * groups, inner, *kernel), second)
+    return Case("ConvInteger", [x, w, *zeros], attributes)
+
+
 def contraction(d: Draw) -> Case:
     """MatMul, Gemm and Einsum."""
     op_type = d.one("MatMul", "Gemm", "Einsum")
@@ -376,6 +396,7 @@ FAMILIES: dict[str, Callable[[Draw], Case]] = {
     for f in (
         *(unary, binary, activation, variadic, selection, arithmetic, cast, reduction, position),
         *(normalization, channel_normalization, pooling, global_pooling, convolution, contraction),
+        integer_contraction,
     )
 }
 """The generators of this module by name."""

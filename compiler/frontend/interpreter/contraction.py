@@ -70,17 +70,43 @@ def _groups(node: Node) -> int:
 @evaluates("Conv")
 def evaluate_conv(node: Node) -> Array:
     """Convolution over any number of spatial axes, grouped, strided, dilated."""
-    x, w, groups = node[0], double(node[1]), _groups(node)
+    return _with_bias(node, _convolved(node, double(node[0]), double(node[1])))
+
+
+@evaluates("ConvInteger")
+def evaluate_conv_integer(node: Node) -> Array:
+    """A convolution of bytes with an int32 result."""
+    total = _convolved(node, _less_zero_point(node, 0), _less_zero_point(node, 1))
+    return total.astype(np.int64).astype(np.int32)
+
+
+@evaluates("MatMulInteger")
+def evaluate_matmul_integer(node: Node) -> Array:
+    """A MatMul of bytes with an int32 result."""
+    result = np.matmul(_less_zero_point(node, 0), _less_zero_point(node, 1))
+    return np.asarray(result).astype(np.int32)
+
+
+def _less_zero_point(node: Node, operand: int) -> Array:
+    """Operand 0 or 1 less its zero point, operand 2 or 3."""
+    index = operand + 2
+    zero = node[index].astype(np.int64).reshape(()) if node.has(index) else np.int64(0)
+    return node[operand].astype(np.int64) - zero
+
+
+def _convolved(node: Node, x: Array, w: Array) -> Array:
+    """The sums of a convolution in float64, which holds those of bytes exactly."""
+    groups = _groups(node)
     window = pool_window(node, w.shape[2:])
     images, spatial = x.shape[0], window.counts
-    x = padded_array(double(x), window, 0)
+    x = padded_array(x, window, 0)
     x = x.reshape(images, groups, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     total = np.zeros((images, groups, w.shape[1], int(np.prod(spatial))))
     for tap in product(*map(range, window.kernel)):
         met = x[(..., *_tap(window, tap))].reshape(*x.shape[:3], -1)
         total += w[(..., *tap)] @ met
-    return _with_bias(node, total.reshape(images, -1, *spatial))
+    return total.reshape(images, -1, *spatial)
 
 
 def _transposed_sizes(node: Node) -> tuple[list[int], list[int], list[tuple[int, int]]]:

@@ -177,8 +177,10 @@ def _batched(pair: OperatorPair) -> Sequence[int]:
 _RULES: Mapping[str, PaddingRule] = {
     **dict.fromkeys(_NEUTRAL, _reduction),
     **dict.fromkeys(_AFTER_AXIS, _untouched(_normalised)),
-    **dict.fromkeys(("Conv", "ConvTranspose", "AveragePool", "MaxPool"), _untouched(_batched)),
-    "MatMul": _matmul,
+    **dict.fromkeys(
+        ("Conv", "ConvInteger", "ConvTranspose", "AveragePool", "MaxPool"), _untouched(_batched)
+    ),
+    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
     "Gemm": _gemm,
     "Transpose": _anything,
     "Concat": _concat,

@@ -1,15 +1,15 @@
 """Rules for quantised operators: exact integer arithmetic, rescaling, rounding."""
 
+from math import prod
+
 import ml_dtypes
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Unsupported, Value, axis_of
+from compiler.frontend.graph import Attributes, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.lower import rewrite_window
 from compiler.schedule import ELEMENT_BYTES
-
-_LARGEST_EXACT_FLOAT = 1 << 24
 
 
 def _cast(call: Call, value: Value, dtype: str) -> Value:
@@ -98,11 +98,51 @@ def _rows(call: Call, value: Value, rank: int) -> Value:
     return _along(call, value, rank, rank - 2) if rank > 1 else value
 
 
-def _integer_matmul(call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]):
-    zero = None if zeros[0] is None else _rows(call, zeros[0], a.rank)
-    left = _less_zero_point(call, a, zero, "int32")
-    right = _less_zero_point(call, b, zeros[1], "int32")
-    return call.one("MatMul", left, right)
+def _signed(call: Call, value: Value, zero: Value | None) -> tuple[Value, Value | None]:
+    """Weights as int8 and their zero point as int32; None for 0."""
+    zero = None if zero is None else _cast(call, zero, "int32")
+    if value.dtype == "uint8":
+        half = call.builder.constant(128, "int32")
+        value = _cast(call, call.one("Sub", _cast(call, value, "int32"), half), "int8")
+        zero = call.one("Sub", zero or call.builder.constant(0, "int32"), half)
+    known = None if zero is None else zero.array
+    return value, zero if known is None or known.any() else None
+
+
+def _integer_matmul(
+    call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
+) -> Value:
+    """An exact MatMul: zero points of rows of A, and those of B, are subtracted from its sums."""
+    if 1 in (a.rank, b.rank):
+        return _vector_matmul(call, a, b, zeros)
+    b, b_zero = _signed(call, b, zeros[1])
+    a_zero = zeros[0]
+    by_row = a_zero is not None and prod(a_zero.shape) > 1
+    result = call.one("MatMulInteger", a, b, None if by_row or a_zero is None else a_zero)
+    if a_zero is not None and by_row:
+        sums = call.one("ReduceSum", _cast(call, b, "int32"), call.vector([-2]), keepdims=1)
+        shift = call.one("Mul", sums, _cast(call, _rows(call, a_zero, a.rank), "int32"))
+        result = call.one("Sub", result, shift)
+    if b_zero is None:
+        return result
+    zero = None if a_zero is None else _rows(call, a_zero, a.rank)
+    rows = call.one(
+        "ReduceSum", _less_zero_point(call, a, zero, "int32"), call.vector([-1]), keepdims=1
+    )
+    return call.one("Sub", result, call.one("Mul", rows, b_zero))
+
+
+def _vector_matmul(
+    call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
+) -> Value:
+    """A MatMul of vectors, as one of matrices with one row or column."""
+    left = call.reshaped(a, [1, *a.shape]) if a.rank == 1 else a
+    right = call.reshaped(b, [*b.shape, 1]) if b.rank == 1 else b
+    result = _integer_matmul(call, left, right, zeros)
+    lead = result.shape[:-2]
+    rows = () if a.rank == 1 else result.shape[-2:-1]
+    columns = () if b.rank == 1 else result.shape[-1:]
+    return call.reshaped(result, [*lead, *rows, *columns])
 
 
 @rule("MatMulInteger")
@@ -112,28 +152,33 @@ def rewrite_matmul_integer(call: Call) -> list[Value]:
     return [_integer_matmul(call, call.data, call.operand(1), zeros)]
 
 
-def _integer_convolution(call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]):
-    """A convolution in a floating-point type wide enough to be exact, converted to int32."""
-    bound = int(np.prod(w.shape[1:], dtype=np.int64)) * 255 * 255
-    dtype = "float32" if bound <= _LARGEST_EXACT_FLOAT else "float64"
-    left = _less_zero_point(call, x, zeros[0], dtype)
-    zero = None if zeros[1] is None else _along(call, zeros[1], w.rank, 0)
-    right = _less_zero_point(call, w, zero, dtype)
-    return _convolution(call, left, right)
+def _integer_convolution(
+    call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]
+) -> Value:
+    """An exact convolution: zero points of filters times sums of windows are subtracted."""
+    w, zero = _signed(call, w, zeros[1])
+    result = _convolution(call, x, w, zeros[0], call.attributes)
+    if zero is None:
+        return result
+    filters = 1 if call.attributes.get("group", 1) == 1 else w.shape[0]
+    ones = call.builder.constant(np.ones((filters, *w.shape[1:])), "int8")
+    windows = _convolution(call, x, ones, zeros[0], call.attributes)
+    return call.one("Sub", result, call.one("Mul", windows, _along(call, zero, w.rank, 1)))
 
 
-def _convolution(call: Call, x: Value, w: Value) -> Value:
-    attributes = dict(call.attributes)
+def _convolution(
+    call: Call, x: Value, w: Value, zero: Value | None, attributes: Attributes
+) -> Value:
     convolution = Call(
-        op_type="Conv",
+        op_type="ConvInteger",
         version=call.version,
-        inputs=[x, w],
-        attributes=attributes,
+        inputs=[x, w, zero],
+        attributes=dict(attributes),
         used=[True],
         builder=call.builder,
     )
     (result,) = rewrite_window(convolution)
-    return _cast(call, result, "int32")
+    return result
 
 
 @rule("ConvInteger")

@@ -15,9 +15,16 @@ from compiler.ir.operators.definition import (
     one_of,
     operator,
 )
-from compiler.ir.operators.dtypes import FLOATS, NUMBERS, WIDE
+from compiler.ir.operators.dtypes import BYTES, FLOATS, NUMBERS, WIDE
 from compiler.ir.operators.einsum import einsum_shape
-from compiler.ir.operators.shapes import broadcast, fits_into, has_rank, has_shape, listed
+from compiler.ir.operators.shapes import (
+    broadcast,
+    fits_into,
+    has_rank,
+    has_shape,
+    listed,
+    one_number,
+)
 from compiler.ir.operators.windows import WINDOW_ATTRIBUTES, Window, window_counts, window_of
 
 
@@ -52,6 +59,29 @@ def _check_padded(use: Use, window: Window) -> None:
 
 
 def _conv(use: Use) -> list[Shape]:
+    result = _convolved(use)
+    _check_bias(use, use.shape(1)[0])
+    return result
+
+
+def _check_zero_points(use: Use) -> None:
+    for index, operand in ((2, 0), (3, 1)):
+        zero = use.input(index)
+        if zero is not None:
+            one_number(f"the zero point of its input {operand}", zero.shape)
+
+
+def _conv_integer(use: Use) -> list[Shape]:
+    _check_zero_points(use)
+    return _convolved(use)
+
+
+def _matmul_integer(use: Use) -> list[Shape]:
+    _check_zero_points(use)
+    return _matmul(use)
+
+
+def _convolved(use: Use) -> list[Shape]:
     kernel, x, w, groups = _kernel(use), use.shape(), use.shape(1), use["group"]
     if w[1] * groups != x[1]:
         raise ShapeMismatch(
@@ -63,7 +93,6 @@ def _conv(use: Use) -> list[Shape]:
             f"the {w[0]} output channels of the weight of shape {listed(w)} do not divide into"
             f" {groups} groups"
         )
-    _check_bias(use, w[0])
     window = window_of(use, kernel)
     _check_padded(use, window)
     return [(x[0], w[0], *window_counts(use, window))]
@@ -140,6 +169,9 @@ _GEMM = {"alpha": number(1.0), "beta": number(1.0), "transA": flag(0), "transB":
 
 CONTRACTIONS: dict[str, Operator] = {
     "Conv": operator(Kind.CONTRACTION, "T T T? -> T", _conv, _CONV, T=FLOATS),
+    "ConvInteger": operator(
+        Kind.CONTRACTION, "A B A? B? -> int32", _conv_integer, _CONV, A=BYTES, B=BYTES
+    ),
     "ConvTranspose": operator(
         Kind.CONTRACTION,
         "T T T? -> T",
@@ -161,5 +193,8 @@ CONTRACTIONS: dict[str, Operator] = {
     ),
     "Gemm": operator(Kind.CONTRACTION, "T T T? -> T", _gemm, _GEMM, T=WIDE),
     "MatMul": operator(Kind.CONTRACTION, "T T -> T", _matmul, T=WIDE),
+    "MatMulInteger": operator(
+        Kind.CONTRACTION, "A B A? B? -> int32", _matmul_integer, A=BYTES, B=BYTES
+    ),
 }
 """The entries of this family, by operator."""

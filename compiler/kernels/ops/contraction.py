@@ -1,6 +1,6 @@
 """Lowerings of contractions: convolutions and matmuls, accumulated in float32 or wider."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx
@@ -10,6 +10,8 @@ from compiler.kernels.ops.common import cast, converted, multiply, wide
 from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, transposed_pads, window_of
+
+Element = Callable[[Any], Any]
 
 
 @lowering("Conv")
@@ -45,6 +47,41 @@ def with_bias(context: Context, result: te.Tensor) -> te.Tensor:
         return cast(total, context.output.dtype)
 
     return te.compute(context.output.shape, body, name="biased")
+
+
+@lowering("ConvInteger")
+def lower_conv_integer(context: Context) -> te.Tensor:
+    """A convolution of bytes with an int32 result, padded with the zero point of its image."""
+    weight, kernel = context.tensor(1), context.info(1).shape
+    window = window_of(context, kernel[2:])
+    zero, other = zero_point(context, 0), zero_point(context, 1)
+    source = padded(context.tensor(0), window, zero)
+    channel = te.reduce_axis((0, kernel[1]), "channel")
+    offsets = [te.reduce_axis((0, k), f"window{i}") for i, k in enumerate(kernel[2:])]
+    groups = context.attribute("group", 1)
+    per_group = kernel[0] // groups
+
+    def body(n: Any, c: Any, *place: Any) -> Any:
+        first = c // per_group * kernel[1] if groups > 1 else 0
+        left = source(n, first + channel, *window.at(place, offsets))
+        right = weight(c, channel, *offsets)
+        value = wrapping.multiply(_difference(left, zero), _difference(right, other))
+        return sum_reducer(value, axis=[channel, *offsets])
+
+    return te.compute(context.output.shape, body, name="ConvInteger")
+
+
+def zero_point(context: Context, operand: int) -> Any:
+    """The zero point of operand 0 or 1, which is operand 2 or 3; 0 if it is left out."""
+    index = operand + 2
+    if not context.has(index):
+        return tirx.const(0, context.info(operand).dtype)
+    return context.tensor(index)(*[0] * len(context.info(index).shape))
+
+
+def _difference(value: Any, zero: Any) -> Any:
+    """A byte less a zero point, as int32."""
+    return wrapping.subtract(cast(value, "int32"), cast(zero, "int32"))
 
 
 @lowering("ConvTranspose")
@@ -95,9 +132,25 @@ def lower_conv_transpose(context: Context) -> te.Tensor:
 @lowering("MatMul")
 def lower_matmul(context: Context) -> te.Tensor:
     """numpy's matmul, batches broadcast."""
+    accumulator = wide(context.output.dtype)
+
+    def wider(value: Any) -> Any:
+        return cast(value, accumulator)
+
+    return converted(_matmul(context, wider, wider), context.output.dtype)
+
+
+@lowering("MatMulInteger")
+def lower_matmul_integer(context: Context) -> te.Tensor:
+    """A MatMul of bytes with an int32 result."""
+    zero, other = zero_point(context, 0), zero_point(context, 1)
+    return _matmul(context, lambda x: _difference(x, zero), lambda y: _difference(y, other))
+
+
+def _matmul(context: Context, left_of: Element, right_of: Element) -> te.Tensor:
+    """The sums of elements, each computed from one of its operand."""
     a, b = context.tensor(0), context.tensor(1)
     left, right = context.info(0).shape, context.info(1).shape
-    accumulator = wide(context.output.dtype)
     k = te.reduce_axis((0, left[-1]), "k")
 
     def batch(shape: Sequence[int], indices: Sequence[Any]) -> list[Any]:
@@ -108,12 +161,11 @@ def lower_matmul(context: Context) -> te.Tensor:
         lead = list(indices)
         column = [lead.pop()] if len(right) > 1 else []
         row = [lead.pop()] if len(left) > 1 else []
-        x = a(*batch(left[:-2], lead), *row, k)
-        y = b(*batch(right[:-2], lead), k, *column)
-        return sum_reducer(wrapping.multiply(cast(x, accumulator), cast(y, accumulator)), axis=k)
+        x = left_of(a(*batch(left[:-2], lead), *row, k))
+        y = right_of(b(*batch(right[:-2], lead), k, *column))
+        return sum_reducer(wrapping.multiply(x, y), axis=k)
 
-    result = te.compute(context.output.shape, body, name="MatMul")
-    return converted(result, context.output.dtype)
+    return te.compute(context.output.shape, body, name=context.operator.type)
 
 
 @lowering("Gemm")

@@ -119,10 +119,16 @@ def _reshape(source: Source) -> Form | None:
     return None if target is None else _whole(source)
 
 
-def _convolution(source: Source) -> Form | None:
+def _convolution(source: Source) -> Form:
     """An empty `auto_pad` is the default."""
     kept = {n: v for n, v in source.attributes.items() if n != "auto_pad" or v}
     return source.op_type, source.inputs, kept
+
+
+def _integers(source: Source) -> Form | None:
+    """Zero points do not change the type; the table has only that of a whole operand 0."""
+    op_type, _, attributes = _convolution(source)
+    return op_type, source.inputs[:2], attributes
 
 
 def _transposed(source: Source) -> Form | None:
@@ -137,6 +143,7 @@ _FORMS: dict[str, Callable[[Source], Form | None]] = {
     **dict.fromkeys(_FROM_ATTRIBUTES, _with_inputs),
     **dict.fromkeys(_RENAMED, _whole),
     **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _convolution),
+    **dict.fromkeys(("ConvInteger", "MatMulInteger"), _integers),
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
     "Clip": _clip,
