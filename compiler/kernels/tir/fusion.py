@@ -25,19 +25,20 @@ _ROW, _COLUMN = variable("row"), variable("column")
 
 
 class FusionContext:
-    """The group around one anchor, whose first result is a float32 tensor, or without one.
+    """The group around one anchor, or without one.
 
     `buffers` are the kernel's parameters, each flat: the reads, then the writes.
     """
 
     def __init__(self, group: Group, anchor: Operator | None):
         emitter = Emitter(group)
-        self.shape, self.operands = group.writes[0].shape, []
+        self.shape, self.dtype, self.operands = group.writes[0].shape, "float32", []
         if anchor is not None:
             emitter.lower_before(anchor)
             self.operands = [None if i is None else emitter.tensor(i) for i in anchor.inputs]
-            self.shape = group.values[anchor.outputs[0]].shape
-        self.sum = te.placeholder(self.shape, "float32", name="anchor")
+            first = group.values[anchor.outputs[0]]
+            self.shape, self.dtype = first.shape, first.dtype
+        self.sum = te.placeholder(self.shape, self.dtype, name="anchor")
         if anchor is not None:
             emitter.values[anchor.outputs[0]] = self.sum
         self.results = emitter.lower_all()
@@ -122,7 +123,7 @@ class FusionContext:
         """Whether results depend on the spatial indices by their row-major position only."""
         found: list[Var] = []
         zero = tirx.const(0, "int32")
-        statement = self.store_flat(tirx.const(0.0, "float32"), [zero, zero], zero)
+        statement = self.store_flat(tirx.const(0, self.dtype), [zero, zero], zero)
 
         def visit(variable: Var) -> None:
             if variable.same_as(_ROW) or variable.same_as(_COLUMN):

@@ -7,7 +7,7 @@ reduction loads `vectors` vectors, broadcasts `rows` scalars, and multiplies and
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import tvm_ffi
 from tvm import tirx
@@ -68,9 +68,9 @@ def block_loops(
     return tirx.AttrStmt(tirx.const(0, "int32"), "launch", tirx.const(1, "int32"), grid)
 
 
-def scratch(name: str, elements: int) -> tuple[Var, Stmt]:
+def scratch(name: str, elements: int, dtype: str = "float32") -> tuple[Var, Stmt]:
     """A buffer on the stack, and the statement that allocates it."""
-    tile = buffer(name, elements)
+    tile = buffer(name, elements, dtype)
     return tile, tirx.AllocBuffer(tile, {"disable_lower_builtin": tirx.const(True, "bool")})
 
 
@@ -138,13 +138,39 @@ def store_vector(target: Var, start: Any, value: Any, lanes: int) -> Stmt:
     return tirx.BufferStore(target, value, [tirx.Ramp(start, 1, lanes)])
 
 
+class Arithmetic(Protocol):
+    """The arithmetic of a register tile on vectors of a dtype."""
+
+    @property
+    def dtype(self) -> str:
+        """The type of operands and sums."""
+        ...
+
+    def multiply_add(self, total: Any, row: Any, vector: Any, lanes: int) -> Any:
+        """The sums after one step of a broadcast scalar and a vector."""
+        ...
+
+
+class _FloatArithmetic:
+    dtype = "float32"
+
+    def multiply_add(self, total: Any, row: Any, vector: Any, lanes: int) -> Any:
+        """A multiplication and an addition, which LLVM contracts."""
+        return total + row * vector
+
+
+FLOAT32 = _FloatArithmetic()
+"""Arithmetic of float32."""
+
+
 @dataclass(frozen=True)
 class RegisterTile:
-    """Accumulators of `rows` x `vectors` vectors of `lanes` float32."""
+    """Accumulators of `rows` x `vectors` vectors of `lanes` elements."""
 
     rows: int
     vectors: int
     lanes: int
+    arithmetic: Arithmetic = FLOAT32
     accumulators: list[list[Var]] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -156,10 +182,11 @@ class RegisterTile:
 
     @property
     def _kind(self) -> str:
-        return f"float32x{self.lanes}" if self.lanes > 1 else "float32"
+        dtype = self.arithmetic.dtype
+        return f"{dtype}x{self.lanes}" if self.lanes > 1 else dtype
 
     def _zero(self) -> Any:
-        zero = tirx.const(0.0, "float32")
+        zero = tirx.const(0, self.arithmetic.dtype)
         return tirx.Broadcast(zero, self.lanes) if self.lanes > 1 else zero
 
     def start(self) -> list[Stmt]:
@@ -180,9 +207,12 @@ class RegisterTile:
             passing = self._bind(f"passing{i}", inner[1](i))
             parts.append(passing)
             for j, other in enumerate(held):
-                row, column = (i, j) if self.vectors <= self.rows else (j, i)
-                total = self.accumulators[row][column]
-                sum = tirx.BufferLoad(total, [0]) + passing.var * other.var
+                if self.vectors <= self.rows:
+                    total, row, column = self.accumulators[i][j], passing.var, other.var
+                else:
+                    total, row, column = self.accumulators[j][i], other.var, passing.var
+                before = tirx.BufferLoad(total, [0])
+                sum = self.arithmetic.multiply_add(before, row, column, self.lanes)
                 parts.append(tirx.BufferStore(total, sum, [0]))
         return sequence(parts)
 

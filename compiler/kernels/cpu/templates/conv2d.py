@@ -27,7 +27,10 @@ from compiler.kernels.cpu.convolution import Convolution
 from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
-from compiler.kernels.cpu.templates.nests import ChannelLanes, ImageLanes, Nest, Taps
+from compiler.kernels.cpu.templates.channel_lanes import ChannelLanes
+from compiler.kernels.cpu.templates.image_lanes import ImageLanes
+from compiler.kernels.cpu.templates.nests import Nest, Taps
+from compiler.kernels.cpu.templates.operands import ConvOperands, FloatOperands
 from compiler.kernels.cpu.tiling import Registers, channel_tile, flat_tile, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
@@ -44,7 +47,7 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
     if not around.elementwise:
         return None
     registers = registers_of(vector_bytes(target))
-    nest = choose_nest(conv, around, registers)
+    nest = choose_nest(conv, around, registers, FloatOperands(around))
     weight = anchor.operand(1)
     packings = [""] * group.inputs
     packings[weight] = weight_packing(nest)
@@ -114,12 +117,14 @@ def pads_before(
     return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total)
 
 
-def choose_nest(conv: Convolution, around: FusionContext, registers: Registers) -> Nest:
+def choose_nest(
+    conv: Convolution, around: FusionContext, registers: Registers, operands: ConvOperands
+) -> Nest:
     """Lanes along the image or along channels: the one whose cost is less."""
     positions = prod(conv.output)
     flat = conv.pointwise and around.flat
     line = positions if flat else conv.output[1]
-    rest = (conv.planes, Taps(conv.kernel))
+    rest = (conv.planes, Taps(conv.kernel), operands)
     channels, channel_cost = channel_tile(conv, registers, line)
     wide = not flat or positions >= registers.lanes
     if wide:

@@ -20,7 +20,9 @@ from compiler.kernels.cpu.machine import vector_bytes
 from compiler.kernels.cpu.scheduled import Scheduled
 from compiler.kernels.cpu.templates import template
 from compiler.kernels.cpu.templates.conv2d import constant_weights, packing_step, plane_of
-from compiler.kernels.cpu.templates.nests import ImageLanes, Taps
+from compiler.kernels.cpu.templates.image_lanes import ImageLanes
+from compiler.kernels.cpu.templates.nests import Taps
+from compiler.kernels.cpu.templates.operands import FloatOperands
 from compiler.kernels.cpu.tiling import Registers, image_tile, registers_of
 from compiler.kernels.group import Group, Operator
 from compiler.kernels.tir.fusion import FusionContext
@@ -182,7 +184,17 @@ def phase_nests(
         )
         share = slots * row.taps * column.taps / prod(frame.kernel)
         nests.append(
-            ImageLanes(conv, around, tile, registers.lanes, False, share, frame.planes, taps)
+            ImageLanes(
+                conv=conv,
+                around=around,
+                tile=tile,
+                lanes=registers.lanes,
+                flat=False,
+                slots=share,
+                planes=frame.planes,
+                taps=taps,
+                operands=FloatOperands(around),
+            )
         )
     return nests
 

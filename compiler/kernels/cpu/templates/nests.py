@@ -12,6 +12,7 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution, Planes
+from compiler.kernels.cpu.templates.operands import ConvOperands
 from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
 from compiler.kernels.cpu.tiling import Tile, split_blocks
 from compiler.kernels.tir.fusion import FusionContext
@@ -20,10 +21,7 @@ from compiler.kernels.tir.loops import (
     block_loops,
     buffer,
     loop_over,
-    scratch,
     sequence,
-    vector_at,
-    vector_loop,
 )
 
 LOCAL_UNITS = 16
@@ -85,7 +83,7 @@ class Taps:
 class Nest(ABC):
     """A convolution with its tile; `flat` when chunks are runs of an image's positions.
 
-    `slots` is the estimated cost of one group of one image.
+    `slots` is the estimated cost of one group of one image; `operands` has the elements.
     """
 
     conv: Convolution
@@ -96,6 +94,7 @@ class Nest(ABC):
     slots: float
     planes: Planes
     taps: Taps
+    operands: ConvOperands
 
     @property
     @abstractmethod
@@ -119,7 +118,7 @@ class Nest(ABC):
     @property
     def direct(self) -> bool:
         """Whether the planes are the input itself."""
-        return self.flat and self.around.read_number(0) is not None
+        return self.flat and self.operands.reads_image
 
     @property
     def stride(self) -> int:
@@ -157,8 +156,9 @@ class Nest(ABC):
         """A workspace for the planes, `reach` elements for the last channel, and its launch."""
         conv = self.planes.conv
         elements = self.units * conv.channels * self.stride
-        workspace = buffer("planes", elements + max(0, reach - self.stride))
-        fill = fill_planes(conv, self.around, workspace, self.stride, self.lanes)
+        reached = elements + max(0, reach - self.stride)
+        workspace = buffer("planes", reached, self.operands.dtype)
+        fill = fill_planes(conv, self.operands, workspace, self.stride, self.lanes)
         return workspace, [tirx.AllocBuffer(workspace), fill]
 
     def convolve(self, weights: Var, source: Var) -> Stmt:
@@ -181,7 +181,7 @@ class Nest(ABC):
         blocks = split_blocks(self.slots * self.units, self.units)
         own = self.conv.channels * self.stride + max(0, self.reach - self.stride)
         own = ceil_div(own, LINE) * LINE
-        workspace = buffer("planes", blocks[0] * own)
+        workspace = buffer("planes", blocks[0] * own, self.operands.dtype)
         run = ceil_div(self.units, blocks[0])
 
         def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
@@ -207,7 +207,7 @@ class Nest(ABC):
         def channel(c: Any) -> Stmt:
             lead = [image, group * self.conv.channels + c]
             start = base + c * self.stride
-            return fill_channel(self.conv, self.around, workspace, lead, start, self.lanes)
+            return fill_channel(self.conv, self.operands, workspace, lead, start, self.lanes)
 
         return loop_over("plane", self.conv.channels, channel)
 
@@ -283,15 +283,28 @@ class Nest(ABC):
         """Where the weights of a tile's channels begin for one tap."""
         taps = self.taps
         tile = place.group * self.tiles + place.tile
+        head = (tile + 1) * self.operands.head_rows * self.width if self.operands.head_rows else 0
         line, number = taps.rows[0] + row * taps.rows[1], column.before + column.number
         tap = line * taps.kernel[1] + taps.columns[0] + number * taps.columns[1]
-        return ((tile * self.conv.channels + channel) * prod(taps.kernel) + tap) * self.width
+        row = (tile * self.conv.channels + channel) * prod(taps.kernel) + tap
+        return head + row * self.width
+
+    def _head(self, place: Place) -> Any:
+        """Where the weights of a tile's channels begin."""
+        tile = place.group * self.tiles + place.tile
+        rows = self.conv.channels * prod(self.taps.kernel) + self.operands.head_rows
+        return tile * rows * self.width
+
+    def _new_tile(self, rows: int, vectors: int) -> RegisterTile:
+        return RegisterTile(rows, vectors, self.lanes, self.operands.arithmetic)
 
     def _channel(self, place: Place, channel: Any) -> Any:
         """Where the planes of a channel begin."""
         return place.planes + channel * self.stride
 
-    def _for_channels(self, place: Place, body: Callable[[Any, Any, Any], Stmt]) -> Stmt:
+    def _for_channels(
+        self, place: Place, weights: Var, body: Callable[[Any, Any, Any], Stmt]
+    ) -> Stmt:
         """A loop over a tile's channels; `body` gets the channel's number in the tile, its number
         in the result and what is to be added to its sums."""
         filters = self.conv.filters
@@ -299,7 +312,8 @@ class Nest(ABC):
         def one(i: Any) -> Stmt:
             own = place.tile * self.width + i
             number = place.group * filters + own
-            statement = body(i, number, self.around.bias([number]))
+            added = self.operands.bias(number, weights, self._head(place) + i)
+            statement = body(i, number, added)
             return (
                 tirx.IfThenElse(own < filters, statement, None)
                 if filters % self.width
@@ -317,180 +331,3 @@ class Nest(ABC):
             taps.result_columns[0] + column * taps.result_columns[1],
         ]
         return self.around.store(value, [place.image, number, *at[-self.around.spatial :]])
-
-
-class ImageLanes(Nest):
-    """Lanes along row-major positions of the planes."""
-
-    @property
-    def width(self) -> int:
-        return self.tile.rows
-
-    @property
-    def _chunk(self) -> int:
-        """Positions that the vectors of a chunk cover."""
-        return self.tile.steps * self.tile.vectors * self.lanes
-
-    @property
-    def _advance(self) -> int:
-        """Positions from one chunk to the next."""
-        return self._chunk if self.flat else self.tile.span * self.planes.pitch
-
-    @property
-    def _parts(self) -> int:
-        """Chunks of a row; of rows that a chunk covers whole there is one."""
-        whole = self.flat or self.tile.span > 1
-        return 1 if whole else ceil_div(self.conv.output[1], self._chunk)
-
-    @property
-    def chunks(self) -> int:
-        if self.flat:
-            return ceil_div(prod(self.conv.output), self._chunk)
-        return ceil_div(self.conv.output[0], self.tile.span) * self._parts
-
-    @property
-    def reach(self) -> int:
-        last_shift = 0 if self.flat else self.last_shift
-        rows, part = divmod(self.chunks - 1, self._parts)
-        return rows * self._advance + (part + 1) * self._chunk + last_shift
-
-    def _start(self, chunk: Any) -> Any:
-        """The position in the planes at which a chunk begins."""
-        parts = self._parts
-        if parts == 1:
-            return chunk * self._advance
-        return chunk // parts * self._advance + chunk % parts * self._chunk
-
-    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
-        whole = self._tile(place, weights, source, self.tile.vectors, self._chunk)
-        rest = prod(self.conv.output) % self._chunk if self.flat else 0
-        if not rest:
-            return whole
-        tail = self._tile(place, weights, source, ceil_div(rest, self.lanes), rest)
-        if self.chunks == 1:
-            return tail
-        return tirx.IfThenElse(place.chunk < self.chunks - 1, whole, tail)
-
-    def _tile(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
-        """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
-        starts = [j * self.lanes for j in range(vectors)]
-        if self.flat:
-            starts[-1] = min(starts[-1], positions - self.lanes)
-        before = max(0, -starts[-1])
-        pitch = self._chunk + before
-        sums, allocate = scratch("sums", self.width * pitch)
-
-        def step(number: Any) -> Stmt:
-            tile = RegisterTile(self.tile.rows, vectors, self.lanes)
-            first = number * (vectors * self.lanes)
-
-            def tap(channel: Any, row: Any, column: Column) -> Stmt:
-                weight = self._weight(place, channel, row, column)
-                position = self._start(place.chunk) + first + self._shift(row, column)
-                base = self._channel(place, channel) + position
-                return tile.step(
-                    lambda i: tirx.BufferLoad(weights, [weight + i]),
-                    lambda j: vector_at(source, base + starts[j], self.lanes),
-                )
-
-            reduced = self._reduce(tile, tap)
-            kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
-            return sequence([reduced, kept])
-
-        epilogue = self._epilogue(
-            place, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
-        )
-        return sequence([allocate, loop_over("step", self.tile.steps, step), epilogue])
-
-    def _epilogue(self, place: Place, positions: int, total: Callable[[Any, Any], Any]) -> Stmt:
-        (height, width), span, pitch = self.conv.output, self.tile.span, self.planes.pitch
-        parts = self._parts
-        last = width - (parts - 1) * self._chunk
-
-        def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
-            def one(x: Any) -> Stmt:
-                value = total(i, y * pitch + x)
-                before = place.chunk if self.flat else place.chunk % parts if parts > 1 else 0
-                row = place.chunk // parts * span + y
-                value = value if bias is None else value + bias
-                return self._store(place, number, row, before * self._chunk + x, value)
-
-            return vector_loop(extent, self.lanes, one)
-
-        def channel(i: Any, number: Any, bias: Any) -> Stmt:
-            if self.flat:
-                return line(i, number, bias, 0, positions)
-
-            def row(y: Any) -> Stmt:
-                statement = line(i, number, bias, y, last)
-                if parts > 1:
-                    full = line(i, number, bias, y, self._chunk)
-                    statement = tirx.IfThenElse(place.chunk % parts < parts - 1, full, statement)
-                guard = place.chunk * span + y < height
-                return tirx.IfThenElse(guard, statement, None) if height % span else statement
-
-            return loop_over("row", span, row)
-
-        return self._for_channels(place, channel)
-
-
-class ChannelLanes(Nest):
-    """Lanes along output channels; a chunk is a run of positions in a line of the result.
-
-    Lines are the rows of the result, or all its positions at once if `flat`.
-    """
-
-    @property
-    def width(self) -> int:
-        return self.tile.vectors * self.lanes
-
-    @property
-    def _line(self) -> int:
-        return prod(self.conv.output) if self.flat else self.conv.output[1]
-
-    @property
-    def _runs(self) -> int:
-        return ceil_div(self._line, self.tile.rows)
-
-    @property
-    def chunks(self) -> int:
-        return self._runs * (1 if self.flat else self.conv.output[0])
-
-    @property
-    def reach(self) -> int:
-        return 0
-
-    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
-        whole = self._tile(place, weights, source, self.tile.rows)
-        rest = self._line % self.tile.rows
-        if not rest:
-            return whole
-        tail = self._tile(place, weights, source, rest)
-        return tirx.IfThenElse(place.chunk % self._runs < self._runs - 1, whole, tail)
-
-    def _tile(self, place: Place, weights: Var, source: Var, positions: int) -> Stmt:
-        sums, allocate = scratch("sums", positions * self.width)
-        tile = RegisterTile(positions, self.tile.vectors, self.lanes)
-        line, first = place.chunk // self._runs, place.chunk % self._runs * self.tile.rows
-
-        def tap(channel: Any, row: Any, column: Column) -> Stmt:
-            start = first if self.flat else line * self.planes.pitch + first
-            base = self._channel(place, channel) + start + self._shift(row, column)
-            weight = self._weight(place, channel, row, column)
-            return tile.step(
-                lambda i: tirx.BufferLoad(source, [base + i]),
-                lambda j: vector_at(weights, weight + j * self.lanes, self.lanes),
-            )
-
-        def channel(i: Any, number: Any, bias: Any) -> Stmt:
-            def one(x: Any) -> Stmt:
-                value = tirx.BufferLoad(sums, [x * self.width + i])
-                value = value if bias is None else value + bias
-                return self._store(place, number, line, first + x, value)
-
-            return vector_loop(positions, self.lanes, one)
-
-        kept = tile.store(sums, lambda i, j: i * self.width + j * self.lanes)
-        return sequence(
-            [allocate, self._reduce(tile, tap), kept, self._for_channels(place, channel)]
-        )

@@ -1,7 +1,7 @@
 """The first launch of a convolution: its input as padded, phase-split planes in a workspace."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tvm import tirx
 from tvm.ir import Var
@@ -9,7 +9,6 @@ from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
 from compiler.kernels.cpu.convolution import Convolution
-from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import block_loops, loop_over, sequence, vector_loop
 
 UNROLLED_PHASES = 9
@@ -19,17 +18,30 @@ BLOCK_ELEMENTS = 1 << 15
 """Elements that one block writes at least."""
 
 
+class PlaneSource(Protocol):
+    """The elements of the image that planes are made of."""
+
+    @property
+    def padding(self) -> Any:
+        """The element around the image."""
+        ...
+
+    def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
+        """An element of the image, `lead` its number in the batch and its channel."""
+        ...
+
+
 def fill_planes(
-    conv: Convolution, around: FusionContext, target: Var, stride: int, lanes: int
+    conv: Convolution, source: PlaneSource, target: Var, stride: int, lanes: int
 ) -> Stmt:
-    """Write the operand 0 of the anchor into planes, `stride` elements from channel to channel."""
+    """Write an image into planes, `stride` elements from channel to channel."""
     channels = conv.groups * conv.channels
     total = conv.batch * channels
     run_planes = min(total, max(1, BLOCK_ELEMENTS // stride))
 
     def channel(index: Any) -> Stmt:
         lead = [index // channels, index % channels]
-        return fill_channel(conv, around, target, lead, index * stride, lanes)
+        return fill_channel(conv, source, target, lead, index * stride, lanes)
 
     def run(firsts: list[Any], lengths: list[Any]) -> Stmt:
         return loop_over("plane", lengths[0], lambda i: channel(firsts[0] + i))
@@ -39,7 +51,7 @@ def fill_planes(
 
 def fill_channel(
     conv: Convolution,
-    around: FusionContext,
+    source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
     base: Any,
@@ -48,18 +60,18 @@ def fill_channel(
     """Write the planes of one channel, `lead` its image and number, from `base` on."""
     planes = conv.planes
     if planes.phases > UNROLLED_PHASES and planes.regular:
-        return _fill_phases(conv, around, target, lead, base, lanes)
+        return _fill_phases(conv, source, target, lead, base, lanes)
     parts: list[Stmt] = []
     for a in planes.row_phases:
         for b in planes.column_phases:
-            parts += _fill_plane(conv, around, target, lead, base, (a, b), lanes)
+            parts += _fill_plane(conv, source, target, lead, base, (a, b), lanes)
             base = base + planes.plane
     return sequence(parts)
 
 
 def _fill_phases(
     conv: Convolution,
-    around: FusionContext,
+    source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
     base: Any,
@@ -73,8 +85,8 @@ def _fill_phases(
         row = y * conv.strides[0] + phase // columns - conv.pads[0]
         column = x * conv.strides[1] + phase % columns - conv.pads[1]
         inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
-        value = around.operand(0, [*lead, *[row, column][-around.spatial :]])
-        guarded = tirx.if_then_else(inside, value, tirx.const(0.0, "float32"))
+        value = source.element(lead, row, column)
+        guarded = tirx.if_then_else(inside, value, source.padding)
         return tirx.BufferStore(
             target, guarded, [base + phase * planes.plane + y * planes.pitch + x]
         )
@@ -85,7 +97,7 @@ def _fill_phases(
 
         def after(x: Any) -> Stmt:
             place = base + number * planes.plane + planes.rows * planes.pitch + x
-            return tirx.BufferStore(target, tirx.const(0.0, "float32"), [place])
+            return tirx.BufferStore(target, source.padding, [place])
 
         rest = planes.plane - planes.rows * planes.pitch
         rows = loop_over("row", planes.rows, row)
@@ -102,7 +114,7 @@ def inside(phase: int, stride: int, pad: int, image: int, extent: int) -> tuple[
 
 def _fill_plane(
     conv: Convolution,
-    around: FusionContext,
+    source: PlaneSource,
     target: Var,
     lead: Sequence[Any],
     base: Any,
@@ -115,7 +127,7 @@ def _fill_plane(
 
     def clear(start: Any, count: int) -> list[Stmt]:
         def zero(x: Any) -> Stmt:
-            return tirx.BufferStore(target, tirx.const(0.0, "float32"), [start + x])
+            return tirx.BufferStore(target, source.padding, [start + x])
 
         return [vector_loop(count, lanes, zero)] if count else []
 
@@ -125,7 +137,7 @@ def _fill_plane(
 
         def copy(x: Any) -> Stmt:
             column = (x + left) * conv.strides[1] + b - conv.pads[1]
-            value = around.operand(0, [*lead, *[at, column][-around.spatial :]])
+            value = source.element(lead, at, column)
             return tirx.BufferStore(target, value, [start + left + x])
 
         inner = [vector_loop(right - left, lanes, copy)] if right > left else []

@@ -1,0 +1,130 @@
+"""The loop nest of a convolution with lanes along positions of the image."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import Stmt
+
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.templates.nests import Column, Nest, Place
+from compiler.kernels.tir.loops import loop_over, scratch, sequence, vector_at, vector_loop
+
+
+class ImageLanes(Nest):
+    """Lanes along row-major positions of the planes."""
+
+    @property
+    def width(self) -> int:
+        return self.tile.rows
+
+    @property
+    def _chunk(self) -> int:
+        """Positions that the vectors of a chunk cover."""
+        return self.tile.steps * self.tile.vectors * self.lanes
+
+    @property
+    def _advance(self) -> int:
+        """Positions from one chunk to the next."""
+        return self._chunk if self.flat else self.tile.span * self.planes.pitch
+
+    @property
+    def _parts(self) -> int:
+        """Chunks of a row; of rows that a chunk covers whole there is one."""
+        whole = self.flat or self.tile.span > 1
+        return 1 if whole else ceil_div(self.conv.output[1], self._chunk)
+
+    @property
+    def chunks(self) -> int:
+        if self.flat:
+            return ceil_div(prod(self.conv.output), self._chunk)
+        return ceil_div(self.conv.output[0], self.tile.span) * self._parts
+
+    @property
+    def reach(self) -> int:
+        last_shift = 0 if self.flat else self.last_shift
+        rows, part = divmod(self.chunks - 1, self._parts)
+        return rows * self._advance + (part + 1) * self._chunk + last_shift
+
+    def _start(self, chunk: Any) -> Any:
+        """The position in the planes at which a chunk begins."""
+        parts = self._parts
+        if parts == 1:
+            return chunk * self._advance
+        return chunk // parts * self._advance + chunk % parts * self._chunk
+
+    def compute(self, place: Place, weights: Var, source: Var) -> Stmt:
+        whole = self._tile(place, weights, source, self.tile.vectors, self._chunk)
+        rest = prod(self.conv.output) % self._chunk if self.flat else 0
+        if not rest:
+            return whole
+        tail = self._tile(place, weights, source, ceil_div(rest, self.lanes), rest)
+        if self.chunks == 1:
+            return tail
+        return tirx.IfThenElse(place.chunk < self.chunks - 1, whole, tail)
+
+    def _tile(self, place: Place, weights: Var, source: Var, vectors: int, positions: int) -> Stmt:
+        """Sum and store the first `positions` of a chunk; the last vector ends there if flat."""
+        starts = [j * self.lanes for j in range(vectors)]
+        if self.flat:
+            starts[-1] = min(starts[-1], positions - self.lanes)
+        before = max(0, -starts[-1])
+        pitch = self._chunk + before
+        sums, allocate = scratch("sums", self.width * pitch, self.operands.dtype)
+
+        def step(number: Any) -> Stmt:
+            tile = self._new_tile(self.tile.rows, vectors)
+            first = number * (vectors * self.lanes)
+
+            def tap(channel: Any, row: Any, column: Column) -> Stmt:
+                weight = self._weight(place, channel, row, column)
+                position = self._start(place.chunk) + first + self._shift(row, column)
+                base = self._channel(place, channel) + position
+                return tile.step(
+                    lambda i: self.operands.weight(weights, weight + i),
+                    lambda j: vector_at(source, base + starts[j], self.lanes),
+                )
+
+            reduced = self._reduce(tile, tap)
+            kept = tile.store(sums, lambda i, j: i * pitch + before + first + starts[j])
+            return sequence([reduced, kept])
+
+        epilogue = self._epilogue(
+            place, weights, positions, lambda i, x: tirx.BufferLoad(sums, [i * pitch + before + x])
+        )
+        return sequence([allocate, loop_over("step", self.tile.steps, step), epilogue])
+
+    def _epilogue(
+        self, place: Place, weights: Var, positions: int, total: Callable[[Any, Any], Any]
+    ) -> Stmt:
+        (height, width), span, pitch = self.conv.output, self.tile.span, self.planes.pitch
+        parts = self._parts
+        last = width - (parts - 1) * self._chunk
+
+        def line(i: Any, number: Any, bias: Any, y: Any, extent: int) -> Stmt:
+            def one(x: Any) -> Stmt:
+                value = total(i, y * pitch + x)
+                before = place.chunk if self.flat else place.chunk % parts if parts > 1 else 0
+                row = place.chunk // parts * span + y
+                value = value if bias is None else value + bias
+                return self._store(place, number, row, before * self._chunk + x, value)
+
+            return vector_loop(extent, self.lanes, one)
+
+        def channel(i: Any, number: Any, bias: Any) -> Stmt:
+            if self.flat:
+                return line(i, number, bias, 0, positions)
+
+            def row(y: Any) -> Stmt:
+                statement = line(i, number, bias, y, last)
+                if parts > 1:
+                    full = line(i, number, bias, y, self._chunk)
+                    statement = tirx.IfThenElse(place.chunk % parts < parts - 1, full, statement)
+                guard = place.chunk * span + y < height
+                return tirx.IfThenElse(guard, statement, None) if height % span else statement
+
+            return loop_over("row", span, row)
+
+        return self._for_channels(place, weights, channel)

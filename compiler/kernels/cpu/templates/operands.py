@@ -1,0 +1,89 @@
+"""The elements that the loop nests of a convolution multiply, and what they are summed in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tvm import tirx
+from tvm.ir import Var
+
+from compiler.kernels.cpu.templates.planes import PlaneSource
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import FLOAT32, Arithmetic, vector_at
+
+
+class ConvOperands(PlaneSource, Protocol):
+    """The image, as elements of planes of `dtype`, and the packed weights.
+
+    The weights of each tile of output channels begin with `head_rows` rows that `bias` reads.
+    Positions in the weights count elements.
+    """
+
+    @property
+    def dtype(self) -> str:
+        """The type of the elements of planes, and of the sums."""
+        ...
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The multiplication and addition of elements."""
+        ...
+
+    @property
+    def head_rows(self) -> int:
+        """Rows in front of a tile's weights."""
+        ...
+
+    @property
+    def reads_image(self) -> bool:
+        """Whether the image is in memory as planes are: no launch need fill them."""
+        ...
+
+    def weight(self, weights: Var, position: Any) -> Any:
+        """One weight."""
+        ...
+
+    def weights(self, weights: Var, position: Any, lanes: int) -> Any:
+        """A vector of weights."""
+        ...
+
+    def bias(self, number: Any, weights: Var, head: Any) -> Any:
+        """The summand of an output channel, whose column of the head begins at a position."""
+        ...
+
+
+@dataclass(frozen=True)
+class FloatOperands:
+    """Float32 weights and images, padded with zeros."""
+
+    around: FusionContext
+
+    dtype = "float32"
+    arithmetic = FLOAT32
+    head_rows = 0
+
+    @property
+    def reads_image(self) -> bool:
+        """Whether no operator comes before the convolution."""
+        return self.around.read_number(0) is not None
+
+    @property
+    def padding(self) -> Any:
+        """Zero."""
+        return tirx.const(0.0, "float32")
+
+    def element(self, lead: Sequence[Any], row: Any, column: Any) -> Any:
+        """An element of the image."""
+        return self.around.operand(0, [*lead, *[row, column][-self.around.spatial :]])
+
+    def weight(self, weights: Var, position: Any) -> Any:
+        """One weight."""
+        return tirx.BufferLoad(weights, [position])
+
+    def weights(self, weights: Var, position: Any, lanes: int) -> Any:
+        """A vector of weights."""
+        return vector_at(weights, position, lanes)
+
+    def bias(self, number: Any, weights: Var, head: Any) -> Any:
+        """The bias of an output channel."""
+        return self.around.bias([number])
