@@ -4,8 +4,9 @@ A packing is a sequence of steps separated by `|`, each applied to the result of
 `pad:0,0,13,0` appends zeros to each axis, `reshape:4,16,3,7,7` and `transpose:0,2,3,4,1` are
 numpy's. `take:1,0,2,2` selects indices 0, 2 and 2 along axis 1. `diagonal:32,4` makes the weights
 of 32 groups block-diagonal matrices of four groups each. `round:10` keeps ten bits of each
-float32's mantissa (TF32), rounding to nearest, ties to even. The empty text leaves the weight
-unchanged.
+float32's mantissa (TF32), rounding to nearest, ties to even. `sums` puts a row in front of the
+rows of each [rows, columns, 4] int8: the int32 sums of each column. The empty text leaves the
+weight unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ def packing_steps(packing: str) -> Iterator[PackingStep]:
     """The steps of a packing; raises ValueError if it is malformed."""
     for text in filter(None, packing.split("|")):
         name, _, numbers = text.partition(":")
-        if name not in ("pad", "reshape", "transpose", "take", "diagonal", "round"):
+        if name not in ("pad", "reshape", "transpose", "take", "diagonal", "round", "sums"):
             raise ValueError(f"unknown step '{text}' in the packing '{packing}'")
         yield name, tuple(int(n) for n in filter(None, numbers.split(",")))
 
@@ -44,6 +45,8 @@ def _step_shape(
         return (shape[0], shape[1] * numbers[1], *shape[2:])
     if name == "round" and len(numbers) == 1 and 0 < numbers[0] < 23:
         return shape
+    if name == "sums" and len(shape) > 2 and shape[-1] == 4:
+        return (*shape[:-3], shape[-3] + 1, *shape[-2:])
     if name == "take" and numbers and numbers[0] < len(shape):
         axis, *indices = numbers
         if axis >= 0 and all(0 <= index < shape[axis] for index in indices):
@@ -67,6 +70,8 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
             array = numpy.pad(array, [(0, n) for n in numbers])
         elif name == "diagonal":
             array = _on_diagonal(array, *numbers)
+        elif name == "sums":
+            array = _with_sums(array)
         elif name == "round":
             array = round_mantissa(array, numbers[0])
         elif name == "take":
@@ -74,6 +79,15 @@ def apply_packing(array: numpy.ndarray, packing: str) -> numpy.ndarray:
         else:
             array = array.reshape(numbers) if name == "reshape" else array.transpose(numbers)
     return numpy.ascontiguousarray(array)
+
+
+def _with_sums(array: numpy.ndarray) -> numpy.ndarray:
+    """Rows of int8 after the bytes of the sums of each column."""
+    if array.dtype != numpy.int8:
+        raise ValueError(f"only int8 has sums of bytes, not {array.dtype}")
+    sums = array.sum(axis=(-3, -1), dtype=numpy.int32)
+    head = sums.astype("<i4")[..., numpy.newaxis].view(numpy.int8)
+    return numpy.concatenate([head[..., numpy.newaxis, :, :], array], axis=-3)
 
 
 def _on_diagonal(array: numpy.ndarray, groups: int, merged: int) -> numpy.ndarray:

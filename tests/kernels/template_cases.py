@@ -119,7 +119,7 @@ def check(group: Group, arrays: Sequence[Array], results: Sequence[Array], targe
 def run_guarded(
     spec: KernelSpec, group: Group, arrays: Sequence[Array], after: bool
 ) -> list[Array]:
-    """Run each launch's blocks one by one in a random order on guarded float32 buffers."""
+    """Run each launch's blocks one by one in a random order on guarded buffers."""
     packed = [apply_packing(a, p) for a, p in zip(arrays, spec.packings, strict=True)]
     reads = [guarded(a.nbytes, 4, after) for a in packed]
     for buffer, array in zip(reads, packed, strict=True):
@@ -135,9 +135,7 @@ def run_guarded(
         Random(launch.grid[0]).shuffle(order)
         for block in order:
             entry(program, launch.symbol)(pointers, block, block + 1)
-    return [
-        w.view(numpy.float32).reshape(t.shape) for w, t in zip(writes, group.writes, strict=True)
-    ]
+    return [w.view(t.dtype).reshape(t.shape) for w, t in zip(writes, group.writes, strict=True)]
 
 
 def guarded(nbytes: int, alignment: int, after: bool) -> Array:

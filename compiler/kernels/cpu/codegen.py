@@ -13,6 +13,7 @@ from compiler.errors import KernelError
 from compiler.kernels.cpu.machine import llvm_machine, named_target
 from compiler.kernels.cpu.remainders import guard_loops
 from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.vnni import link_vnni
 from compiler.kernels.ops.mathematics import link_mathematics
 from compiler.kernels.ops.tables import link_tables
 from compiler.kernels.ops.wrapping import plain_instructions, with_instructions
@@ -145,7 +146,7 @@ def compile_llvm(
         body = f"{name}_{i}_body"
         text = re.sub(rf"@{re.escape(f'{name}_{i}')}\(", f"@{body}(", text)
         entries.append(entry_text(f"{name}_{i}", body, len(launch.args)))
-    linked = "\n".join([link_mathematics(link_tables(text)), *entries])
+    linked = "\n".join([link_vnni(link_mathematics(link_tables(text))), *entries])
     return optimise(linked, target)
 
 

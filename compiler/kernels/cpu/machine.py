@@ -55,6 +55,21 @@ def _is_cpu(mcpu: str) -> bool:
         return not triple.startswith("x86_64") or bool(codegen.llvm_cpu_has_features("64bit"))
 
 
+@cache
+def has_vnni(target: CpuTarget) -> bool:
+    """Whether a target has instructions that multiply bytes and add four at a time."""
+    import tvm
+    from tvm.target import codegen
+
+    named = named_target(target)
+    options: dict[str, object] = {"kind": "llvm", "mcpu": named.mcpu}
+    if named.features:
+        options["mattr"] = named.features.split(",")
+    with tvm.target.Target(options):
+        has = codegen.llvm_cpu_has_features
+        return bool(has("avxvnni") or (has("avx512vnni") and has("avx512vl")))
+
+
 _PROBE = """
 define void @probe(ptr %a) {
   %x = load <16 x float>, ptr %a

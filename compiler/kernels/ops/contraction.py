@@ -11,7 +11,8 @@ from compiler.kernels.ops.lowering import Context, lowering
 from compiler.kernels.ops.reducers import sum_reducer
 from compiler.kernels.ops.windows import padded, transposed_pads, window_of
 
-Element = Callable[[Any], Any]
+FactorOf = Callable[[Any], Any]
+"""The factor of a multiplication, of an element of an operand."""
 
 
 @lowering("Conv")
@@ -147,7 +148,7 @@ def lower_matmul_integer(context: Context) -> te.Tensor:
     return _matmul(context, lambda x: _difference(x, zero), lambda y: _difference(y, other))
 
 
-def _matmul(context: Context, left_of: Element, right_of: Element) -> te.Tensor:
+def _matmul(context: Context, left_of: FactorOf, right_of: FactorOf) -> te.Tensor:
     """The sums of elements, each computed from one of its operand."""
     a, b = context.tensor(0), context.tensor(1)
     left, right = context.info(0).shape, context.info(1).shape

@@ -14,6 +14,8 @@ from tvm import tirx
 from tvm.ir import Call, Op, PrimType, Var
 from tvm.tirx import ForKind, Stmt
 
+from compiler.kernels.ops import wrapping
+
 Body = Callable[[Any], Stmt]
 
 
@@ -215,6 +217,17 @@ class RegisterTile:
                 sum = self.arithmetic.multiply_add(before, row, column, self.lanes)
                 parts.append(tirx.BufferStore(total, sum, [0]))
         return sequence(parts)
+
+    def subtract(self, vector: Callable[[int], Any]) -> list[Stmt]:
+        """Subtract a vector from the integer sums of each column of vectors."""
+        parts: list[Stmt] = []
+        for j in range(self.vectors):
+            shift = self._bind(f"shift{j}", vector(j))
+            parts.append(shift)
+            for row in self.accumulators:
+                rest = wrapping.subtract(tirx.BufferLoad(row[j], [0]), shift.var)
+                parts.append(tirx.BufferStore(row[j], rest, [0]))
+        return parts
 
     def _bind(self, name: str, value: Any) -> tirx.Bind:
         return tirx.Bind(Var(name, PrimType(self._kind)), value)

@@ -59,8 +59,11 @@ def convolution(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled 
 
 def conv_problem(group: Group, anchor: Operator) -> Convolution | None:
     """The convolution of an operator, if the template can take it."""
-    if not constant_weights(group, anchor):
-        return None
+    return read_convolution(group, anchor) if constant_weights(group, anchor) else None
+
+
+def read_convolution(group: Group, anchor: Operator) -> Convolution:
+    """The convolution of an operator with one or two spatial axes."""
     image, weight = (group.values[anchor.operand(i)].shape for i in range(2))
     output = group.values[anchor.outputs[0]].shape
     rank, groups = len(image) - 2, anchor.attributes.get("group", 1)

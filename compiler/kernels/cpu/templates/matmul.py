@@ -33,6 +33,8 @@ from compiler.kernels.ops.common import multiply
 from compiler.kernels.ops.lowering import flatten_index, unflatten_index
 from compiler.kernels.tir.fusion import FusionContext
 from compiler.kernels.tir.loops import (
+    FLOAT32,
+    Arithmetic,
     RegisterTile,
     block_loops,
     buffer,
@@ -85,6 +87,7 @@ class MatmulNest:
     lanes: int
     packed: bool
     slots: float
+    arithmetic: Arithmetic = FLOAT32
 
     @property
     def width(self) -> int:
@@ -185,22 +188,22 @@ class MatmulNest:
         self, left: Var, right: Var, batch: Any, panel: Any, tile: Any, rows: int, columns: int
     ) -> Stmt:
         vectors = ceil_div(columns, self.lanes)
-        registers = RegisterTile(rows, vectors, self.lanes)
+        registers = RegisterTile(rows, vectors, self.lanes, self.arithmetic)
         starts = [j * self.lanes for j in range(vectors)]
         if not self.packed:
             starts[-1] = columns - self.lanes
         before = max(0, -starts[-1])
         pitch = self.width + before
-        sums, allocate = scratch("sums", rows * pitch)
+        sums, allocate = scratch("sums", rows * pitch, self.arithmetic.dtype)
         indices = unflatten_index(batch, self.problem.batch)
-        a, b = self._matrix(self.problem.left, indices), self._matrix(self.problem.right, indices)
+        a, b = self._matrix(0, indices), self._matrix(1, indices)
         first = tile * self.tile.rows
 
         def step(k: Any) -> Stmt:
             line = self._line(b, panel, k)
             return registers.step(
-                lambda i: tirx.BufferLoad(left, [self._element(a, first + i, k)]),
-                lambda j: vector_at(right, line + starts[j], self.lanes),
+                lambda i: self._scalar(left, self._element(a, first + i, k)),
+                lambda j: self._vector(right, line + starts[j]),
             )
 
         def row(i: Any) -> Stmt:
@@ -212,16 +215,40 @@ class MatmulNest:
 
         kept = registers.store(sums, lambda i, j: i * pitch + before + starts[j])
         reduce = loop_over("k", self.problem.depth, step)
-        return sequence([allocate, *registers.start(), reduce, kept, loop_over("row", rows, row)])
+        shift = self._shift(registers, right, self._head(b, panel))
+        parts = [allocate, *registers.start(), reduce, *shift, kept, loop_over("row", rows, row)]
+        return sequence(parts)
 
-    def _matrix(self, shape: tuple[int, ...], batch: list[Any]) -> Any:
+    def _scalar(self, left: Var, position: Any) -> Any:
+        """An element of A."""
+        return tirx.BufferLoad(left, [position])
+
+    def _vector(self, right: Var, position: Any) -> Any:
+        """A vector of B."""
+        return vector_at(right, position, self.lanes)
+
+    def _shift(self, registers: RegisterTile, right: Var, head: Any) -> list[Stmt]:
+        """The statements between the sums and the epilogue; a panel's head is at `head`."""
+        return []
+
+    def _head(self, matrix: Any, panel: Any) -> Any:
+        """Where what comes before a panel's lines begins."""
+        return self._line(matrix, panel, 0)
+
+    def _matrix(self, position: int, batch: list[Any]) -> Any:
         """Where an operand's matrix of a batch begins."""
+        shape = self.problem.right if position else self.problem.left
         if self.problem.shared or len(shape) < 3:
             return 0
         lead = shape[:-2]
         own = batch[len(batch) - len(lead) :]
         pinned = [0 if extent == 1 else i for i, extent in zip(own, lead, strict=True)]
-        return flatten_index(pinned, lead) * (shape[-1] * shape[-2])
+        return flatten_index(pinned, lead) * self._size(position)
+
+    def _size(self, position: int) -> int:
+        """Elements from one matrix of an operand to the next."""
+        shape = self.problem.right if position else self.problem.left
+        return shape[-1] * shape[-2]
 
     def _element(self, matrix: Any, row: Any, k: Any) -> Any:
         if self.problem.transposed[0]:

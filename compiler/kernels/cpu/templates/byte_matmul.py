@@ -1,0 +1,244 @@
+"""Multiplication of matrices of bytes: the nest of `matmul` on words of four elements of a sum.
+
+A is read as it is if its rows are whole words of unsigned bytes; otherwise a launch writes it so.
+B is laid out in panels, beforehand if it is constant, else by a launch:
+
+    for each panel of columns: the int32 sums of its columns, then lines of words
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Var
+from tvm.tirx import PrimFunc, Stmt
+
+from compiler.graph.packing import packed_shape
+from compiler.kernels.arithmetic import ceil_div
+from compiler.kernels.cpu.machine import vector_bytes
+from compiler.kernels.cpu.scheduled import Scheduled
+from compiler.kernels.cpu.templates import template
+from compiler.kernels.cpu.templates.matmul import FILL_ELEMENTS, MatmulNest
+from compiler.kernels.cpu.templates.words import (
+    ONES,
+    WORD_BYTES,
+    takes_bytes,
+    unsigned,
+    unsigned_zero_point,
+    word_arithmetic,
+    word_at,
+    word_of,
+    words_at,
+    words_of,
+)
+from compiler.kernels.cpu.tiling import matmul_tile, registers_of
+from compiler.kernels.group import Group, Operator
+from compiler.kernels.ops import wrapping
+from compiler.kernels.ops.common import cast
+from compiler.kernels.ops.lowering import unflatten_index
+from compiler.kernels.tir.fusion import FusionContext
+from compiler.kernels.tir.loops import (
+    RegisterTile,
+    block_loops,
+    buffer,
+    loop_over,
+    sequence,
+    store_vector,
+    vector_at,
+    vector_loop,
+)
+from compiler.kernels.tir.matmul import Matmul
+from compiler.target.target import CpuTarget
+
+
+@template("MatMulInteger")
+def byte_matmul(group: Group, anchor: Operator, target: CpuTarget) -> Scheduled | None:
+    """Schedule a multiplication of matrices of bytes."""
+    left, right = (group.values[anchor.operand(i)].shape for i in range(2))
+    if not takes_bytes(group, anchor) or min(len(left), len(right)) < 2:
+        return None
+    around = FusionContext(group, anchor)
+    if not around.elementwise:
+        return None
+    nest = choose_byte_matmul(Matmul(left, right, around.shape), around, group, anchor, target)
+    packings = [""] * group.inputs
+    if nest.constant:
+        number = anchor.operand(1)
+        packings[number] = nest.packing
+        around.resize_read(number, prod(packed_shape(right, nest.packing)))
+    function = PrimFunc(around.buffers, nest.launches())
+    return Scheduled(function, tuple(packings), flops=2 * nest.bytes.multiplications)
+
+
+def choose_byte_matmul(
+    bytes: Matmul, around: FusionContext, group: Group, anchor: Operator, target: CpuTarget
+) -> "ByteMatmulNest":
+    """The nest of a multiplication, whose tile is that of as many floats as there are words."""
+    depth = words_of(bytes.depth)
+    words = replace(
+        bytes, left=(*bytes.left[:-1], depth), right=(*bytes.right[:-2], depth, bytes.right[-1])
+    )
+    registers = registers_of(vector_bytes(target))
+    tile, slots = matmul_tile(words.rows, words.columns, depth, registers, packed=True)
+    return ByteMatmulNest(
+        problem=words,
+        around=around,
+        tile=tile,
+        lanes=registers.lanes,
+        packed=True,
+        slots=slots,
+        arithmetic=word_arithmetic(target, unsigned_rows=True),
+        bytes=bytes,
+        constant=group.is_packable(anchor.operand(1)) and bytes.shared,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteMatmulNest(MatmulNest):
+    """A multiplication of words; `bytes` has the shapes of the operands.
+
+    B is laid out beforehand if `constant`.
+    """
+
+    bytes: Matmul
+    constant: bool
+
+    @property
+    def lines(self) -> int:
+        """Rows of a panel: its sums, and its lines."""
+        return self.problem.depth + 1
+
+    @property
+    def packing(self) -> str:
+        """The packing of a constant B."""
+        depth, columns = self.bytes.right[-2:]
+        missing = self.panels * self.width - columns
+        unfilled = self.problem.depth * WORD_BYTES - depth
+        steps = f"reshape:{depth},{columns}|pad:{unfilled},{missing}"
+        panels = f"reshape:{self.problem.depth},{WORD_BYTES},{self.panels},{self.width}"
+        return f"{steps}|{panels}|transpose:2,0,3,1|sums"
+
+    def launches(self) -> Stmt:
+        """All launches: write the operands that are not there yet, then multiply."""
+        left, first = self._left()
+        right, second = self._right()
+        return sequence([*first, *second, self._multiply(left, right)])
+
+    def _left(self) -> tuple[Var, list[Stmt]]:
+        """Where A is as rows of whole words of unsigned bytes, and the launch that fills them."""
+        number, depth = self.around.read_number(0), self.bytes.depth
+        whole = depth % WORD_BYTES == 0
+        if number is not None and whole and self.around.reads[number].ty.dtype == "uint8":
+            return self.around.reads[number], []
+        lead = self.bytes.left[:-1]
+        rows, pitch = prod(lead), self.problem.depth * WORD_BYTES
+        target = buffer("operand0", rows * pitch, "uint8")
+
+        def row(number: Any) -> Stmt:
+            def one(x: Any) -> Stmt:
+                value = self.around.operand(0, [*unflatten_index(number, lead), x])
+                byte = cast(unsigned(value), "uint8")
+                return tirx.BufferStore(target, byte, [number * pitch + x])
+
+            return vector_loop(depth, self.lanes, one)
+
+        blocks = ceil_div(rows, max(1, FILL_ELEMENTS // depth))
+        fill = block_loops(
+            (blocks,),
+            (rows,),
+            lambda firsts, lengths: loop_over("row", lengths[0], lambda r: row(firsts[0] + r)),
+        )
+        return target, [tirx.AllocBuffer(target), fill]
+
+    def _right(self) -> tuple[Var, list[Stmt]]:
+        """Where the panels of B are, and the launch that puts them there."""
+        if self.constant:
+            number = self.around.read_number(1)
+            assert number is not None
+            return self.around.reads[number], []
+        matrices = prod(self.bytes.right[:-2])
+        target = buffer("operand1", matrices * self._size(1), "int32")
+        extents = (matrices, self.panels)
+        blocks = (matrices, 1) if matrices > 1 else (1, self.panels)
+
+        def body(firsts: list[Any], lengths: list[Any]) -> Stmt:
+            def panel(number: Any) -> Stmt:
+                return self._fill_panel(target, firsts[0], firsts[1] + number)
+
+            return loop_over("panel", lengths[1], panel)
+
+        return target, [tirx.AllocBuffer(target), block_loops(blocks, extents, body)]
+
+    def _fill_panel(self, target: Var, matrix: Any, panel: Any) -> Stmt:
+        """Write the lines of a panel of a computed B, then the sums of its columns."""
+        whole, rest = divmod(self.bytes.depth, WORD_BYTES)
+        lead = unflatten_index(matrix, self.bytes.right[:-2])
+        columns, start = self.bytes.right[-1], matrix * self._size(1)
+
+        def line(k: Any, count: int) -> Stmt:
+            place = self._line(start, panel, k)
+
+            def one(x: Any) -> Stmt:
+                column = tirx.min(panel * self.width + x, tirx.const(columns - 1, "int32"))
+                rows = [k * WORD_BYTES + number for number in range(count)]
+                bytes = [self.around.operand(1, [*lead, row, column]) for row in rows]
+                word = word_of([cast(byte, "int32") & 255 for byte in bytes])
+                return tirx.BufferStore(target, word, [place + x])
+
+            return vector_loop(self.width, self.lanes, one)
+
+        lines = [loop_over("line", whole, lambda k: line(k, WORD_BYTES))] if whole else []
+        last = [line(whole, rest)] if rest else []
+        return sequence([*lines, *last, self._sum_columns(target, start, panel)])
+
+    def _sum_columns(self, target: Var, start: Any, panel: Any) -> Stmt:
+        """The first row of a panel: a row of ones times its lines."""
+        sums = RegisterTile(1, self.tile.vectors, self.lanes, self.arithmetic)
+
+        def step(k: Any) -> Stmt:
+            line = self._line(start, panel, k)
+            return sums.step(
+                lambda _: tirx.const(ONES, "int32"),
+                lambda j: vector_at(target, line + j * self.lanes, self.lanes),
+            )
+
+        head = self._head(start, panel)
+        (row,) = sums.accumulators
+        stores = [
+            store_vector(target, head + j * self.lanes, tirx.BufferLoad(total, [0]), self.lanes)
+            for j, total in enumerate(row)
+        ]
+        return sequence([*sums.start(), loop_over("k", self.problem.depth, step), *stores])
+
+    def _scalar(self, left: Var, position: Any) -> Any:
+        return word_at(left, position)
+
+    def _vector(self, right: Var, position: Any) -> Any:
+        if self.constant:
+            return words_at(right, position, self.lanes)
+        return vector_at(right, position, self.lanes)
+
+    def _shift(self, registers: RegisterTile, right: Var, head: Any) -> list[Stmt]:
+        zero = unsigned_zero_point(self.around)
+        if isinstance(zero, tirx.IntImm) and zero.value == 0:
+            return []
+        factor = tirx.Broadcast(zero, self.lanes) if self.lanes > 1 else zero
+        return registers.subtract(
+            lambda j: wrapping.multiply(factor, self._vector(right, head + j * self.lanes))
+        )
+
+    def _addend(self, at: list[Any]) -> Any:
+        """Nothing: operand 2 is the zero point."""
+        return None
+
+    def _line(self, matrix: Any, panel: Any, k: Any) -> Any:
+        return self._head(matrix, panel) + (k + 1) * self.width
+
+    def _head(self, matrix: Any, panel: Any) -> Any:
+        return matrix + panel * (self.lines * self.width)
+
+    def _size(self, position: int) -> int:
+        if position:
+            return self.panels * self.lines * self.width
+        return self.bytes.left[-2] * self.problem.depth
