@@ -160,11 +160,13 @@ def build(
     """Compile a model; settings are checked before the model is read."""
     parse(settings.passes)
     start = perf_counter()
+    target = parse_target(settings.target)
     imported = import_model(
         model,
         input_shapes,
         settings.check_indices,
-        parse_target(settings.target).runs_control_flow,
+        regions=target.runs_control_flow,
+        multiplies_bytes=target.multiplies_bytes,
     )
     built = build_module(imported.module, imported.weights, settings)
     importing = perf_counter() - start - sum(built.seconds.values())

@@ -38,6 +38,7 @@ class Value:
 
     An unknown value (empty `dtype`) is the result of an operator that cannot be compiled. A
     sequence of tensors is a value with `items`, all of `item_dtype`; it exists at import time only.
+    `code` says which integers it was dequantised from, or which floats quantised from.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Value:
     array: np.ndarray | None = None
     items: "list[Value] | None" = None
     item_dtype: str = ""
+    code: "Dequantised | Quantised | None" = None
 
     @property
     def unknown(self) -> bool:
@@ -62,6 +64,35 @@ class Value:
         """The array of a known tensor."""
         assert self.array is not None, self.name
         return self.array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dequantised:
+    """The integers that a value of floats was computed from; a vector of scales is along `axis`."""
+
+    integers: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether one scale and one zero point hold for the whole tensor."""
+        return not self.scale.shape and (self.zero is None or not self.zero.shape)
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether the integers are bytes."""
+        return self.integers.dtype in ("int8", "uint8")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Quantised:
+    """The floats that a value of integers was computed from, for the whole tensor."""
+
+    number: Value
+    scale: Value
+    zero: Value | None
 
 
 Inputs = list[Value | None]

@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from compiler.frontend.affine import fold_affine
 from compiler.frontend.builder import supported
 from compiler.frontend.control.unrolling import LONGEST_LOOP
-from compiler.frontend.emit import emit
 from compiler.frontend.external import ModelFolder
 from compiler.frontend.graph import Graph, NeedsValue, Operator, Unsupported, Value, constant
-from compiler.frontend.importer import Imported
-from compiler.frontend.liveness import drop_dead, live_nodes
-from compiler.frontend.masks import drop_masks
-from compiler.frontend.naming import name_apart
+from compiler.frontend.liveness import live_nodes
 from compiler.frontend.specialise import Problem, Scope, Specialiser, required
 
 MOST_KNOWN = 64
@@ -102,15 +97,6 @@ def specialise_part(
         specialiser.watch.add_to(graph)
     names = {value: name for name, value in scope.values.items() if value is not None}
     return SpecialisedPart(graph, _obstacles(graph, names, found))
-
-
-def imported_part(graph: Graph) -> Imported:
-    """The module of a specialised graph without obstacles, and its weights."""
-    drop_masks(graph)
-    drop_dead(graph)
-    fold_affine(graph)
-    name_apart(graph)
-    return Imported(*emit(graph))
 
 
 def _check_outputs(part: ModelPart, graph: Graph, found: dict[int, list[Problem]]) -> None:

@@ -13,13 +13,13 @@ import numpy as np
 from compiler.backends.base import MemoryReport, backend
 from compiler.build import Settings, build_module
 from compiler.frontend.graph import Graph, Value
+from compiler.frontend.importer import imported
 from compiler.frontend.padding.graphs import Padding, padded_graph, padding_of
 from compiler.frontend.padding.pairs import CannotPad
 from compiler.frontend.part import (
     ModelContext,
     ModelPart,
     Obstacles,
-    imported_part,
     specialise_part,
 )
 from compiler.module import Module, load
@@ -185,11 +185,12 @@ class SegmentCompiler:
 
     def _compiled(self, request: SegmentRequest, graph: Graph, digest: str) -> Module:
         start = perf_counter()
-        imported = imported_part(graph)
+        multiplies = parse_target(self.settings.target).multiplies_bytes
+        found = imported(graph, multiplies)
         name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
         settings = replace(self.settings, dump_ir=folder)
-        built = build_module(imported.module, imported.weights, settings)
+        built = build_module(found.module, found.weights, settings)
         shared = self._weights.shared(built.weights)
         module = Module.of(replace(built, weights=shared), self.options)
         self.seconds[name] = perf_counter() - start

@@ -61,6 +61,8 @@ class Target(ABC):
     """Whether substitutions are searched for by default."""
     runs_control_flow: ClassVar[bool] = False
     """Whether its schedules may have If and Loop tasks."""
+    multiplies_bytes: ClassVar[bool] = False
+    """Whether there are kernels for contractions of bytes."""
 
     @property
     @abstractmethod
@@ -94,6 +96,7 @@ class CpuTarget(Target):
 
     kind: ClassVar[str] = "cpu"
     runs_control_flow: ClassVar[bool] = True
+    multiplies_bytes: ClassVar[bool] = True
     mcpu: str = ""
     features: str = ""
 

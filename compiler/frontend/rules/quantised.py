@@ -6,7 +6,14 @@ import ml_dtypes
 import numpy as np
 
 from compiler.frontend.evaluate import dtype_name, element_type
-from compiler.frontend.graph import Attributes, Unsupported, Value, axis_of
+from compiler.frontend.graph import (
+    Attributes,
+    Dequantised,
+    Quantised,
+    Unsupported,
+    Value,
+    axis_of,
+)
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.lower import rewrite_window
 from compiler.schedule import ELEMENT_BYTES
@@ -77,20 +84,38 @@ def rewrite_quantize(call: Call) -> list[Value]:
     dtype = target or ("uint8" if given is None else given.dtype)
     precision = dtype_name(call.attributes.get("precision", 0)) or scale.dtype
     scaled = call.one("Div", _cast(call, x, precision), _cast(call, scale, precision))
-    return [_saturated(call, scaled, zero, dtype)]
+    result = _saturated(call, scaled, zero, dtype)
+    if not scale.shape and (zero is None or not zero.shape):
+        result.code = Quantised(x, scale, zero)
+    return [result]
 
 
 @rule("DequantizeLinear")
 def rewrite_dequantize(call: Call) -> list[Value]:
     """Subtract the zero point, multiply."""
     x, axis = call.data, call.attributes.get("axis", 1)
+    code = _code(call, axis)
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
     integers = x if zero is None else _less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
     target = dtype_name(call.attributes.get("output_dtype", 0))
-    return [_cast(call, result, target or scale.dtype)]
+    result = _cast(call, result, target or scale.dtype)
+    result.code = code if result.dtype == scale.dtype else None
+    return [result]
+
+
+def _code(call: Call, axis: int) -> Dequantised | None:
+    """The integers of DequantizeLinear's result, unless they have blocks."""
+    x, scale, zero = call.data, call.operand(1), call.input(2)
+    if scale.rank > 1 or call.attributes.get("block_size", 0) or scale.dtype != "float32":
+        return None
+    whole = prod(scale.shape) == 1
+    shape = [] if whole else [-1]
+    scale = call.reshaped(scale, shape)
+    zero = None if zero is None else call.reshaped(zero, shape)
+    return Dequantised(x, scale, zero, 0 if whole else axis_of(axis, x.rank))
 
 
 def _rows(call: Call, value: Value, rank: int) -> Value:
@@ -109,7 +134,7 @@ def _signed(call: Call, value: Value, zero: Value | None) -> tuple[Value, Value 
     return value, zero if known is None or known.any() else None
 
 
-def _integer_matmul(
+def integer_matmul(
     call: Call, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """An exact MatMul: zero points of rows of A, and those of B, are subtracted from its sums."""
@@ -138,7 +163,7 @@ def _vector_matmul(
     """A MatMul of vectors, as one of matrices with one row or column."""
     left = call.reshaped(a, [1, *a.shape]) if a.rank == 1 else a
     right = call.reshaped(b, [*b.shape, 1]) if b.rank == 1 else b
-    result = _integer_matmul(call, left, right, zeros)
+    result = integer_matmul(call, left, right, zeros)
     lead = result.shape[:-2]
     rows = () if a.rank == 1 else result.shape[-2:-1]
     columns = () if b.rank == 1 else result.shape[-1:]
@@ -149,10 +174,10 @@ def _vector_matmul(
 def rewrite_matmul_integer(call: Call) -> list[Value]:
     """A MatMul with an int32 result."""
     zeros = call.input(2), call.input(3)
-    return [_integer_matmul(call, call.data, call.operand(1), zeros)]
+    return [integer_matmul(call, call.data, call.operand(1), zeros)]
 
 
-def _integer_convolution(
+def integer_convolution(
     call: Call, x: Value, w: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """An exact convolution: zero points of filters times sums of windows are subtracted."""
@@ -185,7 +210,7 @@ def _convolution(
 def rewrite_conv_integer(call: Call) -> list[Value]:
     """A convolution with an int32 result."""
     zeros = call.input(2), call.input(3)
-    return [_integer_convolution(call, call.data, call.operand(1), zeros)]
+    return [integer_convolution(call, call.data, call.operand(1), zeros)]
 
 
 def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> list[Value]:
@@ -200,7 +225,7 @@ def _rescaled(call: Call, value: Value, factors: list[Value], zero: Value) -> li
 def rewrite_qlinear_matmul(call: Call) -> list[Value]:
     """An exact MatMul, rescaled."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = call.operands
-    accumulated = _integer_matmul(call, a, b, (a_zero, b_zero))
+    accumulated = integer_matmul(call, a, b, (a_zero, b_zero))
     return _rescaled(call, accumulated, [_rows(call, a_scale, a.rank), b_scale, y_scale], y_zero)
 
 
@@ -208,7 +233,7 @@ def rewrite_qlinear_matmul(call: Call) -> list[Value]:
 def rewrite_qlinear_conv(call: Call) -> list[Value]:
     """An exact convolution with an int32 bias, rescaled."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (call.operand(i) for i in range(8))
-    result = _integer_convolution(call, x, w, (x_zero, w_zero))
+    result = integer_convolution(call, x, w, (x_zero, w_zero))
     if bias := call.input(8):
         result = call.one("Add", result, _along(call, bias, x.rank, 1))
     return _rescaled(call, result, [x_scale, _along(call, w_scale, x.rank, 1), y_scale], y_zero)

@@ -11,6 +11,11 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from compiler.kernels.arithmetic import ceil_div
+
+LINE = 16
+"""Elements of a cache line."""
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -112,10 +117,10 @@ class Planes:
 
     @cached_property
     def plane(self) -> int:
-        """Elements from one plane to the next: never a multiple of a memory page, which would
-        map a position of every plane to one cache set."""
-        elements = self.rows * self.pitch + self.shared
-        return elements + 16 if elements % 1024 == 0 else elements
+        """Elements from one plane to the next: whole cache lines, but no memory pages, which
+        would map a position of every plane to one cache set."""
+        elements = LINE * ceil_div(self.rows * self.pitch + self.shared, LINE)
+        return elements + LINE if elements % 1024 == 0 else elements
 
     def shift(self, row: Any, column: int, dilations: tuple[int, int]) -> Any:
         """The position, relative to a result's, that a kernel tap reads in its channel's planes.

@@ -11,7 +11,7 @@ from tvm.ir import Var
 from tvm.tirx import Stmt
 
 from compiler.kernels.arithmetic import ceil_div
-from compiler.kernels.cpu.convolution import Convolution, Planes
+from compiler.kernels.cpu.convolution import LINE, Convolution, Planes
 from compiler.kernels.cpu.templates.operands import ConvOperands
 from compiler.kernels.cpu.templates.planes import fill_channel, fill_planes
 from compiler.kernels.cpu.tiling import Tile, split_blocks
@@ -29,9 +29,6 @@ LOCAL_UNITS = 16
 
 LOCAL_PLANES_BYTES = 512 << 10
 """Most bytes of one group's planes then, which are to stay in the second-level cache."""
-
-LINE = 16
-"""Elements of a cache line, which no two blocks' workspaces share."""
 
 UNROLLED_TAPS = 12
 """Most kernel taps that are unrolled together; of a larger kernel, one row at a time."""

@@ -1,0 +1,204 @@
+"""Contractions of dequantised bytes as contractions of the bytes themselves.
+
+`Conv(Dequantize(x), Dequantize(w))` is `Cast(ConvInteger(x, w)) * (x_scale * w_scale)`, which
+differs from it by rounding only. Operators that only move elements, and maxima, are computed on the
+integers; what is quantised again as it was is the integers themselves.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.evaluate import element_type
+from compiler.frontend.expansion import Expansion
+from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
+from compiler.frontend.quantised.requantise import divided, is_divisor
+from compiler.frontend.rules.call import Call
+from compiler.frontend.rules.quantised import integer_convolution, integer_matmul
+from compiler.ir.operators import OPERATORS
+
+MOVING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Relu")
+"""Operators on one tensor that give the same of its integers as of its numbers."""
+
+
+def contract_bytes(graph: Graph) -> None:
+    """Contract integers wherever both operands of a contraction are dequantised bytes."""
+    if any(value.code for operator in graph.operators for value in _values(operator)):
+        walk = _Walk(Builder(Graph(graph.inputs), Expansion()))
+        for operator in graph.operators:
+            walk.visit(operator)
+        graph.operators = walk.builder.graph.operators
+        graph.outputs = [(name, walk.replaced(value)) for name, value in graph.outputs]
+
+
+def _values(operator: Operator) -> list[Value]:
+    return [value for value in (*operator.inputs, *operator.outputs) if value is not None]
+
+
+@dataclass
+class _Walk:
+    """Writes operators to a new graph; `instead` has the values that replace others."""
+
+    builder: Builder
+    instead: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    _makers: dict[Value, Operator] = field(default_factory=dict[Value, Operator])
+    _noted: int = 0
+
+    def replaced(self, value: Value) -> Value:
+        """The value of the new graph for one of the old."""
+        return self.instead.get(value, value)
+
+    def visit(self, old: Operator) -> None:
+        """Write an operator, or what takes its place."""
+        inputs = [None if value is None else self.replaced(value) for value in old.inputs]
+        operator = replace(old, inputs=inputs)
+        self.builder.node = operator.node
+        make = _CONTRACTIONS.get(operator.op_type)
+        found = make(self._call(operator)) if make else None
+        if operator.op_type == "Div" and is_divisor(operator.operand(1)):
+            found = divided(self.builder, *map(operator.operand, (0, 1)), self._known())
+        if found is not None:
+            self.instead[old.output] = found
+            return
+        self.builder.graph.operators.append(operator)
+        self._follow(operator)
+
+    def _known(self) -> Mapping[Value, Operator]:
+        """The operator of each value of the new graph."""
+        written = self.builder.graph.operators
+        for operator in written[self._noted :]:
+            self._makers.update((value, operator) for value in operator.outputs if value)
+        self._noted = len(written)
+        return self._makers
+
+    def _call(self, operator: Operator) -> Call:
+        return Call(
+            op_type=operator.op_type,
+            version=0,
+            inputs=operator.inputs,
+            attributes=dict(operator.attributes),
+            used=[value is not None for value in operator.outputs],
+            builder=self.builder,
+        )
+
+    def _follow(self, operator: Operator) -> None:
+        """Note the integers of a moved tensor, and drop what is quantised as it was."""
+        if operator.op_type in MOVING and (moved := _moved(self._call(operator))) is not None:
+            operator.output.code = moved
+        for value in operator.outputs:
+            before = None if value is None else self._before(value)
+            if value is not None and before is not None:
+                self.instead[value] = before
+
+    def _before(self, value: Value) -> Value | None:
+        """The integers that were dequantised and are quantised again alike."""
+        quantised = value.code
+        if not isinstance(quantised, Quantised):
+            return None
+        before = self.replaced(quantised.number).code
+        if not isinstance(before, Dequantised) or before.integers.dtype != value.dtype:
+            return None
+        alike = _same(before.scale, quantised.scale) and _same(before.zero, quantised.zero)
+        return self.replaced(before.integers) if alike and before.whole else None
+
+
+def _same(one: Value | None, other: Value | None) -> bool:
+    """Whether two scales or zero points are equal; a zero point that is left out is 0."""
+    if one is other:
+        return True
+    arrays = [np.zeros(()) if value is None else value.array for value in (one, other)]
+    first, second = arrays
+    return first is not None and second is not None and np.array_equal(first, second)
+
+
+def _moved(call: Call) -> Dequantised | None:
+    """The integers of a moved tensor, if one scale holds for all of it."""
+    code = call.data.code
+    if not isinstance(code, Dequantised) or not code.whole or any(call.used[1:]):
+        return None
+    if code.integers.dtype not in OPERATORS[call.op_type].dtypes(0) and call.op_type != "Relu":
+        return None
+    if call.op_type in ("MaxPool", "Relu") and not _is_positive(code.scale):
+        return None
+    inputs: Inputs = [code.integers, *call.inputs[1:]]
+    if call.op_type == "Relu":
+        zero = code.zero or call.builder.constant(0, code.integers.dtype)
+        return replace(code, integers=call.one("Max", code.integers, zero))
+    (integers,) = call.builder.emit(call.op_type, inputs, call.attributes)
+    return replace(code, integers=integers)
+
+
+def _is_positive(scale: Value) -> bool:
+    return scale.array is not None and bool((scale.array > 0).all())
+
+
+def _operands(call: Call, weight_axis: int) -> tuple[Dequantised, Dequantised] | None:
+    """The bytes that a contraction's operands stand for; the second's scale may be along an axis."""
+    left, right = call.data.code, call.operand(1).code
+    if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
+        return None
+    fits = left.whole and (right.whole or right.axis == weight_axis)
+    return (left, right) if fits and left.is_bytes and right.is_bytes else None
+
+
+def _scaled(call: Call, sums: Value, scale: Value) -> Value:
+    """Integer sums as numbers."""
+    return call.one("Mul", call.one("Cast", sums, to=element_type(scale.dtype)), scale)
+
+
+def _contract_conv(call: Call) -> Value | None:
+    found = _operands(call, 0)
+    if found is None or found[1].integers.array is None:
+        return None
+    left, right = found
+    zeros = left.zero, right.zero
+    sums = integer_convolution(call, left.integers, right.integers, zeros)
+    column = [-1, *[1] * (sums.rank - 2)]
+    scale = right.scale if right.whole else call.reshaped(right.scale, column)
+    result = _scaled(call, sums, call.one("Mul", left.scale, scale))
+    bias = call.input(2)
+    return result if bias is None else call.one("Add", result, call.reshaped(bias, column))
+
+
+def _contract_matmul(call: Call) -> Value | None:
+    right = call.operand(1)
+    found = _operands(call, right.rank - 1) if right.rank > 1 else None
+    if found is None:
+        return None
+    return _matmul(call, *found)
+
+
+def _matmul(call: Call, left: Dequantised, right: Dequantised) -> Value:
+    sums = integer_matmul(call, left.integers, right.integers, (left.zero, right.zero))
+    return _scaled(call, sums, call.one("Mul", left.scale, right.scale))
+
+
+def _contract_gemm(call: Call) -> Value | None:
+    get = call.attributes.get
+    found = _operands(call, 0 if get("transB", 0) else 1)
+    if found is None:
+        return None
+    flips = get("transA", 0), get("transB", 0)
+    operands = [_flipped(call, c) if flip else c for c, flip in zip(found, flips, strict=True)]
+    result = _matmul(call, *operands)
+    alpha, beta, addend = get("alpha", 1.0), get("beta", 1.0), call.input(2)
+    if alpha != 1:
+        result = call.one("Mul", result, call.scalar(alpha))
+    if addend is None:
+        return result
+    addend = addend if beta == 1 else call.one("Mul", addend, call.scalar(beta))
+    return call.one("Add", result, addend)
+
+
+def _flipped(call: Call, code: Dequantised) -> Dequantised:
+    integers = call.one("Transpose", code.integers, perm=[1, 0])
+    return replace(code, integers=integers, axis=1 - code.axis)
+
+
+_CONTRACTIONS: Mapping[str, Callable[[Call], Value | None]] = {
+    "Conv": _contract_conv,
+    "Gemm": _contract_gemm,
+    "MatMul": _contract_matmul,
+}

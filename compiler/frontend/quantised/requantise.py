@@ -1,0 +1,50 @@
+"""Division of scaled sums by the scale of what they are quantised to, without a division.
+
+`(sums * s + b) / y` is `sums * (s / y) + b / y`, which differs from it by rounding only: it is what
+onnxruntime's quantised convolutions compute.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from compiler.frontend.builder import Builder
+from compiler.frontend.graph import Operator, Value
+
+DEEPEST = 8
+"""The most operators between a quantisation and the sums that its scale divides."""
+
+
+def divided(
+    builder: Builder, value: Value, scale: Value, makers: Mapping[Value, Operator], depth: int = 0
+) -> Value | None:
+    """A value divided by a positive constant; None unless all that it adds is scaled by constants."""
+    if value.array is not None:
+        return builder.one("Div", value, scale)
+    maker = makers.get(value)
+    if maker is None or depth > DEEPEST:
+        return None
+    if maker.op_type == "Mul":
+        return _factor(builder, maker, scale)
+    if maker.op_type == "Relu":
+        inside = divided(builder, maker.operand(0), scale, makers, depth + 1)
+        return None if inside is None else builder.one("Relu", inside)
+    if maker.op_type == "Add":
+        terms = [divided(builder, maker.operand(i), scale, makers, depth + 1) for i in (0, 1)]
+        return None if None in terms else builder.one("Add", *terms)
+    return None
+
+
+def _factor(builder: Builder, maker: Operator, scale: Value) -> Value | None:
+    """A multiplication by a constant, divided."""
+    one, other = maker.operand(0), maker.operand(1)
+    if other.array is None:
+        one, other = other, one
+    if other.array is None:
+        return None
+    return builder.one("Mul", one, builder.one("Div", other, scale))
+
+
+def is_divisor(value: Value) -> bool:
+    """Whether a value is a positive constant number."""
+    return value.array is not None and not value.shape and bool(np.all(value.array > 0))
