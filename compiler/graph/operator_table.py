@@ -47,6 +47,13 @@ class KernelNode:
     reads: tuple[tuple[int, int], ...]
     result_bytes: int
 
+    @property
+    def widens(self) -> bool:
+        """Whether the node casts bytes to a type of four bytes and more."""
+        return (
+            self.name == "Cast" and bool(self.reads) and self.result_bytes >= 4 * self.reads[0][1]
+        )
+
 
 @dataclass
 class OperatorTable:

@@ -1,1 +1,1 @@
-"""Contractions of bytes in the frontend's graph: made of dequantised operands, or computed as floats."""
+"""Contractions of bytes in the frontend's graph: made of dequantised operands, or widened."""

@@ -16,10 +16,14 @@ from compiler.frontend.expansion import Expansion
 from compiler.frontend.graph import Dequantised, Graph, Inputs, Operator, Quantised, Value
 from compiler.frontend.quantised.requantise import divided, is_divisor
 from compiler.frontend.rules.call import Call
-from compiler.frontend.rules.quantised import integer_convolution, integer_matmul
+from compiler.frontend.rules.quantised import (
+    integer_convolution,
+    integer_matmul,
+    less_zero_point,
+)
 from compiler.ir.operators import OPERATORS
 
-MOVING = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Relu")
+KEEP_CODES = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Relu")
 """Operators on one tensor that give the same of its integers as of its numbers."""
 
 
@@ -58,12 +62,15 @@ class _Walk:
         make = _CONTRACTIONS.get(operator.op_type)
         found = make(self._call(operator)) if make else None
         if operator.op_type == "Div" and is_divisor(operator.operand(1)):
-            found = divided(self.builder, *map(operator.operand, (0, 1)), self._known())
+            number, scale = operator.operand(0), operator.operand(1)
+            found = divided(self.builder, number, scale, self._known())
+        if operator.op_type in KEEP_CODES:
+            found = _moved(self._call(operator))
         if found is not None:
             self.instead[old.output] = found
             return
         self.builder.graph.operators.append(operator)
-        self._follow(operator)
+        self._drop_repeated(operator)
 
     def _known(self) -> Mapping[Value, Operator]:
         """The operator of each value of the new graph."""
@@ -83,10 +90,8 @@ class _Walk:
             builder=self.builder,
         )
 
-    def _follow(self, operator: Operator) -> None:
-        """Note the integers of a moved tensor, and drop what is quantised as it was."""
-        if operator.op_type in MOVING and (moved := _moved(self._call(operator))) is not None:
-            operator.output.code = moved
+    def _drop_repeated(self, operator: Operator) -> None:
+        """Take the integers themselves for numbers that are quantised as they were."""
         for value in operator.outputs:
             before = None if value is None else self._before(value)
             if value is not None and before is not None:
@@ -113,8 +118,8 @@ def _same(one: Value | None, other: Value | None) -> bool:
     return first is not None and second is not None and np.array_equal(first, second)
 
 
-def _moved(call: Call) -> Dequantised | None:
-    """The integers of a moved tensor, if one scale holds for all of it."""
+def _moved(call: Call) -> Value | None:
+    """A moved tensor by way of its integers, if one scale holds for all of it."""
     code = call.data.code
     if not isinstance(code, Dequantised) or not code.whole or any(call.used[1:]):
         return None
@@ -125,9 +130,18 @@ def _moved(call: Call) -> Dequantised | None:
     inputs: Inputs = [code.integers, *call.inputs[1:]]
     if call.op_type == "Relu":
         zero = code.zero or call.builder.constant(0, code.integers.dtype)
-        return replace(code, integers=call.one("Max", code.integers, zero))
+        return _number(call, replace(code, integers=call.one("Max", code.integers, zero)))
     (integers,) = call.builder.emit(call.op_type, inputs, call.attributes)
-    return replace(code, integers=integers)
+    return _number(call, replace(code, integers=integers))
+
+
+def _number(call: Call, code: Dequantised) -> Value:
+    """The numbers that integers stand for."""
+    exact = less_zero_point(call, code.integers, code.zero, "int32")
+    value = call.one("Cast", exact, to=element_type(code.scale.dtype))
+    result = call.one("Mul", value, code.scale)
+    result.code = code
+    return result
 
 
 def _is_positive(scale: Value) -> bool:
@@ -135,7 +149,7 @@ def _is_positive(scale: Value) -> bool:
 
 
 def _operands(call: Call, weight_axis: int) -> tuple[Dequantised, Dequantised] | None:
-    """The bytes that a contraction's operands stand for; the second's scale may be along an axis."""
+    """The bytes that a contraction's operands stand for; the weight may have a scale by channel."""
     left, right = call.data.code, call.operand(1).code
     if not isinstance(left, Dequantised) or not isinstance(right, Dequantised):
         return None

@@ -11,18 +11,18 @@ import numpy as np
 from compiler.frontend.builder import Builder
 from compiler.frontend.graph import Operator, Value
 
-DEEPEST = 8
+LONGEST_CHAIN = 8
 """The most operators between a quantisation and the sums that its scale divides."""
 
 
 def divided(
     builder: Builder, value: Value, scale: Value, makers: Mapping[Value, Operator], depth: int = 0
 ) -> Value | None:
-    """A value divided by a positive constant; None unless all that it adds is scaled by constants."""
+    """A value divided by a positive constant; None unless constants scale all its terms."""
     if value.array is not None:
         return builder.one("Div", value, scale)
     maker = makers.get(value)
-    if maker is None or depth > DEEPEST:
+    if maker is None or depth > LONGEST_CHAIN:
         return None
     if maker.op_type == "Mul":
         return _factor(builder, maker, scale)

@@ -49,7 +49,7 @@ def _blocks(call: Call, value: Value, axis: int) -> Value:
     return call.reshaped(repeated, [*before, size, *after])
 
 
-def _less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
+def less_zero_point(call: Call, value: Value, zero: Value | None, dtype: str) -> Value:
     """The value as another type, its zero point subtracted."""
     value = _cast(call, value, dtype)
     return value if zero is None else call.one("Sub", value, _cast(call, zero, dtype))
@@ -98,7 +98,7 @@ def rewrite_dequantize(call: Call) -> list[Value]:
     scale, zero = _along(call, call.operand(1), x.rank, axis), call.input(2)
     zero = None if zero is None else _along(call, zero, x.rank, axis)
     exact = scale.dtype if "float" in x.dtype else "int32"
-    integers = x if zero is None else _less_zero_point(call, x, zero, exact)
+    integers = x if zero is None else less_zero_point(call, x, zero, exact)
     result = call.one("Mul", _cast(call, integers, scale.dtype), scale)
     target = dtype_name(call.attributes.get("output_dtype", 0))
     result = _cast(call, result, target or scale.dtype)
@@ -152,7 +152,7 @@ def integer_matmul(
         return result
     zero = None if a_zero is None else _rows(call, a_zero, a.rank)
     rows = call.one(
-        "ReduceSum", _less_zero_point(call, a, zero, "int32"), call.vector([-1]), keepdims=1
+        "ReduceSum", less_zero_point(call, a, zero, "int32"), call.vector([-1]), keepdims=1
     )
     return call.one("Sub", result, call.one("Mul", rows, b_zero))
 

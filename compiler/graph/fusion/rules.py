@@ -69,7 +69,7 @@ def _indexes(node: KernelNode, edge: Edge, depths: dict[int, int]) -> bool:
 def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> bool:
     shape = growth.table.nodes[v].shape
     if growth.anchor_kind(other) is not None:
-        if _widens(growth.table.nodes[v]) and not _narrows_again(growth, v):
+        if growth.table.nodes[v].widens and not _narrows_again(growth, v):
             return False
         alone = growth.anchor_kind(mine) is None
         return alone and (_epilogue(growth, v, edge, other) or _rows(growth, v, edge, other))
@@ -78,19 +78,14 @@ def _elementwise(growth: Growth, v: int, edge: Edge, mine: int, other: int) -> b
     return growth.anchor_kind(mine) is None or growth.only_for(other, v)
 
 
-def _widens(node: KernelNode) -> bool:
-    """Whether a node casts bytes to a type of four bytes and more."""
-    return node.name == "Cast" and bool(node.reads) and node.result_bytes >= 4 * node.reads[0][1]
-
-
 def _narrows_again(growth: Growth, v: int) -> bool:
     """Whether bytes that a node widens become bytes again in the same kernel.
 
     Otherwise the wide tensor would be written: its readers had better read the bytes. An operator
-    joins the kernel of the last of its operands, so none may be computed after the node.
+    is fused into the kernel of its last operand, so none may be computed after the node.
     """
     nodes = growth.table.nodes
-    shape, w, before = nodes[v].shape, v, {v}
+    shape, w, inside = nodes[v].shape, v, {v}
     for _ in range(growth.rules.max_operators):
         users = set(growth.table.users[w])
         if len(users) != 1 or w in growth.table.outputs:
@@ -98,12 +93,23 @@ def _narrows_again(growth: Growth, v: int) -> bool:
         (w,) = users
         if nodes[w].kind is not Kind.ELEMENTWISE or nodes[w].shape != shape:
             return False
-        if any(edge.source > v and edge.source not in before for edge in nodes[w].edges):
+        others = (edge.source for edge in nodes[w].edges if edge.source not in inside)
+        if any(_is_late(growth, u, v) for u in others):
             return False
         if nodes[w].result_bytes <= nodes[v].reads[0][1]:
             return True
-        before.add(w)
+        inside.add(w)
     return False
+
+
+def _is_late(growth: Growth, u: int, v: int) -> bool:
+    """Whether a node is after node `v`, and more than elementwise on what is before it."""
+    if u < v:
+        return False
+    node = growth.table.nodes[u]
+    if node.kind is not Kind.ELEMENTWISE:
+        return True
+    return any(_is_late(growth, edge.source, v) for edge in node.edges)
 
 
 def _epilogue(growth: Growth, v: int, edge: Edge, other: int) -> bool:

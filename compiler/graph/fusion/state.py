@@ -15,6 +15,9 @@ NEVER = 1 << 62
 MOST_FUSED_OPERATORS = 128
 """The most operators of a kernel: beyond, LLVM's time grows faster than linearly."""
 
+WIDENING = 4
+"""The most operators by which bytes become the numbers that they stand for."""
+
 MOST_TENSORS = 64
 """The most tensors of a Concat or Split in one kernel, and the most that a fused kernel reads."""
 
@@ -81,6 +84,11 @@ class Growth:
         """Whether the fused set has at most `most` operators, all cheap enough to recompute."""
         members = self.members(fused)
         return len(members) <= most and all(self.table.nodes[u].light for u in members)
+
+    def widens(self, fused: int) -> bool:
+        """Whether a fused set only casts bytes and computes cheaply on them."""
+        first = self.members(fused)[0]
+        return self.light(fused, WIDENING) and self.table.nodes[first].widens
 
     def escapes(self, u: int) -> bool:
         """Whether a node's result is used beyond the elementwise operators that follow it.

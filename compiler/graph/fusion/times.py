@@ -24,7 +24,8 @@ def merged_times(
     """The times after a merge, or None if it delays other kernels too much.
 
     No other kernel may get an operand later by more than the time of the launch that is saved, and
-    no path may become longer than `limit`; `ranks` are the nodes' upward ranks without fusion.
+    no path may become longer than `limit`; `ranks` are the nodes' upward ranks without fusion. What
+    only widens bytes is worth any delay: it would write several times what it reads.
     """
     sets = growth.sets
     before = {*sets.predecessors(mine), *sets.predecessors(other)} - {mine, other}
@@ -35,7 +36,7 @@ def merged_times(
     deadline = min(_deadline(growth, other, mine), _deadline(growth, mine, other))
     alone = growth.kernels[mine].finish + growth.rules.roofline.launch_ns
     times = Times(start, finish, deadline, {})
-    if growth.rules.allow_longer_path:
+    if growth.rules.allow_longer_path or growth.widens(other):
         return times if _delay(growth, mine, other, times, ranks, NEVER) else None
     late = finish > min(deadline, alone)
     return None if late or not _delay(growth, mine, other, times, ranks, limit) else times

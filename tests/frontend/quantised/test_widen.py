@@ -1,0 +1,46 @@
+"""Contractions of bytes in wider types give the same integers."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from compiler.frontend import import_model
+from compiler.frontend.interpreter import interpret
+from compiler.ir.dataflow import OperatorOp
+from tests.frontend.checks import parse
+
+RANDOM = np.random.default_rng(3)
+
+MODELS = {
+    "MatMul": "g (uint8[3,70] x) => (int32[3,5] y) { y = MatMulInteger(x, w, xz, wz) }",
+    "Conv": "g (uint8[1,3,6,6] x) => (int32[1,4,6,6] y) {"
+    " y = ConvInteger<pads=[1,1,1,1]>(x, w, xz) }",
+}
+WEIGHTS = {"MatMul": (70, 5), "Conv": (4, 3, 3, 3)}
+
+
+@pytest.mark.parametrize("op_type", MODELS)
+def test_no_contraction_of_bytes_is_left(op_type: str):
+    weights = RANDOM.integers(-128, 128, WEIGHTS[op_type]).astype("i1")
+    model = parse(MODELS[op_type], 21, w=weights, xz=np.uint8(130), wz=np.int8(-7))
+    results: list[np.ndarray] = []
+    shape = (3, 70) if op_type == "MatMul" else (1, 3, 6, 6)
+    x = RANDOM.integers(0, 256, shape).astype("u1")
+    for bytes in (True, False):
+        imported = import_model(model, multiplies_bytes=bytes)
+        types = Counter(o.type_name for o in imported.module.walk() if isinstance(o, OperatorOp))
+        assert types[f"{op_type}Integer"] == bytes
+        assert types[op_type] == (not bytes)
+        (found,) = interpret(imported.module, imported.weights, {"x": x}).values()
+        results.append(found)
+    first, second = results
+    np.testing.assert_array_equal(first, second)
+
+
+def test_long_sums_are_in_float64():
+    weights = RANDOM.integers(-128, 128, (2, 64, 5, 5)).astype("i1")
+    text = "g (uint8[1,64,5,5] x) => (int32[1,2,1,1] y) { y = ConvInteger(x, w) }"
+    module = import_model(parse(text, 21, w=weights), multiplies_bytes=False).module
+    (conv,) = [o for o in module.walk() if isinstance(o, OperatorOp) and o.type_name == "Conv"]
+    assert "f64" in str(conv.outputs[0].type)
