@@ -199,11 +199,13 @@ DIFFERENCES = [
         lambda call: [resized(call, call.inputs[0].dtype)],
     ),
     Difference(
-        "RNN GRU LSTM Resize Upsample BatchNormalization InstanceNormalization GroupNormalization"
-        " LayerNormalization RMSNormalization MeanVarianceNormalization LpNormalization LRN",
+        "DFT STFT RNN GRU LSTM Resize Upsample BatchNormalization InstanceNormalization"
+        " GroupNormalization LayerNormalization RMSNormalization MeanVarianceNormalization"
+        " LpNormalization LRN",
         "an operand holds NaN or infinities",
         lambda call: _is_wild(call),
-        "clamps what goes into Sigmoid and Tanh, and leaves out neighbours of weight zero",
+        "clamps what goes into Sigmoid and Tanh, leaves out neighbours of weight zero, adds in"
+        " another order",
         "computes with them by the text's formula or one that equals it for finite numbers",
         "neither is more right where a formula has infinity minus infinity, or times zero",
     ),

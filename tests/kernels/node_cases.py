@@ -95,4 +95,11 @@ def node_case(name: str) -> NodeCase:
 
 def usable_names() -> Iterator[str]:
     """The names of the cases that can be a group."""
-    return (name for name, case in backend_cases().items() if plain_types(case))
+    cases = backend_cases().items()
+    return (name for name, case in cases if plain_types(case) and not _zeros_by_channel(case))
+
+
+def _zeros_by_channel(case: Any) -> bool:
+    """Whether a weight has several zero points, which the importer turns into sums."""
+    sizes = [numpy.size(a) for a in case.data_sets[0][0]]
+    return case.model.graph.node[0].op_type == "ConvInteger" and len(sizes) > 3 and sizes[3] > 1
