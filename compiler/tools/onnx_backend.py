@@ -41,10 +41,10 @@ class FlowloomBackend(Backend):
 
     @classmethod
     def prepare(
-        cls, model: onnx.ModelProto, device: str = "CPU", target: str = "cpu", **_: Any
+        cls, model: onnx.ModelProto, device: str = "CPU", target: str = "cpu", **options: Any
     ) -> FlowloomRep:
-        """Compile the model, for the CPU by default."""
-        return FlowloomRep(compiler.compile(model, target=target))
+        """Compile the model, for the CPU by default, with the options of `compile`."""
+        return FlowloomRep(compiler.compile(model, target=target, **options))
 
     @classmethod
     def run_model(

@@ -115,10 +115,15 @@ def _portable(function: PrimFunc) -> PrimFunc:
 
 
 def _exact(number: Any, mutator: Any) -> Any:
-    """A float64 by its bits where TVM, which writes 15 digits after the point, would change it."""
-    value = float(number.value)
-    written = not isfinite(value) or float(f"{value:.15f}") == value
-    if str(number.ty.dtype) != "float64" or written:
+    """A constant that TVM would write wrongly, by other means.
+
+    It writes 15 digits after the point of a float64, and an infinite bfloat16 as `inff`.
+    """
+    value, dtype = float(number.value), str(number.ty.dtype)
+    if dtype == "bfloat16" and not isfinite(value):
+        wide = tirx.FloatImm("float32", value)
+        return tirx.call_pure_extern(dtype, "__float2bfloat16_rn", wide)
+    if dtype != "float64" or not isfinite(value) or float(f"{value:.15f}") == value:
         return number
     bits = int(numpy.float64(value).view(numpy.int64))
     return tirx.call_pure_extern("float64", "__longlong_as_double", tirx.const(bits, "int64"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import ml_dtypes
 import numpy
 import pytest
 
@@ -111,3 +112,12 @@ def test_onnx_node_cases():
             numpy.testing.assert_allclose(
                 wide, expected.astype(wide.dtype), rtol=rtol, atol=atol, err_msg=cases[i].name
             )
+
+
+def test_infinite_bfloat16_constants_are_written():
+    x = draw(2, 3).astype(ml_dtypes.bfloat16)
+    operands = [x, numpy.array([0, 0, 0, 2]), numpy.array(-numpy.inf, ml_dtypes.bfloat16)]
+    group, inputs = single("Pad", operands, [TensorInfo("bfloat16", (2, 5))], constants=(1, 2))
+    (result,) = run(generate(group, TARGET), group, inputs)
+    numpy.testing.assert_array_equal(result[:, :3].astype("float32"), x.astype("float32"))
+    assert numpy.isneginf(result[:, 3:].astype("float32")).all()
