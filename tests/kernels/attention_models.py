@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 FORMS = ("heads", "packed", "merged", "plain", "columns")
 """Q, K and V as (batch, rows, heads * columns); as one such tensor; as one whose keys are
 transposed with batch and heads as one axis; as (batch, heads, rows, columns); and with K as
-(batch, heads, columns, rows)."""
+(batch, heads, columns, rows) and V halved."""
 
 PACKED = ("packed", "merged")
 """The forms with one tensor."""
@@ -71,7 +71,8 @@ class Attention:
             v = wide["v"].reshape(b, t, h, e).transpose(0, 2, 1, 3)
         else:
             q, k, v = wide["q"], wide["k"], wide["v"]
-            k = k.swapaxes(2, 3) if self.form == "columns" else k
+            if self.form == "columns":
+                k, v = k.swapaxes(2, 3), v / 2
         scores = q @ k.swapaxes(2, 3) * 0.25
         if self.mask == "where":
             scores = numpy.where(wide["m"], scores, -1e9)
@@ -118,8 +119,9 @@ class _Writer:
             )
             root = self.constant(numpy.array(2.0, "float32"))
             return self.op("Div", q, root), self.columns(k), v
-        k = "k" if self.case.form == "columns" else self.op("Transpose", "k", perm=[0, 1, 3, 2])
-        return "q", k, "v"
+        if self.case.form == "columns":
+            return "q", "k", self.op("Mul", "v", self.constant(numpy.array(0.5, "float32")))
+        return "q", self.op("Transpose", "k", perm=[0, 1, 3, 2]), "v"
 
     def columns(self, k: str) -> str:
         """(batch, heads, rows, columns) as (batch, heads, columns, rows)."""

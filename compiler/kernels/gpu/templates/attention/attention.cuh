@@ -356,7 +356,7 @@ __device__ __forceinline__ void attend(const Q* q, const K* k, const V* v, O* o,
       sum[0] += scale * part.x, sum[1] += scale * part.y, sum[2] += scale * part.z, sum[3] += scale * part.w;
     }
 #pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] /= row_sum;
+    for (int i = 0; i < 4; i++) sum[i] = sum[i] / row_sum * P::V_FACTOR;
     O* to = o + row * P::O_ROW + column * P::O_COLUMN;
     const int valid = row < P::ROWS ? P::WIDTH - column : 0;
     if (misaligned == 0)

@@ -105,12 +105,14 @@ class Emitter:
         return attention.query, attention.key, attention.value, attention.result
 
     def _constants(self, scale: float) -> str:
-        factor = self.problem.attention.query.factor * self.problem.attention.key.factor
+        query, key, value, _ = self._operands()
+        factor = query.factor * key.factor
         stages = self._stages(factor * scale) if self.config.staged else {}
         scalars = self._sizes() | self._vectors() | stages
         lines = [f"  static constexpr int {name} = {value};" for name, value in scalars.items()]
         lines += [f"  static constexpr int64_t {name} = {n};" for name, n in self._strides()]
         lines.append(f"  static constexpr float FACTOR = {float(factor).hex()}f;")
+        lines.append(f"  static constexpr float V_FACTOR = {float(value.factor).hex()}f;")
         if self.config.staged:
             scale = log2(e) * (factor * scale if factor * scale > 0 else 1)
             lines.append(f"  static constexpr float LOG2_SCALE = {scale.hex()}f;")

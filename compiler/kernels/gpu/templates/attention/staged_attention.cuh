@@ -240,7 +240,7 @@ struct Band {
 #pragma unroll
     for (int m = 0; m < P::TILES * 2; m++) {
       const int row = first + m * 8 + lane / 4, i = m % 2 * 2;
-      const float inverse = 1.0f / quad_sum(row_sum[m / 2][m % 2]);
+      const float inverse = P::V_FACTOR / quad_sum(row_sum[m / 2][m % 2]);
 #pragma unroll
       for (int t = 0; t < S::WIDTHS; t++) {
         const float(&even)[4] = values[m / 2][t * 2], (&other)[4] = values[m / 2][t * 2 + 1];
