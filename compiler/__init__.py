@@ -71,6 +71,7 @@ def compile(
     cache: bool = True,
     check_indices: bool = False,
     dynamic: bool = True,
+    graphs: str = "all",
     buckets: Mapping[str, Sequence[int]] | None = None,
 ) -> "Module | Any":
     """Compile an ONNX model into a module that runs on this machine.
@@ -103,13 +104,17 @@ def compile(
     `dynamic` False it is refused (docs/dynamic.md). `buckets` are sizes by the name of a dimension
     (`INPUT.AXIS` if it has none), which are compiled now; inputs are padded to the next one.
 
-    For cpu and hip nothing is measured: a budget or profile is refused there.
+    `graphs` names the parts of PyGraph to use on cuda and emu: `all`, `none`, or some of
+    `resident,indirection,selective` (docs/dynamic.md).
+
+    For cpu and hip nothing is measured: a budget or profile is refused there, and so is `graphs`.
 
     Raises a FlowloomError: ArgumentError, ModelError, ShapeError, UnsupportedOperatorError,
     PipelineError, ScheduleError, KernelError or DeviceError.
     """
     check_arguments(locals(), COMPILE)
     from compiler.autotune.schedule import DEFAULT_BUDGET, SearchOptions
+    from compiler.backends.policy import GraphPolicy
     from compiler.build import Settings, build, full_target
     from compiler.kernels import KernelCache
     from compiler.pipeline import DEFAULT_PIPELINE, check_used, with_schedule
@@ -122,6 +127,9 @@ def compile(
         raise DeviceError(
             f"for the target {name} nothing is measured: leave out budget and profile"
         )
+    policy = GraphPolicy.parse(graphs)
+    if name in ("cpu", "hip") and policy != GraphPolicy():
+        raise ArgumentError(f"graphs={graphs!r} is for cuda and emu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
     with using(passes) as own:
         check_used(own, pipeline)
@@ -136,8 +144,10 @@ def compile(
             profile=profile,
             searching=searching or SearchOptions(),
             check_indices=check_indices,
+            graphs=policy,
         )
         options: dict[str, Any] = {} if threads is None else {"threads": threads}
+        options |= policy.executor_options
         try:
             return Module.of(build(model, input_shapes, settings), options)
         except (OpenShapeError, UnsupportedOperatorError):

@@ -91,6 +91,7 @@ COMPILE: Mapping[str, ArgumentKind] = {
     "cache": BOOLEAN,
     "check_indices": BOOLEAN,
     "dynamic": BOOLEAN,
+    "graphs": TEXT,
     "buckets": optional(
         ArgumentKind("a mapping from names of dimensions to lists of sizes", _are_shapes)
     ),

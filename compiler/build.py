@@ -31,6 +31,7 @@ from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.hip import device as hip
 from compiler.backends.hip.build import requirements_of
 from compiler.backends.memory import Array
+from compiler.backends.policy import GraphPolicy
 from compiler.errors import DeviceError, PipelineError
 from compiler.export.artifact import Artifact
 from compiler.export.library import build_library
@@ -143,6 +144,8 @@ class Settings:
     """Whether runs raise an error for indices out of range."""
     substitution: bool = True
     """Whether the default pipeline substitutes operators."""
+    graphs: GraphPolicy = field(default_factory=GraphPolicy)
+    """The parts of PyGraph that are used on a GPU."""
 
     @property
     def passes(self) -> str:
@@ -377,6 +380,7 @@ def _decide(
         budget=settings.budget,
         profile=settings.profile,
         searching=settings.searching,
+        graphs=settings.graphs,
     )
     return decide(request)
 

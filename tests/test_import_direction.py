@@ -68,7 +68,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("ir", "graph", "scheduling", "target", "verify", "frontend", "pipeline"),
         *("kernels", "kernels/gpu", "export"),
     },
-    "program": {"backends", "build", "export", "frontend", "kernels", "module", "target"},
+    "program": {
+        *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
+        *("build", "export", "frontend", "kernels", "module", "target"),
+    },
     "autotune/kernels": {
         *(
             "autotune",

@@ -11,6 +11,7 @@ import onnx
 from compiler.errors import UnsupportedOperatorError
 from compiler.program.host import HostNode, HostValue, constant_of
 from compiler.program.outline import NodeUse, ProgramStep, outline_steps
+from compiler.program.resident import on_host
 from compiler.program.segment import (
     CompilesSegments,
     ProgramSegment,
@@ -193,7 +194,7 @@ class ProgramBody:
         self.runtime.on_host[_label(node)] = reason
         _LOG.info("%s runs on the host: %s", _label(node), reason)
         fixed = {name: constants[name] for name in reads if name in constants}
-        return lambda values: host.run({**fixed, **values})
+        return lambda values: host.run({**fixed, **{n: on_host(v) for n, v in values.items()}})
 
 
 def without_constants(

@@ -27,12 +27,16 @@ from compiler.program.buckets import Buckets
 from compiler.program.folding import FoldedGraph, folded
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.padded import BucketModule, PaddedSegment, extents_by_name
+from compiler.program.resident import ResidentMemory, ResidentModule, on_host, open_memory
 from compiler.program.segment import Needs, SegmentSource, SegmentSplit, Specialised
-from compiler.program.static import StaticSegment
+from compiler.program.static import SegmentRunner, StaticSegment
 from compiler.program.weights import WeightStore
 from compiler.target.target import parse_target
 
 _LOG = logging.getLogger("compiler.program")
+
+RESIDENT_BACKENDS = ("cuda", "emu")
+"""The backends whose runs take and leave tensors on the device."""
 
 InputArrays = Mapping[str, np.ndarray]
 
@@ -92,6 +96,7 @@ class SegmentCompiler:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     _weights: WeightStore = field(default_factory=WeightStore)
     _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
+    _resident: ResidentMemory | None = None
 
     def __post_init__(self) -> None:
         sharing = backend(self.settings.target).sharing()
@@ -99,6 +104,23 @@ class SegmentCompiler:
         self.options = {**sharing, **self.options}
         regions = parse_target(self.settings.target).runs_control_flow
         self.context = replace(self.context, regions=regions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for `pickle` and `copy`, without what is on the device."""
+        return {**self.__dict__, "_resident": None}
+
+    @property
+    def resident(self) -> ResidentMemory | None:
+        """The device's memory for tensors between segments; None where they are the host's.
+
+        Raises DeviceError if the device is missing.
+        """
+        backend_name = parse_target(self.settings.target).backend
+        if not self.settings.graphs.resident or backend_name not in RESIDENT_BACKENDS:
+            return None
+        if self._resident is None:
+            self._resident = open_memory(backend_name, self.options)
+        return self._resident
 
     def specialise(
         self,
@@ -111,7 +133,8 @@ class SegmentCompiler:
 
         If it shall be interpreted, nothing is compiled.
         """
-        request = SegmentRequest(source, inputs, known)
+        given = {n: on_host(v) if n in known else v for n, v in inputs.items()}
+        request = SegmentRequest(source, given, known)
         found = self._folded(request)
         if not isinstance(found, FoldedGraph):
             return found
@@ -120,7 +143,12 @@ class SegmentCompiler:
         if interpreted or is_small(found.graph):
             return StaticSegment(found.outputs, InterpretedGraph(found.graph))
         padded = self._in_bucket(request, found)
-        return padded or StaticSegment(found.outputs, self._module(request, found.graph))
+        return padded or StaticSegment(found.outputs, self._runner(request, found.graph))
+
+    def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
+        """The module of a graph; its tensors stay on the device where they can."""
+        module, memory = self._module(request, graph), self.resident
+        return module if memory is None else ResidentModule(module, memory)
 
     def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
         """The graph of a segment without the outputs that need no operator."""
@@ -200,8 +228,10 @@ class SegmentCompiler:
     def drop(self, specialised: Specialised) -> None:
         """Forget the module of a specialisation; those of buckets stay."""
         if isinstance(specialised, StaticSegment):
+            runner = specialised.runner
+            used = runner.module if isinstance(runner, ResidentModule) else runner
             for digest, module in [*self.modules.items()]:
-                if module is specialised.runner:
+                if module is used:
                     del self.modules[digest]
 
     @property
@@ -211,12 +241,16 @@ class SegmentCompiler:
         arrays = {id(a): a.nbytes for m in self.modules.values() for a in m.weights.values()}
         arenas = [0, *(report.arena for report in reports)]
         arena = max(arenas) if self._shares_arenas else sum(arenas)
-        return MemoryReport(sum(arrays.values()), arena, sum(report.code for report in reports))
+        between = 0 if self._resident is None else self._resident.pool.nbytes
+        code = sum(report.code for report in reports)
+        return MemoryReport(sum(arrays.values()), arena + between, code)
 
     def close(self) -> None:
         """Release idle threads and arenas of all modules."""
         for module in self.modules.values():
             module.close()
+        if self._resident is not None:
+            self._resident.pool.trim()
 
 
 def _value(name: str, array: np.ndarray, known: bool) -> Value:

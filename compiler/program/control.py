@@ -12,6 +12,7 @@ from onnx import helper
 from compiler.errors import InputDataError
 from compiler.program.body import BodyGraph, HostStep, ProgramBody, Runtime, without_constants
 from compiler.program.host import HostValue
+from compiler.program.resident import on_host
 from compiler.program.segment import captures_of
 
 LOOP_PATIENCE = 3
@@ -113,7 +114,7 @@ def _if(node: ControlNode) -> HostStep:
 
 def _truth(value: HostValue, node: ControlNode) -> bool:
     """A condition; raises InputDataError unless it is one element."""
-    array = np.asarray(value)
+    array = np.asarray(on_host(value))
     if array.size != 1:
         raise InputDataError(
             f"the condition of {node.label!r} has {array.size} elements, it must have one: correct"
@@ -128,7 +129,7 @@ def _loop(node: ControlNode) -> HostStep:
 
     def run(values: HostValues) -> dict[str, HostValue]:
         limit, condition, *carried = node.inputs(values)
-        trips = sys.maxsize if limit is None else int(np.asarray(limit).reshape(-1)[0])
+        trips = sys.maxsize if limit is None else int(np.asarray(on_host(limit)).reshape(-1)[0])
         going, rows, step = condition is None or _truth(condition, node), list[list[Any]](), 0
         while going and step < trips:
             number, test = np.full(shape, step, np.int64), np.array(going)
@@ -152,7 +153,8 @@ def _stacks(
     if not rows:
         return [_empty(info, axis) for info, axis in zip(infos, axes, strict=True)]
     columns = zip(*rows, strict=True)
-    return [np.stack(column, axis) for column, axis in zip(columns, axes, strict=True)]
+    pairs = zip(columns, axes, strict=True)
+    return [np.stack([on_host(row) for row in column], axis) for column, axis in pairs]
 
 
 def _empty(info: onnx.ValueInfoProto, axis: int) -> np.ndarray:
@@ -181,7 +183,7 @@ def _scan(node: ControlNode) -> HostStep:
     )
 
     def run(values: HostValues) -> dict[str, HostValue]:
-        inputs = node.inputs(values)
+        inputs = [on_host(value) for value in node.inputs(values)]
         if old:
             return node.outputs(_scan_batch(body, values, inputs, scan))
         states, sequences = inputs[:-count], inputs[-count:]

@@ -10,6 +10,7 @@ import numpy as np
 from compiler.frontend.graph import Graph, Operator
 from compiler.frontend.interpreter import evaluate_node
 from compiler.frontend.interpreter.control import run_control
+from compiler.program.resident import on_host
 
 MOST_ELEMENTS = 64
 """The most elements of a small tensor."""
@@ -26,7 +27,7 @@ class InterpretedGraph:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name."""
-        found = _run(self._graph, [inputs[value.name] for value in self._graph.inputs])
+        found = _run(self._graph, [on_host(inputs[value.name]) for value in self._graph.inputs])
         return {name: array for (name, _), array in zip(self._graph.outputs, found, strict=True)}
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from compiler.backends.policy import GraphPolicy
 from compiler.build import Settings
 from compiler.errors import ArtifactError
 from compiler.kernels import KernelCache
@@ -31,9 +32,12 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
     manifest = _manifest(directory)
     if file_digest(directory / MODEL_FILE) != manifest["sha256"]:
         raise ArtifactError(f"{directory / MODEL_FILE} is not the saved one: save the module again")
+    policy = GraphPolicy.parse(manifest.get("graphs", "all"))
+    options = {**policy.executor_options, **options}
     settings = replace(
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
+        graphs=policy,
     )
     found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
     buckets = Buckets.of(manifest["buckets"], found.inputs)

@@ -9,12 +9,14 @@ import onnx
 from compiler.arguments import LOAD, RUN, check_arguments
 from compiler.backends.base import MemoryReport
 from compiler.build import Settings
+from compiler.errors import DeviceError, ShapeError
 from compiler.program.body import ProgramBody, Runtime
 from compiler.program.buckets import Buckets, symbols_of
 from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
 from compiler.program.host import HostValue
 from compiler.program.reading import GivenShapes, ReadModel, read_program
+from compiler.program.resident import ResidentMemory, is_on_device, on_host
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
 
@@ -65,22 +67,45 @@ class DynamicModule:
         """The seconds of each compilation so far, by segment."""
         return dict(self.compiler.seconds)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, HostValue]:
+    def run(self, inputs: Mapping[str, Any], outputs: str = "numpy") -> dict[str, HostValue]:
         """Run once: values by input name in, values by output name out, in the model's order.
 
-        A value is an array, a list of arrays for a sequence, or None for an empty optional. Kinds
-        of inputs that no run had yet are compiled first, which is logged with the seconds. Any
-        number of threads may call this at once. Raises ShapeError for a missing or unknown name, a
-        wrong dtype or a wrong shape, and InputDataError for contents that do not fit.
+        A value is an array, a list of arrays for a sequence, or None for an empty optional. Inputs
+        may be on a GPU that segments run on; with `outputs="device"` the outputs that segments
+        computed stay there, for DLPack. Kinds of inputs that no run had yet are compiled first,
+        which is logged with the seconds. Any number of threads may call this at once. Raises
+        ShapeError for a missing or unknown name, a wrong dtype or a wrong shape, DeviceError if
+        outputs cannot stay, and InputDataError for contents that do not fit.
         """
         check_arguments({"inputs": inputs}, RUN)
-        values = checked_inputs(self.inputs, inputs)
+        stay = self._outputs_stay(outputs)
+        values = checked_inputs(self.inputs, self._with_device_arrays(inputs))
         found = self._body.run(values)
+        results = dict(zip(self._model.graph.outputs, found, strict=True))
+        if stay is not None:
+            stay.wait()
+            return results
         given = {id(value) for value in values.values()}
-        return {
-            name: _own(value, given)
-            for name, value in zip(self._model.graph.outputs, found, strict=True)
-        }
+        return {name: _own(on_host(value), given) for name, value in results.items()}
+
+    def _outputs_stay(self, outputs: str) -> ResidentMemory | None:
+        """The device on which outputs stay, or None if the host gets them."""
+        if outputs not in ("numpy", "device"):
+            raise ShapeError(f'outputs is {outputs!r}: pass "numpy" or "device"')
+        memory = self.compiler.resident if outputs == "device" else None
+        if outputs == "device" and memory is None:
+            raise DeviceError(
+                'outputs="device" needs the target cuda or emu, and graphs="resident" or "all"'
+            )
+        return memory
+
+    def _with_device_arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs, those on the device as tensors of the program where these stay there."""
+        foreign = {n for n, v in inputs.items() if is_on_device(v)}
+        memory = self.compiler.resident if foreign else None
+        if memory is None:
+            return {**inputs}
+        return {n: memory.given(n, v) if n in foreign else v for n, v in inputs.items()}
 
     @property
     def memory(self) -> MemoryReport:
@@ -106,6 +131,7 @@ class DynamicModule:
             "target": settings.target,
             "pipeline": settings.pipeline,
             "check_indices": settings.check_indices,
+            "graphs": str(settings.graphs),
             "buckets": self.compiler.buckets.sizes,
             "input_shapes": {name: list(shape) for name, shape in self._model.shapes.items()},
         }

@@ -11,6 +11,7 @@ from compiler.frontend.padding.graphs import EXTENT, Padding
 from compiler.module import Module
 from compiler.program.buckets import padded_to
 from compiler.program.folding import FoldedOutputs
+from compiler.program.resident import on_host
 
 Shape = tuple[int, ...]
 
@@ -40,7 +41,8 @@ class PaddedSegment:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name; raises InputDataError for an index out of range, if checked."""
         given = {
-            name: padded_to(inputs[name], self.bucket.shapes[name]) for name in self.outputs.reads
+            name: padded_to(on_host(inputs[name]), self.bucket.shapes[name])
+            for name in self.outputs.reads
         }
         computed = self.bucket.module.run({**given, **self.extents})
         boxes = {name: _box(computed[name], shape) for name, shape in self.shapes.items()}

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from compiler.program.host import HostValue
+from compiler.program.resident import ResidentTensor, on_host
 from compiler.schedule import ELEMENT_BYTES
 
 MOST_CONTENTS = 8
@@ -170,7 +171,7 @@ class ProgramSegment:
         """The key of the specialisation for inputs."""
         known = self.known
         return tuple(
-            (array.dtype, array.shape, array.tobytes() if name in known else None)
+            (array.dtype, array.shape, on_host(array).tobytes() if name in known else None)
             for name, array in inputs.items()
         )
 
@@ -188,7 +189,8 @@ class ProgramSegment:
 
 def is_tensor(value: HostValue) -> bool:
     """Whether a value is an array of a type that kernels have."""
-    return isinstance(value, np.ndarray) and cast(np.ndarray, value).dtype.name in ELEMENT_BYTES
+    array = isinstance(value, np.ndarray | ResidentTensor)
+    return array and cast(np.ndarray, value).dtype.name in ELEMENT_BYTES
 
 
 def reads_of(node: onnx.NodeProto) -> set[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from compiler.backends.memory import numpy_dtype
 from compiler.errors import ShapeError
 from compiler.program.host import HostValue
+from compiler.program.resident import ResidentTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,9 @@ def example_of(type: ValueType, sizes: Mapping[str, int]) -> np.ndarray:
     return np.broadcast_to(np.zeros((), numpy_dtype(type.dtype)), shape)
 
 
-def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> np.ndarray:
+def _checked(type: ValueType, value: Any, symbols: dict[str, tuple[int, str]]) -> HostValue:
     """An input as an array of the declared type."""
-    array = _array(type.name, value)
+    array = value if isinstance(value, ResidentTensor) else _array(type.name, value)
     if type.dtype and _dtype(array) != type.dtype:
         raise ShapeError(f"the input {type} was given {_dtype(array)}{list(array.shape)}")
     if type.shape is None:
@@ -99,5 +100,5 @@ def _array(name: str, value: Any) -> np.ndarray:
         ) from error
 
 
-def _dtype(array: np.ndarray) -> str:
+def _dtype(array: np.ndarray | ResidentTensor) -> str:
     return "str_" if array.dtype.kind in "OSU" else array.dtype.name

@@ -103,6 +103,12 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="time to measure schedules and modes on a GPU (default: 5; 0 measures nothing)",
     )
     parser.add_argument(
+        "--graphs",
+        metavar="PARTS",
+        help="parts of PyGraph used on cuda and emu: all (default), none, or some of "
+        "resident,indirection,selective",
+    )
+    parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="database of kernel times, used and added to"
     )
     parser.add_argument(

@@ -95,9 +95,15 @@ def scheduled(module: ModuleOp, pipeline: str, runner: Runner | None = None) -> 
     return taskflow_graph(module, pipeline)
 
 
-def mode_candidates(spec: ScheduleSpec, *, pdl: bool = False) -> list[ScheduleCandidate]:
-    """A schedule in every mode; with `pdl`, its whole graph in both ways."""
-    found = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in MODES]
+def mode_candidates(
+    spec: ScheduleSpec, *, pdl: bool = False, selective: bool = True
+) -> list[ScheduleCandidate]:
+    """A schedule in every mode, or only as a graph unless `selective`.
+
+    With `pdl`, its whole graph competes in both ways.
+    """
+    modes = MODES if selective else MODES[:1]
+    found = [ScheduleCandidate(f"{m}{spec.name}", m, spec, pdl and m == "subgraphs") for m in modes]
     if pdl:
         found.append(ScheduleCandidate(f"graph+pdl{spec.name}", "graph", spec, True))
     return found

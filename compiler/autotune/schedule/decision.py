@@ -37,6 +37,7 @@ from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
 from compiler.backends.gpu.executable import GpuExecutable
 from compiler.backends.memory import Array
+from compiler.backends.policy import GraphPolicy
 from compiler.errors import DeviceError
 from compiler.ir.flatten import schedule_of
 from compiler.ir.taskflow import GraphOp
@@ -73,6 +74,7 @@ class Request:
     budget: float = DEFAULT_BUDGET
     profile: str | os.PathLike[str] | None = None
     searching: SearchOptions = field(default_factory=SearchOptions)
+    graphs: GraphPolicy = field(default_factory=GraphPolicy)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def _predicted(request: Request, database: KernelTimeDatabase, why: str) -> Deci
     _warn_of_estimates(request, costs)
     specs, searched = _competing(request, costs, measured=False)
     pdl = starts_early(request.kernels)
-    modes = [candidate for spec in specs for candidate in mode_candidates(spec)]
+    selective = request.graphs.selective
+    modes = [found for spec in specs for found in mode_candidates(spec, selective=selective)]
     found = {
         candidate.name: replace(candidate, pdl=pdl and candidate.mode != "streams")
         for candidate in modes
@@ -189,11 +192,16 @@ def _measured(request: Request, database: KernelTimeDatabase, driver: Driver) ->
     costs = Costs.make(request.kernels, recorded, driver.device.architecture)
     specs, searched = _competing(request, costs, measured=True)
     pdl = starts_early(request.kernels)
-    found = {
-        candidate.name: candidate for spec in specs for candidate in mode_candidates(spec, pdl=pdl)
-    }
+    selective = request.graphs.selective
+    every = (c for spec in specs for c in mode_candidates(spec, pdl=pdl, selective=selective))
+    found = {candidate.name: candidate for candidate in every}
     base = GpuExecutable.load(
-        driver, specs[0].schedule, request.kernels, weights, costs=costs.measured
+        driver,
+        specs[0].schedule,
+        request.kernels,
+        weights,
+        costs=costs.measured,
+        **request.graphs.executor_options,
     )
     left = (request.budget - spent) * (1 - BINDINGS_SHARE)
     choice = _timed(found, base, baseline_of(request.pipeline), left)

@@ -76,6 +76,11 @@ class GpuExecutable:
         return GpuExecutable(programs, self._schedule, self._costs, self._settings)
 
     @property
+    def schedule(self) -> Schedule:
+        """The schedule that it runs."""
+        return self._schedule
+
+    @property
     def plan(self) -> GraphPlan:
         """The edges, order and priorities of its graphs."""
         return self._plan

@@ -51,17 +51,18 @@ class ExecutorSettings:
 
     `children` makes each subflow a child graph (mode `graph` only). `bindings` has the binding of
     device buffers by name; others are bound by `update` if it touches at most `updates` nodes, else
-    by `copy`. A copied buffer that stays for many runs is no longer copied: its nodes get its
-    address. `poison` fills the arena, the outputs and the buffers of host inputs with NaN before
-    each run. `pdl` (programmatic dependent launch) lets kernels that wait for their predecessors
-    themselves start while these still run. `delays` is a seed of random delays before random tasks,
-    for tests: they must change no result.
+    by `copy`; none is bound by `indirection` if that is off. A copied buffer that stays for many
+    runs is no longer copied: its nodes get its address. `poison` fills the arena, the outputs and
+    the buffers of host inputs with NaN before each run. `pdl` (programmatic dependent launch) lets
+    kernels that wait for their predecessors themselves start while these still run. `delays` is a
+    seed of random delays before random tasks, for tests: they must change no result.
     """
 
     mode: Mode = "graph"
     children: bool = False
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     updates: int = 16
+    indirection: bool = True
     poison: bool = False
     pdl: bool = True
     delays: int | None = None
@@ -157,8 +158,10 @@ class GpuExecutor:
         """The bindings that a device buffer given as this input or output can have."""
         kinds = self._plan.schedule.allocations
         index = next(i for i in self._at if kinds[i].name == name)
-        found = has_indirect_entries(self._plan.schedule, self._program.functions, index)
-        return ("update", "copy", "indirection") if found else ("update", "copy")
+        schedule, functions = self._plan.schedule, self._program.functions
+        if self.settings.indirection and has_indirect_entries(schedule, functions, index):
+            return "update", "copy", "indirection"
+        return "update", "copy"
 
     def _checked(self, name: str, binding: Binding) -> Binding:
         if binding not in self.ways(name):

@@ -211,6 +211,22 @@ def test_the_choice_survives_saving(
     assert other.settings.mode == "graph"
 
 
+@pytest.mark.parametrize("budget", [0, 0.3])
+def test_every_schedule_is_a_graph_unless_the_policy_selects(
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch, budget: float
+):
+    takes(monkeypatch, lambda mode, streams: 10.0 if mode == "streams" else 1000.0)
+    found = {graphs: compiled(graphs=graphs, budget=budget) for graphs in ("all", "none")}
+    modes = {
+        graphs: {name.split("/")[0] for name in chosen(m)["estimates"]}
+        for graphs, m in found.items()
+    }
+    assert modes == {"all": {*MODES}, "none": {"graph"}}
+    assert chosen(found["none"])["mode"] == "graph"
+    if budget:
+        assert chosen(found["all"])["mode"] == "streams"
+
+
 def test_what_does_not_fit_is_skipped(driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch):
     takes(monkeypatch, lambda mode, streams: 1000.0 / streams)
     full = GpuExecutable.executor

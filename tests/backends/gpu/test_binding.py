@@ -233,6 +233,14 @@ def test_indirection_needs_second_entry_points():
         executor.bind_by("x0", "indirection")
 
 
+def test_without_indirection_moved_buffers_are_updated_or_copied():
+    _, executor = start(indirection=False)
+    assert executor.ways("x0") == ("update", "copy")
+    with pytest.raises(DeviceError, match="'x0' cannot be bound by 'indirection', only by update"):
+        executor.bind_by("x0", "indirection")
+    assert "indirection" in start()[1].ways("x0")
+
+
 def test_the_rule_copies_what_many_nodes_touch():
     _, executor = start(updates=0)
     assert set(executor.bindings.values()) == {"copy"}

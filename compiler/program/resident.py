@@ -1,0 +1,220 @@
+"""Tensors between segments that stay on the device, in memory that later tensors reuse.
+
+All work of a program is queued on one stream. So the memory of a tensor that is no longer used can
+be given to the next one at once: whatever reads the old tensor was queued before.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.backends.cuda import device as cuda
+from compiler.backends.emu import device as emu
+from compiler.backends.gpu.arrays import DeviceArray, device_view
+from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.executable import GpuExecutable
+from compiler.backends.gpu.memory import Pinned, reserve
+from compiler.backends.memory import POISON, numpy_dtype
+from compiler.errors import DeviceError
+from compiler.module import Module
+from compiler.schedule import Allocation, Schedule
+
+
+@dataclass(eq=False)
+class DeviceBlock:
+    """A piece of device memory, which returns to its pool when nothing refers to it."""
+
+    pool: "BlockPool"
+    address: int
+    nbytes: int
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.pool.give_back(self)
+
+
+class BlockPool:
+    """Device memory in blocks whose sizes are powers of two; `poison` fills blocks given back."""
+
+    def __init__(self, driver: Driver, stream: Handle, *, poison: bool = False) -> None:
+        self._driver, self._stream, self._poison = driver, stream, poison
+        self._free: dict[int, deque[int]] = defaultdict(deque)
+        self.nbytes = 0
+
+    def take(self, nbytes: int) -> DeviceBlock:
+        """A block of at least so many bytes; raises DeviceError if there is no room."""
+        size = max(256, 1 << (nbytes - 1).bit_length())
+        try:
+            address = self._free[size].pop()
+        except IndexError:
+            address = self._new(size)
+        return DeviceBlock(self, address, size)
+
+    def _new(self, size: int) -> int:
+        self._driver.make_current()
+        try:
+            address = reserve(self._driver, size, "a tensor between segments")
+        except DeviceError:
+            self.trim()
+            address = reserve(self._driver, size, "a tensor between segments")
+        self.nbytes += size
+        return address
+
+    def give_back(self, block: DeviceBlock) -> None:
+        """Let later tensors use a block."""
+        self._driver.make_current()
+        if self._poison:
+            self._driver.fill(block.address, POISON, block.nbytes, self._stream)
+        self._free[block.nbytes].append(block.address)
+
+    def trim(self) -> None:
+        """Free the blocks that no tensor uses, after what is queued."""
+        self._driver.make_current()
+        self._driver.synchronize_stream(self._stream)
+        for size, blocks in [*self._free.items()]:
+            while blocks:
+                self._driver.free(blocks.pop())
+                self.nbytes -= size
+
+
+class ResidentTensor:
+    """A tensor of a program on the device, which numpy and DLPack can read.
+
+    `dtype` is numpy's. The host's copy is made when it is first read, and kept.
+    """
+
+    def __init__(self, device: "ResidentMemory", array: DeviceArray) -> None:
+        self._device, self.array = device, array
+        self._host: np.ndarray | None = None
+        self.dtype, self.shape = numpy_dtype(array.dtype), array.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.array.__cuda_array_interface__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def numpy(self) -> np.ndarray:
+        """The tensor in host memory, which must not be changed."""
+        if self._host is None:
+            self._host = self._device.read(self.array)
+        return self._host
+
+
+@dataclass
+class ResidentMemory:
+    """The device's memory and the stream that all segments of a program share.
+
+    `copied` counts the tensors that the host read.
+    """
+
+    driver: Driver
+    poison: bool = False
+    copied: int = 0
+
+    def __post_init__(self) -> None:
+        self.driver.make_current()
+        self.stream = self.driver.create_stream(ordered_with_default=True)
+        self.pool = BlockPool(self.driver, self.stream, poison=self.poison)
+
+    def outputs(self, schedule: Schedule) -> dict[str, ResidentTensor]:
+        """New tensors for the outputs of a schedule, by name."""
+        return {a.name: self._tensor(a) for a in schedule.of_kind("output")}
+
+    def wait(self) -> None:
+        """Block until all that is queued is done."""
+        self.driver.make_current()
+        self.driver.synchronize_stream(self.stream)
+
+    def _tensor(self, allocation: Allocation) -> ResidentTensor:
+        block = self.pool.take(max(1, allocation.nbytes))
+        array = DeviceArray(self.driver, allocation, block.address, block)
+        return ResidentTensor(self, array)
+
+    def given(self, name: str, array: Any) -> Any:
+        """A caller's array as a tensor; one on the host is returned as it is.
+
+        Raises ShapeError if it is on another device, or not contiguous.
+        """
+        view = device_view(array, self.driver, self.stream)
+        if view is None:
+            return array
+        if view.stream is not None:
+            event = self.driver.create_event()
+            self.driver.record(event, self.driver.stream(view.stream))
+            self.driver.wait(self.stream, event)
+            self.driver.destroy_event(event)
+        allocation = Allocation("input", name, view.dtype, view.shape)
+        owner = (array, view.owner)
+        return ResidentTensor(self, DeviceArray(self.driver, allocation, view.address, owner))
+
+    def read(self, array: DeviceArray) -> np.ndarray:
+        """A copy in host memory, after what is queued."""
+        driver = self.driver
+        driver.make_current()
+        pinned = Pinned(driver, max(1, array.nbytes))
+        if array.nbytes:
+            driver.copy(pinned.address, array.address, array.nbytes, self.stream)
+        driver.synchronize_stream(self.stream)
+        data = pinned.bytes[: array.nbytes].view(numpy_dtype(array.dtype))
+        found = data.reshape(array.shape).copy()
+        pinned.close()
+        self.copied += 1
+        return found
+
+    def run(
+        self, executable: GpuExecutable, inputs: Mapping[str, Any]
+    ) -> dict[str, ResidentTensor]:
+        """Queue a run of a segment; its outputs by name."""
+        outputs = self.outputs(executable.schedule)
+        arrays = {name: tensor.array for name, tensor in outputs.items()}
+        executable.submit(inputs, outputs=arrays, stream=self.driver.handle_address(self.stream))
+        return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentModule:
+    """A module whose inputs and outputs stay on the device."""
+
+    module: Module
+    memory: ResidentMemory
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, ResidentTensor]:
+        """Queue a run on arrays of either kind; the outputs by name."""
+        executable = self.module.executable
+        assert isinstance(executable, GpuExecutable)
+        return self.memory.run(executable, inputs)
+
+
+def open_memory(backend: str, options: Mapping[str, Any]) -> ResidentMemory:
+    """The memory of one program on the device that modules with these options run on."""
+    if backend == "emu":
+        return ResidentMemory(emu.device(), poison=bool(options.get("poison", True)))
+    return ResidentMemory(cuda.device(int(options.get("ordinal", 0))))
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a caller's value may be in a device's memory: an array that is not numpy's."""
+    foreign = hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")
+    return foreign and not isinstance(value, np.ndarray)
+
+
+def on_host(value: Any) -> Any:
+    """A value of a program as the host reads it."""
+    return value.numpy() if isinstance(value, ResidentTensor) else value
