@@ -87,13 +87,14 @@ def compile(
     a directory for an IR file for each pass, and the CUDA text of every kernel.
 
     On a GPU a search with a simulator of the device finds candidate schedules. Measuring for
-    `budget` seconds (default 5), or the simulator if the device is missing, chooses the schedule
-    and the execution mode; `Module.choice` has the figures. The search is bounded in steps, so that
-    it depends on kernel times alone: `schedule="auto{steps=1000 seed=1}"` sets steps and seed.
-    With an explicit pipeline only the mode is chosen. `profile` is a file of kernel times, to which
-    measurements are added; with it and a budget of 0 nothing is measured, and the schedule depends
-    on the model, the options and the file alone. `schedule` can also be a file of constraints, or a
-    `schedule.json` to use unchanged (docs/schedules.md).
+    `budget` seconds (default 5, or 0.2 for a small segment of a dynamic module), or the simulator
+    if the device is missing, chooses the schedule and the execution mode; `Module.choice` has the
+    figures. The search is bounded in steps, so that it depends on kernel times alone:
+    `schedule="auto{steps=1000 seed=1}"` sets steps and seed. With an explicit pipeline only the
+    mode is chosen. `profile` is a file of kernel times, to which measurements are added; with it
+    and a budget of 0 nothing is measured, and the schedule depends on the model, the options and
+    the file alone. `schedule` can also be a file of constraints, or a `schedule.json` to use
+    unchanged (docs/schedules.md).
 
     Kernels are read from the cache of `flowloom cache` and added to it, unless `cache` is False.
     Kernels clamp indices in the input data that are out of range; with `check_indices` a run with
@@ -145,6 +146,7 @@ def compile(
             searching=searching or SearchOptions(),
             check_indices=check_indices,
             graphs=policy,
+            chosen=any(x is not None for x in (pipeline, schedule, budget, profile)),
         )
         options: dict[str, Any] = {} if threads is None else {"threads": threads}
         options |= policy.executor_options

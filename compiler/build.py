@@ -146,6 +146,8 @@ class Settings:
     """Whether the default pipeline substitutes operators."""
     graphs: GraphPolicy = field(default_factory=GraphPolicy)
     """The parts of PyGraph that are used on a GPU."""
+    chosen: bool = False
+    """Whether the user chose pipeline, schedule, budget or profile."""
 
     @property
     def passes(self) -> str:

@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "program": {
         *("backends", "backends/cuda", "backends/emu", "backends/gpu"),
-        *("build", "export", "frontend", "kernels", "module", "target"),
+        *("build", "export", "frontend", "kernels", "module", "pipeline", "target"),
     },
     "autotune/kernels": {
         *(

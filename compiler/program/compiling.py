@@ -24,6 +24,7 @@ from compiler.frontend.part import (
 )
 from compiler.module import Module, load
 from compiler.program.buckets import Buckets
+from compiler.program.effort import segment_settings
 from compiler.program.folding import FoldedGraph, folded
 from compiler.program.interpreted import InterpretedGraph, is_small
 from compiler.program.padded import BucketModule, PaddedSegment, extents_by_name
@@ -96,6 +97,7 @@ class SegmentCompiler:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     _weights: WeightStore = field(default_factory=WeightStore)
     _padded: dict[str, BucketModule] = field(default_factory=dict[str, BucketModule])
+    _searched: set[str] = field(default_factory=set[str])
     _resident: ResidentMemory | None = None
 
     def __post_init__(self) -> None:
@@ -205,19 +207,25 @@ class SegmentCompiler:
         if digest not in self.modules:
             folder = self.saved.get(digest)
             self.modules[digest] = (
-                self._compiled(request, graph, digest)
+                self._compiled(request, graph, digest, ahead=padding is not None)
                 if folder is None
                 else load(folder, **self.options)
             )
         return self.modules[digest]
 
-    def _compiled(self, request: SegmentRequest, graph: Graph, digest: str) -> Module:
-        start = perf_counter()
-        multiplies = parse_target(self.settings.target).multiplies_bytes
-        found = imported(graph, multiplies)
+    def _compiled(
+        self, request: SegmentRequest, graph: Graph, digest: str, *, ahead: bool
+    ) -> Module:
+        """The module of a graph; one compiled ahead for a bucket is searched like a whole model."""
+        start, count = perf_counter(), len(graph.operators)
+        first = ahead or request.source.name not in self._searched
+        effort = segment_settings(self.settings, count, first=first)
+        if effort is self.settings:
+            self._searched.add(request.source.name)
+        found = imported(graph, parse_target(self.settings.target).multiplies_bytes)
         name, dump = f"{request.source.name}-{digest[:8]}", self.settings.dump_ir
         folder = None if dump is None else Path(dump) / name
-        settings = replace(self.settings, dump_ir=folder)
+        settings = replace(effort, dump_ir=folder)
         built = build_module(found.module, found.weights, settings)
         shared = self._weights.shared(built.weights)
         module = Module.of(replace(built, weights=shared), self.options)

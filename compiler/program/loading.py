@@ -38,6 +38,7 @@ def load_program(directory: Path, options: Mapping[str, Any]) -> DynamicModule:
         Settings(manifest["target"], manifest["pipeline"], cache=KernelCache()),
         check_indices=manifest["check_indices"],
         graphs=policy,
+        chosen=manifest["pipeline"] is not None,
     )
     found = read_program(directory / MODEL_FILE, manifest["input_shapes"], settings.check_indices)
     buckets = Buckets.of(manifest["buckets"], found.inputs)
