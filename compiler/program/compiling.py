@@ -258,7 +258,7 @@ class SegmentCompiler:
         for module in self.modules.values():
             module.close()
         if self._resident is not None:
-            self._resident.pool.trim()
+            self._resident.release()
 
 
 def _value(name: str, array: np.ndarray, known: bool) -> Value:

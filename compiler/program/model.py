@@ -16,7 +16,7 @@ from compiler.program.compiling import SegmentCompiler
 from compiler.program.control import control
 from compiler.program.host import HostValue
 from compiler.program.reading import GivenShapes, ReadModel, read_program
-from compiler.program.resident import ResidentMemory, is_on_device, on_host
+from compiler.program.resident import ResidentMemory, all_on_host, is_on_device
 from compiler.program.saving import SavedProgram, save_program
 from compiler.program.signature import ValueType, checked_inputs, example_of
 
@@ -86,7 +86,8 @@ class DynamicModule:
             stay.wait()
             return results
         given = {id(value) for value in values.values()}
-        return {name: _own(on_host(value), given) for name, value in results.items()}
+        found = all_on_host(found)
+        return {n: _own(v, given) for n, v in zip(results, found, strict=True)}
 
     def _outputs_stay(self, outputs: str) -> ResidentMemory | None:
         """The device on which outputs stay, or None if the host gets them."""

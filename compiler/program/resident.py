@@ -5,9 +5,11 @@ be given to the next one at once: whatever reads the old tensor was queued befor
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -87,8 +89,8 @@ class ResidentTensor:
     `dtype` is numpy's. The host's copy is made when it is first read, and kept.
     """
 
-    def __init__(self, device: "ResidentMemory", array: DeviceArray) -> None:
-        self._device, self.array = device, array
+    def __init__(self, memory: "ResidentMemory", array: DeviceArray) -> None:
+        self.memory, self.array = memory, array
         self._host: np.ndarray | None = None
         self.dtype, self.shape = numpy_dtype(array.dtype), array.shape
 
@@ -113,8 +115,17 @@ class ResidentTensor:
     def numpy(self) -> np.ndarray:
         """The tensor in host memory, which must not be changed."""
         if self._host is None:
-            self._host = self._device.read(self.array)
+            self.memory.read([self])
+        assert self._host is not None
         return self._host
+
+    def is_read(self) -> bool:
+        """Whether the host has a copy."""
+        return self._host is not None
+
+    def keep(self, host: np.ndarray) -> None:
+        """Keep the host's copy."""
+        self._host = host
 
 
 @dataclass
@@ -127,6 +138,8 @@ class ResidentMemory:
     driver: Driver
     poison: bool = False
     copied: int = 0
+    _staging: Pinned | None = None
+    _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         self.driver.make_current()
@@ -164,19 +177,38 @@ class ResidentMemory:
         owner = (array, view.owner)
         return ResidentTensor(self, DeviceArray(self.driver, allocation, view.address, owner))
 
-    def read(self, array: DeviceArray) -> np.ndarray:
-        """A copy in host memory, after what is queued."""
-        driver = self.driver
-        driver.make_current()
-        pinned = Pinned(driver, max(1, array.nbytes))
-        if array.nbytes:
-            driver.copy(pinned.address, array.address, array.nbytes, self.stream)
-        driver.synchronize_stream(self.stream)
-        data = pinned.bytes[: array.nbytes].view(numpy_dtype(array.dtype))
-        found = data.reshape(array.shape).copy()
-        pinned.close()
-        self.copied += 1
-        return found
+    def read(self, tensors: Sequence[ResidentTensor]) -> None:
+        """Copy tensors to host memory, which they keep, after what is queued."""
+        starts = [0, *accumulate(_aligned(tensor.array.nbytes) for tensor in tensors)]
+        with self._lock:
+            self.driver.make_current()
+            staging = self._staging_of(starts[-1])
+            for start, tensor in zip(starts, tensors, strict=False):
+                if tensor.array.nbytes:
+                    place = staging.address + start
+                    self.driver.copy(place, tensor.array.address, tensor.array.nbytes, self.stream)
+            self.driver.synchronize_stream(self.stream)
+            for start, tensor in zip(starts, tensors, strict=False):
+                data = staging.bytes[start : start + tensor.array.nbytes]
+                tensor.keep(data.view(tensor.dtype).reshape(tensor.shape).copy())
+            self.copied += len(tensors)
+
+    def release(self) -> None:
+        """Free what no tensor uses."""
+        self.pool.trim()
+        with self._lock:
+            if self._staging is not None:
+                self._staging.close()
+            self._staging = None
+
+    def _staging_of(self, nbytes: int) -> Pinned:
+        """Page-locked memory of at least so many bytes, which grows with its use."""
+        if self._staging is None or len(self._staging.bytes) < nbytes:
+            if self._staging is not None:
+                self._staging.close()
+            self._staging = None
+            self._staging = Pinned(self.driver, 1 << max(16, (nbytes - 1).bit_length()))
+        return self._staging
 
     def run(
         self, executable: GpuExecutable, inputs: Mapping[str, Any]
@@ -218,3 +250,17 @@ def is_on_device(value: Any) -> bool:
 def on_host(value: Any) -> Any:
     """A value of a program as the host reads it."""
     return value.numpy() if isinstance(value, ResidentTensor) else value
+
+
+def all_on_host(values: Sequence[Any]) -> list[Any]:
+    """Values as the host reads them, for which it waits once."""
+    waiting = {id(v): v for v in values if isinstance(v, ResidentTensor) and not v.is_read()}
+    if waiting:
+        first, *others = waiting.values()
+        first.memory.read([first, *others])
+    return [on_host(value) for value in values]
+
+
+def _aligned(nbytes: int) -> int:
+    """A size rounded up so that what follows is aligned for every type."""
+    return -(-nbytes // 64) * 64

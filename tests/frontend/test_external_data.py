@@ -222,6 +222,10 @@ def test_tensors_that_are_too_large_are_named(shape: list[int]):
             import_model(
                 parse(f"g (float[n] x) => (float[m] y) {{ {text} }}".replace("[n]", str(shape)))
             )
+    if len(shape) == 2:
+        model = parse(f"g (float{shape} x) => (float[m, k] y) {{ y = EyeLike(x) }}")
+        with pytest.raises(FlowloomError, match="EyeLike.*kernels index at most"):
+            import_model(model)
     model = parse("g (float[n,1] x, float[1,n] z) => (float[a,b] y) { [sum] y = Add(x, z) }")
     with pytest.raises(FlowloomError, match=r"Add 'sum'.*kernels index at most"):
         import_model(model, {"x": [1 << 17, 1], "z": [1, 1 << 17]})

@@ -9,6 +9,7 @@ from compiler.frontend.evaluate import dtype_name, element_type
 from compiler.frontend.graph import Inputs, Unsupported, Value, axis_of
 from compiler.frontend.rules.call import Call, rule
 from compiler.frontend.rules.types import in_float32, in_type
+from compiler.ir.operators import check_size
 from compiler.ir.values import numpy_dtype
 
 
@@ -247,7 +248,9 @@ def rewrite_eye_like(call: Call) -> list[Value]:
     dtype = dtype_name(call.attributes.get("dtype", 0)) or call.data.dtype
     supported(Value("", dtype))
     rows, columns = call.data.shape
-    return [call.builder.constant(np.eye(rows, columns, call.attributes.get("k", 0)), dtype)]
+    check_size(dtype, call.data.shape)
+    ones = np.eye(rows, columns, call.attributes.get("k", 0), dtype=np.int8)
+    return [call.builder.constant(ones, dtype)]
 
 
 @rule("Shape")

@@ -11,7 +11,10 @@ import compiler
 from compiler.autotune.bindings import timed_run
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.executable import GpuExecutable
+from compiler.build import Settings, build
 from compiler.errors import DeviceError
+from compiler.kernels.cache import KernelCache
+from compiler.module import Module
 from compiler.schedule import KernelSpec
 from tests.autotune.schedule import fakes
 from tests.backends.gpu import device_checks
@@ -50,7 +53,8 @@ def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_pa
     except DeviceError as error:
         pytest.skip(str(error))
     monkeypatch.setattr("compiler.build.build_kernels", busy_kernels)
-    module = compiler.compile(fakes.model(), target="cuda", budget=3.0)
+    settings = Settings("cuda", None, KernelCache(), budget=3.0, substitution=False)
+    module = Module.of(build(fakes.model(), None, settings), {})
     assert module.choice is not None
     assert module.choice.source == "measured"
     assert module.choice.streams > 1
