@@ -131,6 +131,8 @@ def compile(
     policy = GraphPolicy.parse(graphs)
     if name in ("cpu", "hip") and policy != GraphPolicy():
         raise ArgumentError(f"graphs={graphs!r} is for cuda and emu: leave it out for {name}")
+    if threads is not None and name != "cpu":
+        raise ArgumentError(f"threads={threads} is for cpu: leave it out for {name}")
     searching = SearchOptions.asked(schedule, chosen, pipeline)
     with using(passes) as own:
         check_used(own, pipeline)

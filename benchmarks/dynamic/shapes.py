@@ -46,13 +46,18 @@ def seconds(run: Any, inputs: Arrays) -> float:
     return perf_counter() - start
 
 
+def one_thread(target: str) -> dict[str, Any]:
+    """The option of one thread, which GPUs do not have."""
+    return {"threads": 1} if target.startswith("cpu") else {}
+
+
 def compare(
     model: onnx.ModelProto, module: DynamicModule, length: int, runs: int, target: str
 ) -> dict[str, float]:
     """The medians of a static module and of the dynamic one at a length, in milliseconds."""
     inputs = tokens(length)
     shapes = {name: array.shape for name, array in inputs.items()}
-    static = compiler.compile(model, input_shapes=shapes, threads=1, target=target)
+    static = compiler.compile(model, input_shapes=shapes, target=target, **one_thread(target))
     pairs = [(seconds(static.run, inputs), seconds(module.run, inputs)) for _ in range(runs + 3)]
     alone, dynamic = (1e3 * median(times) for times in zip(*pairs[3:], strict=True))
     report = static.memory
@@ -83,7 +88,7 @@ def switches(runs: int, target: str) -> dict[str, float]:
         '<ir_version: 10, opset_import: ["": 21]>\n'
         "g (float[n, 64] x) => (float[n, 64] y) { s = Mul(x, x)  y = Add(s, x) }"
     )
-    module = compiler.compile(model, buckets={"n": [32, 64]}, threads=1, target=target)
+    module = compiler.compile(model, buckets={"n": [32, 64]}, target=target, **one_thread(target))
     inputs = {n: {"x": np.ones((n, 64), np.float32)} for n in (30, 31, 62)}
     found: dict[str, float] = {}
     for name, (first, second) in {
@@ -111,7 +116,8 @@ def main() -> None:
     model = load_file(MODEL)
     start = perf_counter()
     buckets = {"batch": [1], "length": options.lengths}
-    module = compiler.compile(model, buckets=buckets, threads=1, target=options.target)
+    target = options.target
+    module = compiler.compile(model, buckets=buckets, target=target, **one_thread(target))
     assert isinstance(module, DynamicModule)
     compiled = perf_counter() - start
     generator = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,12 @@ MEMORY_INFORMATION = Path("/proc/meminfo")
 def numpy_dtype(name: str) -> numpy.dtype[Any]:
     """The numpy dtype of a name in `compiler.schedule.ELEMENT_BYTES`."""
     return numpy.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+@cache
+def numpy_name(dtype: numpy.dtype[Any]) -> str:
+    """The name of a dtype, which numpy makes anew whenever it is asked."""
+    return dtype.name
 
 
 def address(array: NDArray[Any]) -> int:

@@ -1,7 +1,7 @@
 """A body of a model, the whole of it or one of If, Loop or Scan, run step by step."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from threading import RLock
 
@@ -70,11 +70,13 @@ class ProgramPlan:
 class ProgramBody:
     """A body and its steps, which are refined as runs find what segments cannot hold.
 
-    `alone` are the nodes on the host, each with the reason.
+    `reread` are the outputs that segments around it may read; `alone` are the nodes on the host,
+    each with the reason.
     """
 
     graph: BodyGraph
     runtime: Runtime
+    reread: frozenset[str]
     alone: dict[int, str] = field(default_factory=dict[int, str])
     split_at: set[str] = field(default_factory=set[str])
     _hosts: dict[int, HostStep] = field(default_factory=dict[int, HostStep])
@@ -134,7 +136,9 @@ class ProgramBody:
         with self._lock:
             if self._plan is None:
                 steps = outline_steps(self._uses(), self.split_at, self.graph.outputs)
-                self._plan = ProgramPlan(steps, [self._runner(step) for step in steps])
+                read = (step.reads for step in steps if not step.alone)
+                reread = self.reread.union(*read)
+                self._plan = ProgramPlan(steps, [self._runner(step, reread) for step in steps])
             return self._plan
 
     def _uses(self) -> list[NodeUse]:
@@ -161,7 +165,7 @@ class ProgramBody:
                 known |= {*node.output}
         return fixed
 
-    def _runner(self, step: ProgramStep) -> ProgramSegment | HostStep:
+    def _runner(self, step: ProgramStep, reread: Set[str]) -> ProgramSegment | HostStep:
         if step.alone:
             return self._hosts[step.nodes[0]]
         if step not in self._segments:
@@ -172,6 +176,7 @@ class ProgramBody:
                 nodes=nodes,
                 reads=step.reads,
                 writes=step.writes,
+                reread=frozenset(reread & {*step.writes}),
                 constants=self.graph.constants,
             )
             self._segments[step] = ProgramSegment(source, self.runtime.most, self.runtime.patience)

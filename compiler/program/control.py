@@ -94,7 +94,8 @@ class Subprogram:
             constants={**known, **own, **folded},
             opsets=around.opsets,
         )
-        return cls(proto, formals, captures, ProgramBody(graph, runtime))
+        body = ProgramBody(graph, runtime, reread=frozenset(graph.outputs))
+        return cls(proto, formals, captures, body)
 
     def run(self, values: HostValues, given: Sequence[HostValue] = ()) -> list[HostValue]:
         """The outputs for formal inputs in order."""

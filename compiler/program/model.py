@@ -42,7 +42,7 @@ class DynamicModule:
 
     def _new_body(self) -> ProgramBody:
         runtime = Runtime(self.compiler, self._most, self._model.array_of, control)
-        return ProgramBody(self._model.graph, runtime)
+        return ProgramBody(self._model.graph, runtime, reread=frozenset())
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for `pickle` and `copy`: the division into segments is found again."""
@@ -98,6 +98,8 @@ class DynamicModule:
             raise DeviceError(
                 'outputs="device" needs the target cuda or emu, and graphs="resident" or "all"'
             )
+        if memory is not None:
+            memory.keeps_all = True
         return memory
 
     def _with_device_arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

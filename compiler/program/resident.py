@@ -5,7 +5,7 @@ be given to the next one at once: whatever reads the old tensor was queued befor
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -132,12 +132,13 @@ class ResidentTensor:
 class ResidentMemory:
     """The device's memory and the stream that all segments of a program share.
 
-    `copied` counts the tensors that the host read.
+    `copied` counts the tensors that the host read; with `keeps_all` no segment gives it others.
     """
 
     driver: Driver
     poison: bool = False
     copied: int = 0
+    keeps_all: bool = False
     _staging: Pinned | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -146,9 +147,9 @@ class ResidentMemory:
         self.stream = self.driver.create_stream(ordered_with_default=True)
         self.pool = BlockPool(self.driver, self.stream, poison=self.poison)
 
-    def outputs(self, schedule: Schedule) -> dict[str, ResidentTensor]:
-        """New tensors for the outputs of a schedule, by name."""
-        return {a.name: self._tensor(a) for a in schedule.of_kind("output")}
+    def outputs(self, schedule: Schedule, names: Set[str]) -> dict[str, ResidentTensor]:
+        """New tensors for some outputs of a schedule, by name."""
+        return {a.name: self._tensor(a) for a in schedule.of_kind("output") if a.name in names}
 
     def wait(self) -> None:
         """Block until all that is queued is done."""
@@ -211,27 +212,39 @@ class ResidentMemory:
         return self._staging
 
     def run(
-        self, executable: GpuExecutable, inputs: Mapping[str, Any]
-    ) -> dict[str, ResidentTensor]:
-        """Queue a run of a segment; its outputs by name."""
-        outputs = self.outputs(executable.schedule)
-        arrays = {name: tensor.array for name, tensor in outputs.items()}
-        executable.submit(inputs, outputs=arrays, stream=self.driver.handle_address(self.stream))
-        return outputs
+        self, executable: GpuExecutable, inputs: Mapping[str, Any], names: Set[str]
+    ) -> dict[str, Any]:
+        """Queue a run of a segment whose outputs of these names stay; all outputs by name.
+
+        It waits for the outputs that the host gets.
+        """
+        given = {n: v.array if isinstance(v, ResidentTensor) else v for n, v in inputs.items()}
+        staying = self.outputs(executable.schedule, names)
+        arrays = {name: tensor.array for name, tensor in staying.items()}
+        stream = self.driver.handle_address(self.stream)
+        run = executable.submit(given, outputs=arrays, stream=stream)
+        every = [output.name for output in executable.schedule.of_kind("output")]
+        return {**staying} if len(staying) == len(every) else {**run.wait(), **staying}
 
 
 @dataclass(frozen=True, slots=True)
 class ResidentModule:
-    """A module whose inputs and outputs stay on the device."""
+    """A module of which the outputs that other segments read stay on the device.
+
+    All outputs stay once a run of the program asked for device arrays.
+    """
 
     module: Module
     memory: ResidentMemory
+    reread: frozenset[str]
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, ResidentTensor]:
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Queue a run on arrays of either kind; the outputs by name."""
         executable = self.module.executable
         assert isinstance(executable, GpuExecutable)
-        return self.memory.run(executable, inputs)
+        every = {output.name for output in self.module.outputs}
+        names = every if self.memory.keeps_all else every & self.reread
+        return self.memory.run(executable, inputs, names)
 
 
 def open_memory(backend: str, options: Mapping[str, Any]) -> ResidentMemory:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
+from compiler.backends.memory import numpy_name
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor, on_host
 from compiler.schedule import ELEMENT_BYTES
@@ -50,12 +51,16 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """The nodes of a segment, by index in the body, its tensors by name, and its constants."""
+    """The nodes of a segment, by index in the body, its tensors by name, and its constants.
+
+    `reread` are the tensors that it writes for other segments, perhaps among others.
+    """
 
     name: str
     nodes: Mapping[int, onnx.NodeProto]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    reread: frozenset[str]
     constants: Mapping[str, np.ndarray]
 
 
@@ -190,7 +195,7 @@ class ProgramSegment:
 def is_tensor(value: HostValue) -> bool:
     """Whether a value is an array of a type that kernels have."""
     array = isinstance(value, np.ndarray | ResidentTensor)
-    return array and cast(np.ndarray, value).dtype.name in ELEMENT_BYTES
+    return array and numpy_name(cast(np.ndarray, value).dtype) in ELEMENT_BYTES
 
 
 def reads_of(node: onnx.NodeProto) -> set[str]:

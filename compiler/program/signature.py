@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from compiler.backends.memory import numpy_dtype
+from compiler.backends.memory import numpy_dtype, numpy_name
 from compiler.errors import ShapeError
 from compiler.program.host import HostValue
 from compiler.program.resident import ResidentTensor
@@ -101,4 +101,4 @@ def _array(name: str, value: Any) -> np.ndarray:
 
 
 def _dtype(array: np.ndarray | ResidentTensor) -> str:
-    return "str_" if array.dtype.kind in "OSU" else array.dtype.name
+    return "str_" if array.dtype.kind in "OSU" else numpy_name(array.dtype)

@@ -31,3 +31,8 @@ def test_an_unknown_part_is_refused_with_those_known(text: str):
 def test_targets_that_choose_no_graph_refuse_it(target: str):
     with pytest.raises(ArgumentError, match=f"leave it out for {target}"):
         compiler.compile(fakes.model(), target=target, graphs="none")
+
+
+def test_threads_are_for_the_cpu():
+    with pytest.raises(ArgumentError, match="threads=2 is for cpu: leave it out for emu"):
+        compiler.compile(fakes.model(), target="emu", threads=2)

@@ -224,7 +224,7 @@ def test_tensors_that_are_too_large_are_named(shape: list[int]):
             )
     if len(shape) == 2:
         model = parse(f"g (float{shape} x) => (float[m, k] y) {{ y = EyeLike(x) }}")
-        with pytest.raises(FlowloomError, match="EyeLike.*kernels index at most"):
+        with pytest.raises(FlowloomError, match=r"EyeLike.*kernels index at most"):
             import_model(model)
     model = parse("g (float[n,1] x, float[1,n] z) => (float[a,b] y) { [sum] y = Add(x, z) }")
     with pytest.raises(FlowloomError, match=r"Add 'sum'.*kernels index at most"):

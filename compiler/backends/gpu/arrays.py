@@ -44,6 +44,8 @@ def fingerprint(array: Any) -> object:
 
     PyTorch's tensors have attributes for it; their array interface costs microseconds.
     """
+    if isinstance(array, DeviceArray):
+        return array.address, array.dtype, array.shape
     if getattr(array, "is_cuda", False) and hasattr(array, "data_ptr"):
         return array.data_ptr(), array.dtype, array.shape, array.stride()
     interface = _interface(array)
@@ -65,6 +67,8 @@ def device_view(array: Any, driver: Driver, stream: Handle) -> DeviceView | None
     """
     if isinstance(array, np.ndarray):
         return None
+    if isinstance(array, DeviceArray):
+        return DeviceView(array.address, array.dtype, array.shape, None, array)
     interface = _interface(array)
     if interface is not None:
         return _from_interface(interface, array)

@@ -23,7 +23,7 @@ from compiler.backends.gpu.arrays import (
 )
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
-from compiler.backends.memory import Array
+from compiler.backends.memory import Array, numpy_name
 from compiler.errors import DeviceError, ShapeError
 from compiler.schedule import Allocation, Schedule
 
@@ -186,7 +186,7 @@ class Binder:
         return {name: given.get(name) for name in self._outputs}
 
     def _stage(self, index: int, allocation: Allocation, array: Array) -> None:
-        check_fits(allocation, array.dtype.name, array.shape)
+        check_fits(allocation, numpy_name(array.dtype), array.shape)
         np.copyto(self._buffers.staging(index), array)
 
     def collect(self, placement: RunBuffers, results: dict[str, Any]) -> None:

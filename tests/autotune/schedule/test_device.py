@@ -53,7 +53,7 @@ def test_the_choice_is_measured_and_pays(monkeypatch: pytest.MonkeyPatch, tmp_pa
     except DeviceError as error:
         pytest.skip(str(error))
     monkeypatch.setattr("compiler.build.build_kernels", busy_kernels)
-    settings = Settings("cuda", None, KernelCache(), budget=3.0, substitution=False)
+    settings = Settings("cuda", cache=KernelCache(), budget=3.0, substitution=False)
     module = Module.of(build(fakes.model(), None, settings), {})
     assert module.choice is not None
     assert module.choice.source == "measured"
