@@ -1,4 +1,4 @@
-"""What PyGraph's three parts are worth: each left out alone, and all of them, on the same kernels.
+"""The worth of PyGraph's three parts: each left out alone, and all of them, on the same kernels.
 
     python benchmarks/pygraph.py [--models resnet50 speech ...] [--target cuda] [--precision fp16]
         [--samples 100] [--json FILE]
@@ -43,7 +43,7 @@ VARIANTS = {
 }
 """The `graphs` option of each column."""
 
-DYNAMIC = ("bert_dynamic", "detector", "lstm_if", "speech")
+DYNAMIC = ("bert_dynamic", "detector", "detector_large", "lstm_if", "speech")
 STATIC = ("bert128", "deepfm", "googlenet", "resnet50", "rnntc_sru", "t5small")
 TOLERANCE = {"fp32": 1e-3, "tf32": 3e-2, "fp16": 3e-2, "bf16": 1e-1}
 
@@ -62,6 +62,7 @@ def export_inputs(name: str, seed: int) -> Arrays:
     every: dict[str, Arrays] = {
         "bert_dynamic": {"input_ids": ids, "attention_mask": np.ones_like(ids)},
         "detector": {"image": draw(1, 3, 64, 64)},
+        "detector_large": {"image": draw(4, 3, 480, 640)},
         "lstm_if": {"x": draw(7, 32), "state": draw(2, 1, 16), "rate": np.array(16)},
         "speech": {"features": draw(1, 20, 40)},
     }
@@ -71,7 +72,8 @@ def export_inputs(name: str, seed: int) -> Arrays:
 def model_and_inputs(name: str) -> tuple[onnx.ModelProto, list[Arrays]]:
     """A model and two sets of inputs."""
     if name in DYNAMIC:
-        model = onnx.load_model_from_string((EXPORTS / f"{name}.onnx").read_bytes())
+        file = EXPORTS / f"{name.removesuffix('_large')}.onnx"
+        model = onnx.load_model_from_string(file.read_bytes())
         return model, [export_inputs(name, seed) for seed in (0, 1)]
     model = zoo.load(name)
     return model, [zoo.random_inputs(model, seed) for seed in (0, 1)]

@@ -150,7 +150,9 @@ class SegmentCompiler:
     def _runner(self, request: SegmentRequest, graph: Graph) -> SegmentRunner:
         """The module of a graph; its tensors stay on the device where they can."""
         module, memory = self._module(request, graph), self.resident
-        return module if memory is None else ResidentModule(module, memory, request.source.reread)
+        return (
+            module if memory is None else ResidentModule.of(module, memory, request.source.reread)
+        )
 
     def _folded(self, request: SegmentRequest) -> FoldedGraph | SegmentSplit | Needs:
         """The graph of a segment without the outputs that need no operator."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from compiler.backends.memory import POISON, numpy_dtype
 from compiler.errors import DeviceError
 from compiler.module import Module
 from compiler.schedule import Allocation, Schedule
+
+LEAST_BYTES = 1 << 17
+"""The least bytes of a tensor that stays: binding it costs the host about 30 us more than a copy
+through page-locked memory costs a smaller one (benchmarks/results/pygraph.md)."""
 
 
 @dataclass(eq=False)
@@ -229,21 +233,27 @@ class ResidentMemory:
 
 @dataclass(frozen=True, slots=True)
 class ResidentModule:
-    """A module of which the outputs that other segments read stay on the device.
+    """A module of which large outputs stay on the device, if other segments read them.
 
     All outputs stay once a run of the program asked for device arrays.
     """
 
     module: Module
     memory: ResidentMemory
-    reread: frozenset[str]
+    staying: frozenset[str]
+
+    @classmethod
+    def of(cls, module: Module, memory: ResidentMemory, reread: Set[str]) -> Self:
+        """A module of whose outputs other segments read some."""
+        large = {a.name for a in module.outputs if a.nbytes >= LEAST_BYTES}
+        return cls(module, memory, frozenset(large & reread))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Queue a run on arrays of either kind; the outputs by name."""
         executable = self.module.executable
         assert isinstance(executable, GpuExecutable)
-        every = {output.name for output in self.module.outputs}
-        names = every if self.memory.keeps_all else every & self.reread
+        keeps_all = self.memory.keeps_all
+        names = {output.name for output in self.module.outputs} if keeps_all else self.staying
         return self.memory.run(executable, inputs, names)
 
 
@@ -275,5 +285,5 @@ def all_on_host(values: Sequence[Any]) -> list[Any]:
 
 
 def _aligned(nbytes: int) -> int:
-    """A size rounded up so that what follows is aligned for every type."""
+    """A size rounded up so that the next tensor is aligned for every type."""
     return -(-nbytes // 64) * 64

@@ -18,6 +18,12 @@ from tests.program.checks import assert_equal, check, compiled, model_of
 from tests.program.test_exports import cases, loaded
 
 
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tensors of any size stay."""
+    monkeypatch.setattr("compiler.program.resident.LEAST_BYTES", 1)
+
+
 def two(**options: Any) -> tuple[onnx.ModelProto, DynamicModule]:
     """A model whose second segment reads the first one's tensors, compiled for the emulator."""
     text = """g (float[n] x) => (float[n] y, int64[1, k] found) <int64[1] one = {1}> {
@@ -40,6 +46,17 @@ def test_segments_pass_tensors_on_the_device():
     assert len(module.compiler.modules) >= 3
     assert memory.pool.nbytes > 0, "the second segment reads a and b on the device"
     assert memory.copied == 0, "NonZero's input and y come to the host with the runs"
+
+
+def test_small_tensors_pass_through_the_host(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("compiler.program.resident.LEAST_BYTES", 1201)
+    model, module = two()
+    check(module, model, {"x": vector(300)})
+    memory = module.compiler.resident
+    assert memory is not None
+    assert memory.pool.nbytes == 0
+    check(module, model, {"x": vector(301)})
+    assert memory.pool.nbytes > 0
 
 
 def test_without_the_part_the_host_has_every_tensor():
