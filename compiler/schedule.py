@@ -18,6 +18,9 @@ Mode = Literal["graph", "subgraphs", "streams"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
+ControlKind = Literal["if", "loop"]
+"""The kinds of tasks with bodies."""
+
 IN_RANGE = "flowloom.in-range/"
 """How names of outputs begin that are 1 if indices were in range, else 0; the rest says which."""
 
@@ -94,7 +97,7 @@ class ControlForm:
     says whether the loop goes on.
     """
 
-    kind: Literal["if", "loop"]
+    kind: ControlKind
     carried: int = 0
     length: int | None = None
     conditional: bool = False

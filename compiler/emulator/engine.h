@@ -101,6 +101,9 @@ void emulator_wait(unsigned pending);
 // Waits for the launches that this one follows.
 void emulator_begin();
 
+// Sets the condition of a conditional node (see runtime.h).
+void emulator_set_condition(uint64_t condition, unsigned value);
+
 // Records that this thread wrote to dynamic shared memory what tensor cores may read.
 void emulator_written(const void* to, unsigned bytes);
 // The proxy fence: makes what this thread has written there visible to tensor cores.

@@ -1,164 +1,13 @@
-// Queues operations and runs them in a random topological order.
+// Streams, events and graphs as operations with an order.
 #include "runtime.h"
 
 #include <dlfcn.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <thread>
+#include <algorithm>
 
-#include "begun.h"
-#include "guard.h"
+#include "operations.h"
 
 namespace emulator {
-
-const unsigned MOST_EARLY = 4;  // launches that have begun early and wait, each on a host thread
-
-// One operation, which is ready when nothing is `missing`.
-struct Operation {
-  std::function<void()> work;
-  std::vector<std::shared_ptr<Operation>> after;
-  size_t missing = 0;
-  bool done = false;
-  double nanoseconds = 0;
-};
-typedef std::shared_ptr<Operation> Handle;
-typedef std::vector<Handle> Handles;
-
-// A launch with copies of its parameters.
-struct Call {
-  emulator_call call;
-  std::vector<uint64_t> values;
-  std::vector<void*> pointers;
-  std::vector<size_t> extents;
-
-  explicit Call(const emulator_call& given) : call(given), values(given.kernel ? given.kernel->parameters : 0) {
-    for (unsigned i = 0; i < values.size(); i++) {
-      if (given.kernel->sizes[i] > sizeof values[i]) throw std::runtime_error("a kernel's parameter is wider than 8 bytes");
-      std::memcpy(&values[i], given.parameters[i], given.kernel->sizes[i]);
-      pointers.push_back(&values[i]);
-      if (given.extents) extents.push_back(given.extents[i]);
-    }
-    call.parameters = pointers.data();
-    call.extents = given.extents ? extents.data() : nullptr;
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-};
-
-static bool is_warp(uint64_t lanes) { return lanes == 32 || lanes == 64; }
-
-static uint64_t setting(const char* name, uint64_t otherwise, const char* allowed = "a whole number",
-                        bool (*fits)(uint64_t) = nullptr) {
-  const char* text = std::getenv(name);
-  if (!text || !*text) return otherwise;
-  char* end = nullptr;
-  errno = 0;
-  const uint64_t value = std::strtoull(text, &end, 0);
-  if (*text < '0' || *text > '9' || *end || errno || (fits && !fits(value)))
-    throw std::runtime_error(std::string(name) + " is '" + text + "': it must be " + allowed);
-  return value;
-}
-
-struct Runtime {
-  std::recursive_mutex mutex;
-  Handles ready;
-  uint64_t seed = setting("FLOWLOOM_EMU_SEED", 0), chance = seed;
-  unsigned warp = (unsigned)setting("FLOWLOOM_EMU_WARP", 32, "32 or 64", is_warp);
-  unsigned threads = (unsigned)setting("FLOWLOOM_EMU_THREADS", std::thread::hardware_concurrency());
-  std::map<char*, Pages> memory;
-  Handles default_tail;
-  std::vector<emulator_stream*> ordered;
-
-  Handle add(const Handles& before, std::function<void()> work) {
-    Handle added = std::make_shared<Operation>();
-    added->work = std::move(work);
-    for (const Handle& other : before) connect(other, added);
-    if (!added->missing) ready.push_back(added);
-    return added;
-  }
-  static void connect(const Handle& before, const Handle& after) {
-    if (before->done) return;
-    before->after.push_back(after);
-    after->missing++;
-  }
-  // Runs one ready operation; the successors of one that fails are dropped.
-  void step() {
-    std::swap(ready[random(chance) % ready.size()], ready.back());
-    Handle next = std::move(ready.back());
-    ready.pop_back();
-    if (next->work) try {
-        next->work();
-      } catch (...) {
-        finish(next);
-        drop();
-        throw;
-      }
-    finish(next);
-  }
-  void finish(const Handle& operation) {
-    operation->done = true;
-    operation->nanoseconds = (double)std::chrono::steady_clock::now().time_since_epoch().count();
-    for (const Handle& other : operation->after)
-      if (!--other->missing) ready.push_back(other);
-    operation->after.clear();
-    operation->work = nullptr;
-  }
-  void drop() {
-    while (!ready.empty()) {
-      Handle next = std::move(ready.back());
-      ready.pop_back();
-      finish(next);
-    }
-  }
-  void finish_all(const Handles& operations) {
-    for (const Handle& each : operations)
-      while (!each->done) step();
-  }
-  Launch launch_of(const emulator_call& call) {
-    return {call.kernel,  call.grid,          call.block,     call.shared_bytes, call.parameters,
-            call.extents, call.indirect != 0, random(chance), warp,              threads};
-  }
-  void launch(const Call& own) {
-    char message[600];
-    if (own.call.kernel && !run(launch_of(own.call), message, sizeof message)) throw std::runtime_error(message);
-  }
-};
-
-// A launch that may begin before its predecessors have ended; whether it does is random.
-struct EarlyLaunch {
-  std::shared_ptr<Call> call;
-  std::unique_ptr<Begun> begun;
-  static unsigned count;  // of launches that have begun and not ended
-  explicit EarlyLaunch(std::shared_ptr<Call> given) : call(std::move(given)) {}
-  ~EarlyLaunch() { drop(); }
-  void drop() {
-    if (begun) count--;
-    begun.reset();
-  }
-  void begin(Runtime& own) {
-    if (!call->call.kernel || count >= MOST_EARLY || random(own.chance) % 2) return;
-    char message[600];
-    begun = emulator::begin(own.launch_of(call->call), message, sizeof message);
-    if (!begun) throw std::runtime_error(message);
-    count++;
-  }
-  void finish(Runtime& own) {
-    if (!begun) return own.launch(*call);
-    char message[600];
-    const bool right = begun->finish(message, sizeof message);
-    drop();
-    if (!right) throw std::runtime_error(message);
-  }
-};
-unsigned EarlyLaunch::count = 0;
 
 static Runtime& runtime() {
   static Runtime* own = new Runtime;
@@ -192,16 +41,30 @@ struct emulator_stream {
 };
 struct emulator_event { Handle record; };
 
-// What a node of a graph does: a launch, a copy or fill, a child graph, or nothing.
+// A condition is set by a kernel; each decision of its node uses it up.
+struct emulator_condition {
+  unsigned value = 0;
+  bool set = false, used = false;
+};
+// One of two bodies, or one body again and again.
+struct Decision {
+  std::shared_ptr<emulator_condition> condition;
+  bool loops = false;
+  std::vector<std::shared_ptr<emulator_graph>> bodies;
+};
+
+// What a node of a graph does: a launch, a copy or fill, a child graph, a decision, or nothing.
 struct emulator_node {
   size_t index;
   std::shared_ptr<Call> call;
   std::function<void()> work;
   std::shared_ptr<emulator_graph> child;
   std::vector<size_t> before, early;
+  Decision decision{};
 };
 struct emulator_graph {
   std::vector<std::shared_ptr<emulator_node>> nodes;
+  std::vector<std::shared_ptr<emulator_condition>> conditions;
   emulator_node* add(emulator_node node) {
     node.index = nodes.size();
     nodes.push_back(std::make_shared<emulator_node>(std::move(node)));
@@ -210,7 +73,9 @@ struct emulator_graph {
   // A copy of the nodes; calls are shared, as they are replaced and never changed.
   std::shared_ptr<emulator_graph> clone() const {
     auto copy = std::make_shared<emulator_graph>();
-    for (const auto& node : nodes) copy->add(*node);
+    for (const auto& node : nodes)
+      for (auto& body : copy->add(*node)->decision.bodies) body = body->clone();
+    copy->conditions = conditions;
     return copy;
   }
 };
@@ -246,6 +111,26 @@ static Span add_early(Runtime& own, const emulator_node& node, const Handles& wa
   return {start, own.add(early, [&own, launch] { launch->finish(own); })};
 }
 
+static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& first);
+
+// Adds the body that a condition asks for, if any, before `end`; a loop then decides again.
+static void decide(Runtime& own, const Decision& decision, const Handle& end) {
+  if (!decision.condition->set) throw std::runtime_error("the condition of a conditional node was not set");
+  decision.condition->set = false;
+  const bool value = decision.condition->value != 0;
+  if (decision.loops && !value) return;
+  Handle last = expand(own, *decision.bodies[value ? 0 : 1], {});
+  if (decision.loops) last = own.add({last}, [&own, decision, end] { decide(own, decision, end); });
+  own.connect(last, end);
+}
+
+static Span add_decision(Runtime& own, const Decision& decision, const Handles& wanted) {
+  const Handle end = std::make_shared<Operation>();
+  const Handle start = own.add(wanted, [&own, decision, end] { decide(own, decision, end); });
+  own.connect(start, end);
+  return {start, end};
+}
+
 // Adds a graph's operations after others; returns one that is done when all of them are.
 static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& first) {
   std::vector<Span> every;
@@ -256,7 +141,9 @@ static Handle expand(Runtime& own, const emulator_graph& graph, const Handles& f
     for (size_t other : node->early) wanted.push_back(every[other].start), early.push_back(every[other].end);
     if (wanted.empty()) wanted = first;
     Span added;
-    if (!early.empty()) {
+    if (node->decision.condition) {
+      added = add_decision(own, node->decision, wanted);
+    } else if (!early.empty()) {
       added = add_early(own, *node, wanted, early);
     } else {
       added.start = own.add(wanted, nullptr);
@@ -397,7 +284,34 @@ int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* t
   return guarded([&](Runtime&) { *node = graph->add({0, nullptr, [=] { std::memset(to, byte, bytes); }, nullptr, {}, {}}); });
 }
 int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child) {
-  return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, child->clone(), {}, {}}); });
+  return guarded([&](Runtime&) {
+    for (const auto& each : child->nodes)
+      if (each->decision.condition) throw std::runtime_error("a child graph has no conditional nodes");
+    *node = graph->add({0, nullptr, nullptr, child->clone(), {}, {}});
+  });
+}
+int emulator_graph_add_condition(emulator_condition** condition, emulator_graph* graph) {
+  return guarded([&](Runtime&) {
+    graph->conditions.push_back(std::make_shared<emulator_condition>());
+    *condition = graph->conditions.back().get();
+  });
+}
+int emulator_graph_add_decision(emulator_node** node, emulator_graph* graph, emulator_condition* condition, int loops, emulator_graph** bodies) {
+  return guarded([&](Runtime&) {
+    const auto found = std::find_if(graph->conditions.begin(), graph->conditions.end(), [=](const auto& each) { return each.get() == condition; });
+    if (found == graph->conditions.end() || condition->used) throw std::runtime_error("a conditional node needs a condition of its graph for itself");
+    condition->used = true;
+    Decision decision{*found, loops != 0, {}};
+    for (int i = 0; i < (loops ? 1 : 2); i++) {
+      decision.bodies.push_back(std::make_shared<emulator_graph>());
+      bodies[i] = decision.bodies.back().get();
+    }
+    *node = graph->add({0, nullptr, nullptr, nullptr, {}, {}, decision});
+  });
+}
+void emulator_set_condition(uint64_t condition, unsigned value) {
+  emulator_condition* own = (emulator_condition*)condition;
+  own->value = value, own->set = true;
 }
 int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph) {
   return guarded([&](Runtime&) { *node = graph->add({0, nullptr, nullptr, nullptr, {}, {}}); });

@@ -11,6 +11,7 @@ typedef struct emulator_event emulator_event;
 typedef struct emulator_graph emulator_graph;
 typedef struct emulator_node emulator_node;
 typedef struct emulator_exec emulator_exec;
+typedef struct emulator_condition emulator_condition;
 
 // One launch, of nothing where `kernel` is null; `parameters` points to each parameter, `extents` and
 // `indirect` as in emulator::Launch.
@@ -66,6 +67,11 @@ int emulator_graph_add_copy(emulator_node** node, emulator_graph* graph, void* t
 int emulator_graph_add_fill(emulator_node** node, emulator_graph* graph, void* to, int byte, size_t bytes);
 int emulator_graph_add_child(emulator_node** node, emulator_graph* graph, const emulator_graph* child);
 int emulator_graph_add_empty(emulator_node** node, emulator_graph* graph);
+// A condition of a node that decides: kernels before the node set it by `emulator_set_condition`.
+int emulator_graph_add_condition(emulator_condition** condition, emulator_graph* graph);
+// Runs the first of two bodies if the condition is not 0, else the second; with `loops` one body as long as it is
+// not 0. The bodies are empty graphs, which belong to the node.
+int emulator_graph_add_decision(emulator_node** node, emulator_graph* graph, emulator_condition* condition, int loops, emulator_graph** bodies);
 int emulator_graph_add_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);
 // A programmatic edge: the second launch may begin before the first has ended, and waits itself (`emulator_begin`).
 int emulator_graph_add_early_edge(emulator_graph* graph, emulator_node* from, emulator_node* to);

@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, cast
 from compiler.backends.gpu import dlpack
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
+from compiler.schedule import ControlKind
 
 SPIN = b"""
 .version 7.0
@@ -82,6 +83,20 @@ def fail(status: Any) -> NoReturn:
     _, text = bindings().cuGetErrorString(status)
     described = text.decode() if text else "unknown error"
     raise DeviceError(f"the CUDA driver reports {status.name}: {described}")
+
+
+def conditional_params(cu: Any, condition: int, kind: ControlKind, context: Handle) -> Any:
+    """The parameters of a conditional node with one body, or with two for an `if`."""
+    params, kinds = cu.CUgraphNodeParams(), cu.CUgraphConditionalNodeType
+    params.type = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+    params.conditional.handle = cu.CUgraphConditionalHandle(condition)
+    loops = kind == "loop"
+    params.conditional.type = (
+        kinds.CU_GRAPH_COND_TYPE_WHILE if loops else kinds.CU_GRAPH_COND_TYPE_IF
+    )
+    params.conditional.size = 1 if loops else 2
+    params.conditional.ctx = context
+    return params
 
 
 class CudaCall:
@@ -442,6 +457,21 @@ class CudaDriver:
         return check_status(
             self._cu.cuGraphAddChildGraphNode(graph, tuple(after), len(after), child)
         )
+
+    def create_condition(self, graph: Handle) -> int:
+        """A conditional handle of a graph; its value is what kernels set, there is no default."""
+        return int(
+            check_status(self._cu.cuGraphConditionalHandleCreate(graph, self._context, 0, 0))
+        )
+
+    def add_conditional(
+        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+    ) -> tuple[Handle, tuple[Handle, ...]]:
+        """Add a conditional node: IF with an else body (CUDA 12.8), or WHILE."""
+        cu = self._cu
+        params = conditional_params(cu, condition, kind, self._context)
+        node = check_status(cu.cuGraphAddNode(graph, tuple(after), None, len(after), params))
+        return node, tuple(cu.CUgraph(int(body)) for body in params.conditional.phGraph_out)
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
         """Add a node that does nothing."""

@@ -13,6 +13,7 @@ from compiler.emulator import engine
 from compiler.emulator.compile import unpack, version
 from compiler.emulator.engine import Dim, Engine
 from compiler.errors import DeviceError
+from compiler.schedule import ControlKind
 from compiler.target.devices import H200
 
 EXTENSION = 12
@@ -292,6 +293,19 @@ class EmulatedDriver:
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         """Add a copy of another graph as one node."""
         return self._node(graph, after, "child", child)
+
+    def create_condition(self, graph: Handle) -> int:
+        """The condition of a conditional node of a graph."""
+        return self._engine.made("graph_add_condition", graph)
+
+    def add_conditional(
+        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+    ) -> tuple[Handle, tuple[Handle, ...]]:
+        """Add a node that runs one of two bodies (`if`), or one body again and again (`loop`)."""
+        bodies = (ctypes.c_uint64 * 2)()
+        loops = ctypes.c_int(kind == "loop")
+        node = self._node(graph, after, "decision", condition, loops, bodies)
+        return node, tuple(bodies[: 1 if kind == "loop" else 2])
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
         """Add a node that does nothing."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from compiler.schedule import ControlKind
+
 Handle = Any
 """An opaque value of the vendor's library: a stream, event, module, function, graph or node."""
 
@@ -256,6 +258,20 @@ class Driver(Protocol):
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         """Add a copy of another graph as one node."""
+        ...
+
+    def create_condition(self, graph: Handle) -> int:
+        """The condition of one conditional node of a graph; kernels before the node set it."""
+        ...
+
+    def add_conditional(
+        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+    ) -> tuple[Handle, tuple[Handle, ...]]:
+        """Add a node that decides by a condition, and return it with its bodies.
+
+        These are empty graphs, which belong to the node: an `if` runs the first unless the
+        condition is 0, else the second; a `loop` runs its one body until it is 0.
+        """
         ...
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:

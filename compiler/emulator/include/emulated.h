@@ -99,6 +99,7 @@ static inline void __syncthreads() { emulator_barrier(0, 0); }
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() {}
+static inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) { emulator_set_condition(handle, value); }
 
 // -- a warp's operations: 32 lanes with CUDA's names, those of a mask; `width` divides them
 

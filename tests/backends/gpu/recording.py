@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from compiler.backends.gpu.driver import DeviceInfo, Direction, FunctionInfo, Handle, PreparedLaunch
 from compiler.errors import DeviceError
+from compiler.schedule import ControlKind
 
 Bytes = NDArray[np.uint8]
 BASE = 1 << 56
@@ -396,6 +397,14 @@ class RecordingDriver:
 
     def add_child(self, graph: Handle, after: Sequence[Handle], child: Handle) -> Handle:
         return self._add(graph, Node("child", tuple(after), child=Graph(list(child.nodes))))
+
+    def create_condition(self, graph: Handle) -> int:
+        raise DeviceError("the recorder has no conditional nodes")
+
+    def add_conditional(
+        self, graph: Handle, after: Sequence[Handle], condition: int, kind: ControlKind
+    ) -> tuple[Handle, tuple[Handle, ...]]:
+        raise DeviceError("the recorder has no conditional nodes")
 
     def add_empty(self, graph: Handle, after: Sequence[Handle]) -> Handle:
         return self._add(graph, Node("empty", tuple(after)))
