@@ -24,7 +24,8 @@ from compiler.backends.cuda.device import device
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.driver import Driver, Handle
 from compiler.backends.gpu.executor import ScheduleRunner
-from compiler.backends.gpu.kernels import Calls, Functions
+from compiler.backends.gpu.functions import Functions
+from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
 from compiler.backends.memory import numpy_dtype

@@ -12,7 +12,8 @@ import compiler
 from benchmarks.peers.contenders import Contender
 from compiler.backends.cuda.device import device
 from compiler.backends.gpu.driver import Driver
-from compiler.backends.gpu.kernels import Calls, Functions
+from compiler.backends.gpu.functions import Functions
+from compiler.backends.gpu.kernels import Calls
 from compiler.backends.gpu.memory import as_bytes, upload
 from compiler.dag import finish_times
 from compiler.module import Module

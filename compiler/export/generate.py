@@ -90,7 +90,11 @@ def _own_files(place: Path) -> list[str]:
 
 
 def _check_artifact(artifact: Artifact) -> None:
-    refuse_control(artifact.schedule, "a C++ project")
+    refuse_control(
+        artifact.schedule,
+        "a C++ project",
+        "run the module instead, or compile the model for hip, which divides it there",
+    )
     lacking = [name for name, kernel in artifact.kernels.items() if not kernel.source]
     if lacking:
         raise ArtifactError(

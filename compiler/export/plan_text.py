@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from compiler.backends.gpu.functions import SMEM_CARVEOUT
 from compiler.backends.gpu.image import device_layout
-from compiler.backends.gpu.kernels import SMEM_CARVEOUT
 from compiler.schedule import Allocation, KernelSpec, Launch, Mode, Schedule, Task
 from compiler.scheduling.graph_plan import GraphPlan
 from compiler.scheduling.subflows import subflows

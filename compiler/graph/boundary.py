@@ -1,4 +1,4 @@
-"""Which kernels read a model's inputs or write its outputs, which are the caller's memory."""
+"""Which kernels touch memory that moves: a model's inputs and outputs, or tensors of bodies."""
 
 from collections.abc import Iterable
 
@@ -8,16 +8,24 @@ from compiler.ir.dataflow import GraphOp, GroupOp, OperatorOp
 
 
 def boundary_kernels(graph: GraphOp) -> set[str]:
-    """The names of kernels whose groups touch inputs or outputs, directly or through views."""
+    """The names of kernels whose groups touch inputs or outputs, directly or through views.
+
+    Those of bodies are among them: what a loop carries is elsewhere in each iteration.
+    """
     operations = list(graph.body.block.ops)
     inputs = _through_views(graph.body.block.args, operations)
     outputs = _through_views(graph.results_yielded, reversed(operations))
-    return {
-        op.kernel.data
+    touching = [
+        op
         for op in operations
-        if isinstance(op, GroupOp) and op.kernel is not None
+        if isinstance(op, GroupOp)
         if not inputs.isdisjoint(op.inputs) or not outputs.isdisjoint(op.outputs)
-    }
+    ]
+    in_bodies = (
+        inner for op in operations if isinstance(op, GroupOp) and op.control for inner in op.walk()
+    )
+    named = (op for op in (*touching, *in_bodies) if isinstance(op, GroupOp))
+    return {op.kernel.data for op in named if op.kernel is not None}
 
 
 def _through_views(values: Iterable[SSAValue], operations: Iterable[Operation]) -> set[SSAValue]:

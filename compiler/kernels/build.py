@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.graph.boundary import boundary_kernels
 from compiler.graph.cost import Work, work_of
 from compiler.graph.packing import packed_shape
-from compiler.ir.dataflow import GraphOp, GroupOp
+from compiler.ir.dataflow import ControlOp, GraphOp, GroupOp
 from compiler.kernels.cache import KernelCache
 from compiler.kernels.cpu.machine import named_target
 from compiler.kernels.gpu.compilers.hip_toolchain import hip_generator
 from compiler.kernels.group import Group, extract_group
 from compiler.kernels.workers import build_in_workers
-from compiler.schedule import KernelSpec, Operand
+from compiler.schedule import ControlKind, KernelSpec, Operand
 from compiler.target.target import Target, parse_gpu, parse_target
 
 WORKERS_PAY = 12
@@ -59,6 +59,16 @@ def build_kernels(
         )
         for name, group in groups.items()
     }
+
+
+def build_control_kernels(module: ModuleOp, target: str) -> dict[str, KernelSpec]:
+    """The kernels of a module's control tasks by their names; CPUs need none."""
+    kinds: set[ControlKind] = {op.form.kind for op in module.walk() if isinstance(op, ControlOp)}
+    if not kinds or not parse_target(target).is_gpu:
+        return {}
+    from compiler.kernels.gpu.control import control_kernels
+
+    return control_kernels(sorted(kinds), parse_gpu(target))
 
 
 def exact_target(text: str) -> Target:

@@ -16,14 +16,14 @@ WORKSPACE_ALIGNMENT = 8
 """Workspaces hold elements of any type."""
 
 
-def refuse_control(schedule: Schedule, place: str) -> None:
+def refuse_control(schedule: Schedule, place: str, remedy: str) -> None:
     """Raise DeviceError for a task with bodies, which `place` cannot run."""
     for index, task in enumerate(schedule.tasks):
         if task.control is not None:
             nodes = ", ".join(task.nodes) or "no node"
             raise DeviceError(
                 f"task {index} is a {task.control.form.kind} ({nodes}), which {place} cannot run:"
-                " compile the model for that target, which divides it there, or run it on cpu"
+                f" {remedy}"
             )
 
 

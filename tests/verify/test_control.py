@@ -169,6 +169,8 @@ def test_nesting_has_a_bound():
 
 
 def test_gpus_and_projects_refuse_it_by_name():
-    with pytest.raises(DeviceError, match=r"task 0 is a loop \(no node\), which a GPU cannot run"):
-        refuse_control(MAIN, "a GPU")
-    refuse_control(BODY, "a GPU")
+    with pytest.raises(
+        DeviceError, match=r"task 0 is a loop \(no node\), which a GPU cannot run: do not"
+    ):
+        refuse_control(MAIN, "a GPU", "do not")
+    refuse_control(BODY, "a GPU", "do not")

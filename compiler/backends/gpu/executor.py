@@ -12,8 +12,9 @@ from compiler.backends.gpu.binding import Binder, Binding, OutputsOption, RunBuf
 from compiler.backends.gpu.buffers import Buffers
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Driver, Handle
+from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.graph import GraphOptions
-from compiler.backends.gpu.kernels import Calls, Functions, has_indirect_entries
+from compiler.backends.gpu.kernels import Calls, has_indirect_entries
 from compiler.backends.gpu.memory import Weights
 from compiler.backends.gpu.run import Run
 from compiler.backends.gpu.runners import GraphRunner, StreamRunner
@@ -21,6 +22,7 @@ from compiler.backends.memory import POISON
 from compiler.errors import DeviceError
 from compiler.schedule import KernelSpec, Mode, Schedule
 from compiler.scheduling.graph_plan import GraphPlan
+from compiler.verify.control import refuse_control
 
 EVENTS = 8
 """Events that runs use in turn: a run this many runs ago shares its event with a later one."""
@@ -77,6 +79,13 @@ class GpuProgram:
     weights: Weights
 
 
+def check_mode(schedule: Schedule, settings: ExecutorSettings) -> None:
+    """Raise DeviceError for settings in which a schedule with an If or a Loop cannot run."""
+    if settings.mode != "graph" or settings.children:
+        place = "a child graph" if settings.children else f"mode {settings.mode!r}"
+        refuse_control(schedule, place, "run it in mode 'graph' without child graphs")
+
+
 class Programs:
     """A module's kernels on a device, loaded as schedules need them, and its weights.
 
@@ -124,6 +133,7 @@ class GpuExecutor:
         self._lock, self._closed = RLock(), False
         self._driver.make_current()
         schedule = self._plan.schedule
+        check_mode(schedule, self.settings)
         self._buffers = Buffers(self._driver, schedule, program.weights.addresses)
         addresses = self._buffers.addresses
         self._calls = Calls(self._driver, schedule, program.functions, addresses)

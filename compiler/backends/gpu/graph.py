@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from compiler.backends.gpu.control import add_control
 from compiler.backends.gpu.delays import Delays
 from compiler.backends.gpu.driver import Direction, Driver, Handle
 from compiler.backends.gpu.kernels import Calls
@@ -85,6 +86,9 @@ class GraphBuilder:
         if delay is not None:
             late = self._driver.add_call(self.graph, (*others, *kernels), delay)
             others = (*others, late)
+        if (control := self._calls.control(task)) is not None:
+            self._last[task] = add_control(self._driver, self.graph, (*others, *kernels), control)
+            return
         for index in self._calls.of_task[task]:
             self.nodes[index] = self._add_call(task, index, others, kernels)
             others, kernels = (), (self.nodes[index],)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from compiler.backends.gpu.executable import GpuExecutable
-from compiler.backends.gpu.kernels import Functions
+from compiler.backends.gpu.functions import Functions
 from compiler.backends.gpu.memory import memory_need
 from compiler.errors import DeviceError, KernelError, ShapeError
 from compiler.schedule import Allocation, KernelSpec, Launch, Schedule, Task
